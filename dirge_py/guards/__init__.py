@@ -1,1 +1,1 @@
-"""Guards: sets of hooks that may stop or redirect a run, one file for each concern."""
+"""Guards: sets of hooks that may stop or redirect a run, one module for each concern."""

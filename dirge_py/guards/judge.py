@@ -1,8 +1,8 @@
-"""Models that are asked one question beside the run, and the stop checks that ask them.
+"""Judge models, which answer one question outside the run, and the stop checks that use them.
 
-The checks: is the run complete, is its change sound, is its goal met. A judge reads the run as
-bounded plain text and the agent's own rules. Its answer is a model's words: whatever is unclear
-counts as approval.
+The checks: is the run complete, is its change correct, is its goal met. A judge gets the run as
+bounded plain text, and the agent's own rules. Its answer is a model's text: anything unclear counts
+as approval.
 """
 
 import json
@@ -99,12 +99,12 @@ _GOAL_NOTES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewFinding:
-    """Something wrong with a change."""
+    """A fault that a review found in a change."""
 
     severity: Severity
-    """How bad it is."""
+    """How serious it is."""
     text: str
-    """What it is, without the severity."""
+    """The description, without the severity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,46 +112,46 @@ class RunVerdict:
     """A judge's verdict on a run."""
 
     kind: Literal["complete", "incomplete", "abstain"]
-    """Whether the run did all that was asked; `abstain` where the judge could not say."""
+    """Whether the run did everything that was asked; `abstain` if the judge could not decide."""
     missing: str = ""
-    """What it has not done."""
+    """What the run has not done."""
     findings: tuple[ReviewFinding, ...] = ()
-    """What is wrong with its change, the worst first."""
+    """Faults of its change, the most severe first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceDiff:
-    """What is changed in the workspace."""
+    """The current changes in the workspace."""
 
     text: str
-    """The diff; may be cut."""
+    """The diff; may be truncated."""
     fingerprint: str
-    """Differs where any part of the change differs."""
+    """A hash that differs if any part of the change differs."""
 
 
 UsageListener: TypeAlias = Callable[[UsageReported], None]
-"""Told of the tokens that every answer of such a model cost."""
+"""Called with the token usage of every answer of a side model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideModels:
-    """Asks the models of `[roles]`, each within `[timeouts] judge_s`."""
+    """Calls the models of `[roles]`, each within `[timeouts] judge_s`."""
 
     config: Config
-    """The settings: which model has which role."""
+    """The settings, which assign models to roles."""
     stream_fn: StreamFn
-    """Makes the calls; routes by `options.model`."""
+    """Makes the calls; selects the service by `options.model`."""
     emit: Sink = lambda event: None
-    """Gets the usage that no other listener was named for, and a notice where another model had to
-    step in."""
+    """Gets usage without another listener, and a notice when another model is used instead."""
     on_usage: Callable[[Usage, str], None] = lambda usage, model: None
     """Called with all usage, for limits."""
     redact: Callable[[str], str] = lambda text: text
-    """Every prompt passes it: such a model may be with another service than the main one."""
+    """Applied to every prompt, because the model may belong to another service than the main
+    one."""
 
     async def ask(self, role: str, system: str, prompt: str) -> str:
-        """The answer of the role's model, or of the main one: where none is set, or where the one
-        that is cannot be used or is out of reach.
+        """Return the answer of the role's model, or of the main model if the role has none, or if
+        its model cannot be used or reached.
 
         Raises:
             ConfigError: the main model cannot be used either.
@@ -170,7 +170,7 @@ class SideModels:
         return await self._answer(main, system, prompt, role, self.emit)
 
     def judge(self, role: str, on_usage: UsageListener | None = None) -> Judge | None:
-        """The model of a role as a judge; None where `[roles]` names none.
+        """Return the model of a role as a judge; None if `[roles]` names none.
 
         Raises:
             ConfigError: it names one that cannot be used.
@@ -208,7 +208,7 @@ class SideModels:
 
 
 DiffSource: TypeAlias = Callable[[], Awaitable[WorkspaceDiff | None]]
-"""The change as it is now; None where that is unknown, as outside of a repository."""
+"""Returns the current change; None if it is unknown, as outside of a repository."""
 
 
 def judge_check(
@@ -218,11 +218,12 @@ def judge_check(
     verification: Verification | None = None,
     diff: DiffSource | None = None,
 ) -> Hooks:
-    """A stop check that speaks when the judge finds the run incomplete, or faults in its change.
+    """Return a stop check that speaks when the judge finds the run incomplete, or its change
+    faulty.
 
-    Only runs that used a tool are judged. The change is reviewed if it differs from that at the
-    start of the run and from the one reviewed last. `advisory` speaks once, `blocking` up to
-    three times, and shows the judge what it said before.
+    Only runs that used a tool are judged. The change is reviewed if it differs from the state at
+    the start of the run and from the last reviewed one. `advisory` speaks once, `blocking` up to
+    three times, and shows the judge its previous message.
     """
     judge = _RunJudge(ask, verification, diff, mode)
     speaking = stop_check("judge", judge.check, most=BOUNDS[mode])
@@ -234,7 +235,7 @@ def judge_check(
 
 
 class _RunJudge:
-    """What one run's judge knows from one occasion to the next."""
+    """The state of one run's judge between its checks."""
 
     def __init__(
         self,
@@ -253,20 +254,20 @@ class _RunJudge:
         self._last_message = ""
 
     async def note_baseline(self, _info: TurnInfo, _call: ToolCall) -> None:
-        """Remember the change there was before the first call of the run could add to it."""
+        """Record the change that exists before the first call of the run can add to it."""
         if self._has_baseline or self._diff is None:
             return
         self._has_baseline = True
         try:
             before = await self._diff()
         except Exception:
-            return  # then everything counts as changed in this run; a call is not blocked for it
+            return  # then every change counts as made in this run; the call is not blocked
         self._reviewed = before.fingerprint if before is not None else None
 
     async def check(self, info: TurnInfo) -> Sequence[Message]:
         results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
         if results == self._approved_results:
-            return ()  # nothing was done, or nothing since it was found good
+            return ()  # nothing was done, or nothing since the last approval
         change = await self._diff() if self._diff is not None else None
         is_reviewed = change is not None and change.fingerprint == self._reviewed
         if is_reviewed or (change is not None and not change.text.strip()):
@@ -302,7 +303,7 @@ class _RunJudge:
 
 
 def _words(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
-    """One message of all there is to say; empty if there is nothing."""
+    """Return one message with all points; "" if there are none."""
     parts = []
     if verdict.kind == "incomplete":
         parts.append(f"A review of this run found it incomplete:\n{verdict.missing or 'no detail'}")
@@ -335,7 +336,7 @@ def _bounded(text: str) -> str:
 def goal_check(
     text: str, ask: Judge, *, verification: Verification | None = None, most: int = 12
 ) -> Hooks:
-    """A stop check that speaks when the judge says that the goal `text` is not met.
+    """Return a stop check that speaks when the judge says that the goal `text` is not met.
 
     An answer that is unclear, empty or missing counts as met.
     """
@@ -349,17 +350,17 @@ def goal_check(
             return ()
         return nudge(
             f"The goal is not met yet: {text}\nWhat remains:\n{remaining}\n"
-            "Go on with it. If it cannot be reached, say what stands in the way."
+            "Continue with it. If it cannot be reached, say what prevents it."
         )
 
     return stop_check("goal", judged, most=most)
 
 
 def parse_verdict(answer: str) -> RunVerdict:
-    """The verdict in an answer; never raises.
+    """Parse the verdict in an answer; never raises.
 
-    The first line that says anything decides: INCOMPLETE, else ABSTAIN or INSUFFICIENT, else it is
-    complete. After a line `FINDINGS` come blocks that begin with a severity, `---` between them.
+    The first line with text decides: INCOMPLETE, else ABSTAIN or INSUFFICIENT, else it is complete.
+    After a line `FINDINGS` come blocks that begin with a severity, with `---` between them.
     """
     lines = _lines_of(answer)
     first = lines[0] if lines else ""
@@ -378,9 +379,9 @@ def parse_verdict(answer: str) -> RunVerdict:
 
 
 def parse_goal(answer: str) -> str | None:
-    """What is left to do for a goal that is not met, `no detail` if that is not said; else None.
+    """Return what is left to do for an unmet goal, `no detail` if the answer has none; None if met.
 
-    Only a first line that begins with UNMET, or NOT MET, says that it is not met.
+    Only a first line that begins with UNMET, or NOT MET, means that it is not met.
     """
     lines = _lines_of(answer)
     first = lines[0] if lines else ""
@@ -391,14 +392,14 @@ def parse_goal(answer: str) -> str | None:
 
 
 def _lines_of(answer: str) -> list[str]:
-    """The lines, from the first that has a letter in it on."""
+    """Return the lines, starting with the first that contains a letter."""
     lines = answer.splitlines()
     begin = next((at for at, line in enumerate(lines) if re.search(r"[^\W\d_]", line)), len(lines))
     return lines[begin:]
 
 
 def _rest(line: str, verdict: re.Match[str], following: Sequence[str]) -> str:
-    """What is said after the verdict: the rest of its line, and the lines below."""
+    """Return the text after the verdict: the rest of its line, and the lines below."""
     rest = line[verdict.end() :].lstrip(f"{_ORNAMENT}:.,;—–-")
     return "\n".join([rest, *following]).strip().removesuffix("```").strip()
 
@@ -417,14 +418,14 @@ def _findings(lines: Sequence[str]) -> Iterator[ReviewFinding]:
 
 
 def _finding(block: Sequence[str]) -> ReviewFinding | None:
-    """The finding in a block: it begins at the first line that is labelled with a severity."""
+    """Parse the finding in a block: it begins at the first line labelled with a severity."""
     for at, line in enumerate(block):
         labelled = _LABEL.fullmatch(line)
         if labelled is None or not _AFTER_LABEL.match(labelled[2]):
             continue
         first = labelled[2].lstrip(" \t])*_`:—–-")
         if first.startswith("="):
-            continue  # a legend: what the severities mean
+            continue  # a legend that explains the severities
         text = "\n".join([first, *block[at + 1 :]]).strip().removesuffix("```").strip()
         if text:
             return ReviewFinding(severity=cast(Severity, labelled[1].lower()), text=text)
@@ -432,12 +433,12 @@ def _finding(block: Sequence[str]) -> ReviewFinding | None:
 
 
 def agent_rules(system_prompt: str) -> str:
-    """The agent's rules: its system prompt without the summary of older history in it."""
+    """Return the agent's rules: its system prompt without the summary of older history."""
     return truncate(_SUMMARY.sub("", system_prompt).strip(), RULES_CHARS)
 
 
 def run_transcript(messages: Iterable[Message]) -> str:
-    """The run as text: its beginning and its end, when it is too long for all of it."""
+    """Return the run as text: only its beginning and its end if it is too long."""
     text = "\n\n".join(line for message in messages for line in _lines(message))
     if len(text) <= TRANSCRIPT_CHARS:
         return text

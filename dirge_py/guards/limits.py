@@ -20,13 +20,13 @@ from dirge_py.types.outcomes import (
 )
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
-"""US dollars for this usage of this model (`alias/id`); None when the price is unknown."""
+"""Returns the US dollars for this usage of a model (`alias/id`); None if the price is unknown."""
 TIMEOUT = "timeout"
-"""The abort reason that means a run's time was up in the middle of a turn; see `timed_out`."""
+"""The abort reason of a run whose time was up in the middle of a turn; see `timed_out`."""
 _UNCOUNTED_AT_MOST = 20
-"""How many answers in a row may be no turns: a service that never finishes is stopped some day."""
+"""The most answers in a row that are no turns: a service that never finishes has to be stopped."""
 _BILLIONTHS = 9
-"""To how many places money is compared: 0.1 + 0.2 must not exceed 0.3."""
+"""The decimal places for comparing money: 0.1 + 0.2 must not exceed 0.3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class Limits:
     """The most a run may use; None is no limit."""
 
     turns: int | None = None
-    """Model calls that `is_turn` counts."""
+    """Model calls that count as turns (`is_turn`)."""
     requests: int | None = None
     """All model calls of the run itself."""
     tool_calls: int | None = None
@@ -46,9 +46,9 @@ class Limits:
 
 
 class SideUsage:
-    """What model calls beside the turns of a run used: judges, summaries. They report it here.
+    """Collects the usage of model calls outside a run's turns, such as judges and summaries.
 
-    It may outlive a run: each run's limits count what is added after they were made.
+    It may outlive a run: each run's limits count what is added after the limits were created.
     """
 
     def __init__(self) -> None:
@@ -62,19 +62,19 @@ class SideUsage:
         self._reports.append((usage, model))
 
     def since(self, position: int) -> Sequence[tuple[Usage, str]]:
-        """What was added after the first `position` reports."""
+        """Return what was added after the first `position` reports."""
         return self._reports[position:]
 
 
 class Meter:
-    """Holds one run to `most`. Made anew for every run: it counts.
+    """Holds one run to `most`. Create a new one for every run, because it counts.
 
     Turns and requests stop a run that wants more, before waiting input is taken from its queue; a
     turn that such input opened is stopped before its model call. Tokens, cost and time stop when
-    exceeded, not when reached; what `spending` reports counts for tokens and cost. A batch of calls
-    that would exceed `tool_calls` does not run at all. An error while judging stops the run.
+    exceeded, not when reached; usage in `spending` counts for tokens and cost. A batch of calls
+    that would exceed `tool_calls` does not run at all. An error while checking stops the run.
 
-    The end of the run names the limit; only `turns` is announced before, in a closing message.
+    The end of the run names the limit; only `turns` is announced, in a closing message.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Meter:
 
     @property
     def is_last_turn(self) -> bool:
-        """Whether the model cannot be asked again: a finished run must not be made to continue."""
+        """Whether the model cannot be called again: then a finished run must not be continued."""
         turns, requests = self._most.turns, self._most.requests
         has_no_turn = turns is not None and self._turns >= turns
         return has_no_turn or (requests is not None and self._requests >= requests)
@@ -131,7 +131,7 @@ class Meter:
         _check("tool_calls", self._calls, self._most.tool_calls)
 
     def _after_turn(self, info: TurnInfo) -> None:
-        # A continued run may begin with the calls of an answer that was paid for before.
+        # A continued run may begin with the calls of an answer that was already counted.
         if self._asked_in_turn == info.turn and info.message is not None:
             if is_turn(info.message):
                 self._uncounted = 0
@@ -182,14 +182,14 @@ class Meter:
 
 
 def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
-    """The outcome of a run that its owner may have aborted with the reason `TIMEOUT`."""
+    """Return the outcome of a run that its owner may have aborted with the reason `TIMEOUT`."""
     if isinstance(outcome, Cancelled) and outcome.reason == TIMEOUT:
         return LimitExceeded(name="time", used=used_s, max=max_s)
     return outcome
 
 
 def _judging(judge: Callable[[TurnInfo], None]) -> Callable[..., Any]:
-    """A hook that asks `judge`, and ends the run where that fails."""
+    """Return a hook that calls `judge`, and ends the run if that fails."""
 
     def hook(info: TurnInfo, *_rest: object) -> None:
         try:
@@ -197,8 +197,8 @@ def _judging(judge: Callable[[TurnInfo], None]) -> Callable[..., Any]:
         except StopRun:
             raise
         except Exception as error:
-            # Going on would be to have no limit.
-            text = f"The limits of this run cannot be judged: {error!r}"
+            # To continue would mean to have no limit.
+            text = f"The limits of this run cannot be checked: {error!r}"
             raise StopRun(Failed(kind="bug", message=text)) from error
 
     return hook
@@ -212,13 +212,13 @@ def _check(name: LimitName, used: float, most: float | None) -> None:
 def stop_after_one_turn(
     *, turns_before: int = 0, usage_before: Usage | None = None, max_turns: int | None = None
 ) -> Hooks:
-    """A bundle whose run rests, with `NeedsMoreTurns`, when the model wants another turn.
+    """Return hooks that end the run with `NeedsMoreTurns` when the model wants another turn.
 
     Earlier runs about the same prompt had `turns_before` turns and cost `usage_before`; `max_turns`
     holds for all of them together. A turn in which the model had not finished (a pause of the
-    service, an error that is tried again) is no turn to rest after.
+    service, an error that is retried) does not end the run.
 
-    Compose it last: what else may stop the run has been asked by then.
+    Compose it last, after all other hooks that may stop the run.
     """
     before = usage_before or Usage()
 
@@ -228,7 +228,7 @@ def stop_after_one_turn(
             return False
         if message.stop_reason in ("error", "aborted"):
             return False
-        # A run that began with the open calls of an earlier answer ends the turn of that answer.
+        # A run that began with the open calls of an earlier answer ends that answer's turn.
         turn = turns_before + sum(map(is_turn, info.new_messages))
         if max_turns is not None and turn >= max_turns:
             info.emit(SystemNotice(f"Stopped after {max_turns} turns, the most there may be."))

@@ -1,8 +1,8 @@
-"""Recovery from turns that went wrong, each through `prepare_next_turn` and bounded.
+"""Recovery from failed turns, always through `prepare_next_turn` and with a limit.
 
-An answer that broke off is continued, a request that did not fit into the window is made again with
-less in it, and a stronger model makes the next call after one that the model could not get right.
-A context that the service compacted by itself is reported.
+An answer that broke off is continued, a request that did not fit into the window is sent again with
+less in it, and a stronger model makes the next call after a failed one. A compaction by the service
+itself is reported.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -32,10 +32,10 @@ TOO_LONG = (
     "where it stops, and repeat nothing; split what is left into smaller steps.]"
 )
 Shrink: TypeAlias = Callable[[], Awaitable[bool]]
-"""Makes what is sent smaller, at once. Whether by a tenth at least: less is no progress."""
+"""Shrinks the context; returns whether by at least a tenth, because less is no progress."""
 
 SYNTAX_ERROR = "Syntax error in "
-"""How a result begins that reports a syntax error without naming the file in its details."""
+"""The beginning of a result that reports a syntax error without naming the file in its details."""
 
 _TOO_LONG_NOTICE = (
     "The answer was cut off at the longest length of one answer, so it may be incomplete. "
@@ -45,11 +45,13 @@ _OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger 
 
 
 def resume_broken_answers(most: int) -> Hooks:
-    """Hooks that ask again after an answer that broke off: `most` times in a row, 0 is never.
+    """Return hooks that call the model again after a broken answer: `most` times in a row, 0 is
+    never.
 
-    Only where text or thinking had come: an error before that was retried already, and both would
-    multiply. Any good turn sets the count back. An answer cut at its length limit, without calls,
-    is continued once; if that is cut, too, the run ends, with a notice. Made anew for every run.
+    Only if text or thinking had arrived: an earlier error was already retried, and both would
+    multiply. Any successful turn resets the count. An answer cut at its length limit, without
+    calls, is continued once; if that is cut, too, the run ends with a notice. Create new ones for
+    every run.
     """
     in_a_row, was_too_long = 0, False
 
@@ -80,10 +82,10 @@ def resume_broken_answers(most: int) -> Hooks:
 
 
 def shrink_on_overflow(shrink: Shrink) -> Hooks:
-    """Hooks that answer a context-length error by `shrink` and asking again, once for each turn.
+    """Return hooks that answer a context-length error with `shrink` and a new call, once per turn.
 
     The run ends with that error when nothing could be made smaller, or when it still did not fit.
-    A request that did not fit is no turn (`history.is_turn`). Made anew for every run.
+    A request that did not fit is no turn (`history.is_turn`). Create new ones for every run.
     """
     has_shrunk = False
 
@@ -111,7 +113,7 @@ def _too_large(why: str, message: AssistantMessage) -> Failed:
 
 @dataclass(slots=True)
 class EscalationBudget:
-    """How many calls the stronger model may still make in a session; `sdk/guards.py` keeps it."""
+    """Counts the calls of the stronger model in a session; `sdk/guards.py` keeps it."""
 
     most: int = 3
     spent: int = 0
@@ -129,14 +131,14 @@ def escalate_on_failure(
     level: ThinkingLevel | None = None,
     home_level: Callable[[], ThinkingLevel | None] = lambda: None,
 ) -> Hooks:
-    """Hooks that give one call to `model` (`alias/id`; None: nothing happens) when it is needed.
+    """Return hooks that give one call to `model` (`alias/id`; None: never) when it is needed.
 
     That is after a turn with a call whose arguments stayed invalid, or with a change that left a
-    file with a syntax error (`details["syntax_error"]`, its path). `home` returns the model that is
-    chosen now: the next calls go to it, and so does the same call if the stronger model does not
-    answer. `level` is the thinking level of the stronger model, None for that of the other one;
-    `home_level` belongs to `home`. Made anew for every run; the budget is spent when the call is
-    made, not when it is planned.
+    file with a syntax error (`details["syntax_error"]`, its path). `home` returns the currently
+    chosen model: it makes the following calls, and the same call if the stronger model does not
+    answer. `level` is the thinking level of the stronger model, None for the current one;
+    `home_level` belongs to `home`. Create new hooks for every run; the budget is charged when the
+    call is made, not when it is planned.
     """
     plan = _Escalation(model or "", budget, home, level, home_level)
     return Hooks(
@@ -155,14 +157,14 @@ class _Escalation:
     level: ThinkingLevel | None
     home_level: Callable[[], ThinkingLevel | None]
     reason: str = ""
-    """Why the stronger model makes the next call; empty where it does not."""
+    """Why the stronger model makes the next call; "" if it does not."""
     is_away: bool = False
-    """The stronger model made the last call."""
+    """Whether the stronger model made the last call."""
     executed: set[str] = field(default_factory=set)
-    """The calls of this turn that ran, by id."""
+    """The ids of this turn's calls that ran."""
 
     def after_call(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
-        # A tool that ran and asks for other arguments is its own matter: these were valid.
+        # A tool that ran and asks for other arguments is no reason: these were valid.
         self.executed.add(call.id)
 
     def after_turn(self, info: TurnInfo) -> TurnUpdate | None:
@@ -193,7 +195,7 @@ class _Escalation:
         self.reason = ""
 
     def _reason_in(self, results: Sequence[ToolResultMessage]) -> str:
-        """The first problem that a stronger model may solve; empty if there is none."""
+        """Return the first problem that a stronger model may solve; "" if there is none."""
         for result in results:
             is_invalid = result.details.get("outcome") == "invalid"
             if is_invalid and result.tool_call_id not in self.executed:
@@ -214,10 +216,10 @@ def _broken_file(result: ToolResultMessage) -> str:
 
 
 def announce_server_compaction() -> Hooks:
-    """A hook that announces every block of folded history in an answer.
+    """Return a hook that announces every block of folded history in an answer.
 
-    Its figures are the answer's own: what the service read, and what it made of it. A block without
-    a summary is a fold that failed: nothing was shortened, so nothing is announced.
+    Its figures come from the answer: the tokens that the service read, and those of the summary. A
+    block without a summary is a failed fold: nothing was shortened, so nothing is announced.
     """
 
     def after_turn(info: TurnInfo) -> None:

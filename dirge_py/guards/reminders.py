@@ -22,10 +22,10 @@ _POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "ti
 
 
 class DepthTracker:
-    """The files that calls in a row have in common. It may outlive a run.
+    """Tracks the files that consecutive calls have in common. It may outlive a run.
 
-    A call about none of them, or about no file, begins anew; so does a message of the user that
-    mentions none of them.
+    A call about other files, or about none, starts a new streak; so does a user message that
+    mentions none of the files.
     """
 
     def __init__(self) -> None:
@@ -36,17 +36,17 @@ class DepthTracker:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What the latest calls were all about, sorted; worth showing again after a fold."""
+        """Return the common files of the latest calls, sorted; worth showing again after a fold."""
         return tuple(sorted(self._files))
 
     def on_user_text(self, text: str) -> None:
-        """Note what the user said: it is the task from now on."""
+        """Record the user's message: it is the task from now on."""
         if not any(_mentions(text, path) for path in self._files):
             self._begin(frozenset())
         self._task = one_line(text, _TASK_CHARS)
 
     def record_call(self, paths: Sequence[str]) -> None:
-        """Note one call and the files it was about."""
+        """Record one call and the files it was about."""
         shared = self._files & frozenset(paths)
         if shared:
             self._files = shared
@@ -55,7 +55,7 @@ class DepthTracker:
             self._begin(frozenset(paths))
 
     def next_reminder(self, threshold: int) -> str:
-        """The reminder if it is due, once for every streak of calls; else empty."""
+        """Return the reminder if it is due, once for every streak of calls; else ""."""
         if self._is_told or self._calls < max(threshold, MIN_THRESHOLD):
             return ""
         self._is_told = True
@@ -73,7 +73,8 @@ class DepthTracker:
 
 
 def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
-    """Hooks for one run that feed `tracker`, and remind after `threshold` calls (at least 2).
+    """Return hooks for one run that feed `tracker`, and remind after `threshold` calls (at least
+    2).
 
     With 0 they only feed it.
     """
@@ -105,7 +106,9 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
 
 
 def paths_of(call: ToolCall) -> tuple[str, ...]:
-    """The files a call is about: what it claims to read or edit, else what its arguments name."""
+    """Return the files that a call is about: those it claims to read or edit, else its
+    arguments'.
+    """
     claimed = claimed_paths(call, "read", "edit")
     if claimed or not isinstance(call.arguments, Mapping):
         return claimed
@@ -122,14 +125,15 @@ def _mentions(text: str, path: str) -> bool:
 
 
 def failure_reminder(threshold: int = 3) -> Hooks:
-    """Hooks for one run. A checkpoint is said after `threshold` failures in a row, and again after
-    as many more; a timeout counts twice. Denials are counted by themselves. A success ends both.
+    """Return hooks for one run that remind after `threshold` failures in a row, and again after as
+    many more; a timeout counts twice. Denials are counted separately. A success resets both.
     """
     tracker = FailureTracker(threshold)
 
     def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
         tracker.record_results(info.tool_results)
-        # A run that rests is not woken up for this; what there is to say waits for the next turn.
+        # A run that is about to end is not continued for this; the reminder waits for the next
+        # turn.
         return (
             [each for text in tracker.due_checkpoints() for each in nudge(text)]
             if info.wants_more
@@ -141,7 +145,9 @@ def failure_reminder(threshold: int = 3) -> Hooks:
 
 @dataclass(slots=True)
 class _Streak:
-    """Failures in a row: their score, what was said of the last ones, and when we last spoke."""
+    """Failures in a row: their score, quotes of the last ones, and the score of the last
+    reminder.
+    """
 
     score: int = 0
     calls: int = 0
@@ -186,7 +192,7 @@ class FailureTracker:
                 self._errors.add(result, _POINTS[outcome])
 
     def due_checkpoints(self) -> list[str]:
-        """The checkpoints that are due, each once; what was denied comes first."""
+        """Return the reminders that are due, each once; denials come first."""
         texts = []
         if self._denials.is_due(self._threshold):
             texts.append(_denial_checkpoint(self._denials))
@@ -231,7 +237,7 @@ def _denial_checkpoint(streak: _Streak) -> str:
 def _quote(result: ToolResultMessage) -> str:
     text = " ".join(result.text.split())
     if result.details.get("outcome") == "failed_command" and len(text) > QUOTE_CHARS:
-        # What a command prints last says how it failed.
+        # A command's last output says how it failed.
         return f"- {result.tool_name}: …{text[-QUOTE_CHARS + 1 :]}"
     return f"- {result.tool_name}: {one_line(text, QUOTE_CHARS)}"
 

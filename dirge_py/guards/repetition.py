@@ -1,4 +1,4 @@
-"""The storm breaker: calls that repeat without progress. Reflect, then pivot, then rest."""
+"""The storm breaker: stops repeated calls without progress in three steps: reflect, pivot, end."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
 POLLERS = frozenset({"bash_output", "task_status", "task_output"})
-"""Tools that are asked again and again by design; others say so with a true `polls`."""
+"""Tools that are called repeatedly by design; others say so with a true `polls`."""
 
 _PERSONAL = frozenset({"user", "steering", "follow_up"})
 _AFTER_TIMEOUT = 2
@@ -53,16 +53,16 @@ Kind = Literal["edit", "execute", "other"]
 class StormBreaker:
     """Watches the last `window` calls; answers the `threshold`-th repetition instead of running it.
 
-    Calls are the same when name and arguments are, as the model wrote them, whether or not they
-    could run. What counts is repetition *without progress*: a different result forgets the calls
-    before it, a successful edit every other call, a compaction or a person's word everything. A
-    command that was not asked for before and succeeds may have been an edit, too: it forgets all
-    but what timed out. After a timeout the second call is answered. Cycles of a few calls are
-    answered when they come round for the `threshold`-th time.
+    Calls are equal if name and arguments are, as the model wrote them, whether or not they could
+    run. Only repetition *without progress* counts: a different result forgets the earlier equal
+    calls, a successful edit every other call, a compaction or a user message everything. A new
+    command that succeeds may have been an edit, too: it forgets all calls except those that timed
+    out. After a timeout, the second equal call is answered. Cycles of a few calls are answered in
+    their `threshold`-th round.
 
     When every call of a turn is answered, the model is asked to reflect and change its approach;
-    when that happens again before it edits something or rests, the run ends in words that ask for a
-    hint.
+    when that happens again before it edits something or rests, the run ends with a message that
+    asks for a hint.
 
     `exempt` are tools that may repeat, besides those that poll; `mutating` those that change
     something, besides tools that claim to edit or execute.
@@ -90,7 +90,7 @@ class StormBreaker:
         self._is_enabled = enabled
 
     def bundle(self) -> Hooks:
-        """The hooks of one run, which remember only that run."""
+        """Return the hooks of one run, which remember only that run."""
         if not self._is_enabled:
             return Hooks(name="storm")
         watch = _Watch(self)
@@ -101,7 +101,7 @@ class StormBreaker:
         )
 
     def note_compaction(self) -> None:
-        """Forget what was called: the model may no longer have the results."""
+        """Forget all calls: the model may no longer have their results."""
         self.compactions += 1
 
     def is_exempt(self, call: ToolCall) -> bool:
@@ -111,7 +111,7 @@ class StormBreaker:
         )
 
     def kind_of(self, call: ToolCall) -> Kind:
-        """What a call would do to the world, by its own claims; unknown counts as nothing."""
+        """Return what a call would do, by its own claims; an unknown one counts as nothing."""
         if call.name in self._mutating:
             return "edit"
         operations = {claim.op for claim in claims_of(call)} if call.problem is None else set()
@@ -122,16 +122,16 @@ class StormBreaker:
 
 @dataclass(slots=True, eq=False)
 class _Passed:
-    """A call that was let through."""
+    """A call that was allowed to run."""
 
     call_id: str
     turn: int
     signature: str
     kind: Kind
     is_new: bool = True
-    """The same was not called lately."""
+    """Whether no equal call was made recently."""
     digest: str | None = None
-    """The digest of its result; None as long as it has none."""
+    """The digest of its result; None until it has one."""
 
 
 @dataclass(slots=True)
@@ -141,11 +141,11 @@ class _Plan:
     repeated: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The count and the signature of each answered call, by its id."""
     is_all: bool = False
-    """No call of the batch runs."""
+    """Whether no call of the batch runs."""
 
 
 class _Memory:
-    """The calls since the agent last rested, as far as they matter."""
+    """The relevant calls since the agent last stopped."""
 
     def __init__(self, breaker: StormBreaker) -> None:
         self._breaker = breaker
@@ -161,11 +161,11 @@ class _Memory:
         self._timed_out.clear()
 
     def begin_batch(self) -> None:
-        """What has given nothing by now never will."""
+        """Drop calls without a result: they will not get one any more."""
         self._awaited.clear()
 
     def judge(self, passing: _Passed) -> int:
-        """0 if the call may pass, and it is remembered then; else the how-manyeth of its kind."""
+        """Return 0 and remember the call if it may run; else its number among equal calls."""
         known = sum(entry.signature == passing.signature for entry in self._window)
         threshold = self._breaker.threshold
         is_slow = passing.signature in self._timed_out
@@ -174,7 +174,7 @@ class _Memory:
         if not repetition and self._comes_round(passing.signature):
             repetition = threshold
         passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
-        # Answered calls too: a cycle shows in what the model asks for, not in what is run.
+        # Answered calls count, too: a cycle shows in the model's requests, not in what runs.
         longest = threshold * max(self._breaker.window // 2, 2)
         self._trail = [*self._trail, passing][-longest:]
         if not repetition:
@@ -185,7 +185,9 @@ class _Memory:
         return repetition
 
     def on_result(self, call_id: str, result: LoopToolResult) -> None:
-        """Note what a call returned: something new makes its repetitions, or all, worthwhile."""
+        """Record a call's result: a new one makes its repetitions, or all calls, worthwhile
+        again.
+        """
         entry = self._awaited.pop(call_id, None)
         if entry is None:
             return
@@ -205,9 +207,9 @@ class _Memory:
             self._forget_before(entry)
 
     def _forget_before(self, edit: _Passed) -> None:
-        """After a change the same call is a new question; calls after the edit were made after.
+        """Forget the calls before an edit: afterwards the same call may give another result.
 
-        What takes too long takes too long again, until a file was changed.
+        Calls that timed out are kept until a file has changed.
         """
         place = self._window.index(edit) if edit in self._window else len(self._window)
         self._window = [
@@ -234,7 +236,7 @@ class _Memory:
 
 
 class _Watch:
-    """One run under watch."""
+    """Watches one run."""
 
     def __init__(self, breaker: StormBreaker) -> None:
         self._breaker = breaker
@@ -269,14 +271,14 @@ class _Watch:
         self._memory.on_result(call.id, result)
 
     def _planned(self, info: TurnInfo) -> _Plan:
-        """Judge the whole batch in its order, before any of it runs."""
+        """Judge the whole batch in order, before any of it runs."""
         self._forget_outdated(info)
         self._memory.begin_batch()
         plan = _Plan()
         for call in info.calls:
             if self._breaker.is_exempt(call):
                 continue
-            # As the model wrote them.
+            # Compared as the model wrote them.
             arguments = call.arguments if call.written is None else call.written
             whole = signature(call.name, arguments)
             kind = self._breaker.kind_of(call)
@@ -298,7 +300,7 @@ class _Watch:
     def _forget_outdated(self, info: TurnInfo) -> None:
         since = info.new_messages[self._seen_messages :]
         self._seen_messages = len(info.new_messages)
-        # A person who steers may have changed what calls return, or want to see it again.
+        # Steering by the user may have changed what calls return, or ask for it again.
         is_steered = any(
             isinstance(message, UserMessage) and message.origin in _PERSONAL for message in since
         )
@@ -311,14 +313,14 @@ class _Watch:
 
 
 def _is_outdated(item: _Passed, latest: _Passed) -> bool:
-    """Whether the same call gave something else before; one that still runs gave nothing yet."""
+    """Whether the same call had another result before; one that still runs has none yet."""
     if item is latest or item.signature != latest.signature or item.digest == latest.digest:
         return False
     return item.digest is not None or item.turn != latest.turn
 
 
 def short_signature(whole: str) -> str:
-    """A signature as results carry it: long arguments stand as their SHA-256."""
+    """Return a signature in the form that results store: long arguments as their SHA-256."""
     if len(whole) <= _LONGEST_SIGNATURE:
         return whole
     name, _, arguments = whole.partition("\0")
@@ -326,10 +328,10 @@ def short_signature(whole: str) -> str:
 
 
 def result_digest(result: LoopToolResult) -> str:
-    """A hash of what a result says: equal where nothing new was learned.
+    """Return a hash of a result's text: equal if nothing new was learned.
 
-    Colours, addresses, durations and blanks at line ends, which differ from run to run, are left
-    out; in a very long result they count.
+    Colours, addresses, durations and trailing blanks, which differ from run to run, are ignored,
+    except in very long results.
     """
     text = result.text
     if len(text) <= _LONGEST_NORMALIZED:

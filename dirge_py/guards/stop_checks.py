@@ -1,8 +1,8 @@
-"""Checks of an agent that wants to stop: one of them may make it continue, with one message.
+"""Stop checks: when the agent wants to stop, one of them may make it continue, with one message.
 
-Stop checks are asked in order where the agent would rest; the first that answers is the only one
-of that time. Here are the rule that all share and the checks that need no other model: the agent
-leaves todo items open, or it stopped right after a call had failed.
+They are called in order when the agent would stop; the first that answers is the only one that
+time. This module has their common rule and the checks that need no other model: the agent leaves
+todo items open, or it stopped right after a call had failed.
 """
 
 import inspect
@@ -24,10 +24,10 @@ from dirge_py.types.messages import (
 from dirge_py.types.outcomes import Done
 
 StopQuestion: TypeAlias = Callable[[TurnInfo], Awaitable[Sequence[Message]] | Sequence[Message]]
-"""The messages to continue with; empty when the agent may rest."""
+"""Returns the messages to continue with; empty if the agent may stop."""
 
 Judge: TypeAlias = Callable[[str, str], Awaitable[str]]
-"""Asks a model: system prompt and prompt in, its answer out. It keeps its own time limit."""
+"""Calls a model with a system prompt and a prompt; returns its answer. Has its own time limit."""
 
 SHOWN_ITEMS = 5
 ITEM_CHARS = 120
@@ -40,12 +40,12 @@ _logger = logging.getLogger(__name__)
 
 
 def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
-    """Hooks for one run that make it continue at most `most` times.
+    """Return hooks for one run that make it continue at most `most` times.
 
     `ask` is not called when another check spoke before it, when the run was ended by anything but
-    the agent itself, or once it was stopped from outside. One that raises is shown in a notice and
-    lets the agent rest. So does a turn that it opened and that no model answers: a run that was
-    done must not fail because of an extra question.
+    the agent itself, or once it was stopped from outside. If it raises, a notice is shown and the
+    agent may stop. The same holds for a turn that the check opened and no model answers: a finished
+    run must not fail because of an extra question.
     """
     spoken = 0
     opened = 0
@@ -79,9 +79,10 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
 
 
 def suppress_while(should_defer: Callable[[], bool], hooks: Hooks) -> Hooks:
-    """`hooks`, their stop check silent while the end of a run is not the end of the work.
+    """Return `hooks` with their stop check disabled while the end of a run is not the end of the
+    task.
 
-    Then nothing is asked and no budget is spent. What others add is delivered all the same.
+    Then it asks nothing and uses no budget. Messages of other hooks are delivered as usual.
     """
     speak = hooks.get_followup_messages
     if speak is None:
@@ -96,7 +97,7 @@ def suppress_while(should_defer: Callable[[], bool], hooks: Hooks) -> Hooks:
 
 
 def nudge(text: str) -> tuple[Message, ...]:
-    """One message of the harness."""
+    """Return one message of the harness."""
     return (user_text(text, origin="harness"),)
 
 
@@ -118,7 +119,7 @@ def _is_stopped(info: TurnInfo) -> bool:
 
 
 def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
-    """A stop check that speaks while `open_items` names any."""
+    """Return a stop check that speaks while `open_items` names any."""
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
         items = open_items()
@@ -138,7 +139,7 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
 
 
 def failure_check(most: int = 3) -> Hooks:
-    """A stop check that speaks when the agent's last words follow a failed call directly.
+    """Return a stop check that speaks when the agent stops right after a failed call.
 
     Calls that were denied, suppressed or never ran are no reason: repeating them would not help.
     """
@@ -159,7 +160,7 @@ def failure_check(most: int = 3) -> Hooks:
 
 
 def _last_results(messages: Sequence[Message]) -> Iterator[ToolResultMessage]:
-    """The results that stand directly before closing words without calls, the last first."""
+    """Yield the results directly before a final text without calls, the last first."""
     spoken = [each for each in messages if not isinstance(each, CustomMessage)]
     if not spoken:
         return

@@ -1,9 +1,8 @@
-"""Structured output: a run whose answer must fit a schema, by its service or by a tool.
+"""Structured output: a run whose answer must match a schema, enforced by its service or by a tool.
 
-Which of the two is decided with each model call, so that another model may take over. Whatever
-comes is checked here, and the model is asked again with what is wrong, a few times at most. Values
-and failures are read from the messages alone, so that they hold for a run that is driven turn by
-turn.
+The method is chosen for each model call, so that another model may take over. Every answer is
+checked here, and the model is asked again with the problems, a few times at most. Values and
+failures are read from the messages alone, so that they work for a run that is driven turn by turn.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -41,12 +40,12 @@ from dirge_py.types.tools import ToolCall
 
 MOST_ASKED_AGAIN = 3
 KIND = "schema"
-"""The `Failed.kind` of a run whose answer never fitted."""
+"""The `Failed.kind` of a run whose answer never matched."""
 
 ASKED = "The result is not there yet. "
-"""Begins every message that asks for it, which are counted by this."""
+"""The beginning of every message that asks for the result; these messages are counted by it."""
 
-# No tool said it: what looks after failed calls leaves these to us, who ask again anyway.
+# No tool wrote it, so the check after failed calls ignores these: this module asks again anyway.
 _UNFIT = {"outcome": "invalid", "synthetic": "unfit"}
 _MOST_PROBLEMS = 12
 _TOLD_PROBLEMS = 3
@@ -64,9 +63,9 @@ _NOT_TAKEN = ("it was not taken, or more was asked afterwards",)
 
 
 class StructuredAnswer:
-    """One run's answer after a schema. `tool` belongs among its tools, `bundle` among its hooks.
+    """One run's answer by a schema. `tool` belongs among its tools, `bundle` among its hooks.
 
-    `is_native` says of a model (`alias/id`) whether its service enforces a schema.
+    `is_native` says whether the service of a model (`alias/id`) enforces a schema.
     """
 
     def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
@@ -79,7 +78,9 @@ class StructuredAnswer:
         self._emit: Sink = lambda event: None
 
     def bundle(self) -> Hooks:
-        """Hooks that check what is submitted, and ask for it where a run would end without."""
+        """Return hooks that check a submitted value, and ask for it if a run would end without
+        one.
+        """
         return Hooks(
             name="structured answer",
             transform_context=self._with_tool,
@@ -89,9 +90,10 @@ class StructuredAnswer:
         )
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
-        """`stream_fn`, asked for an answer after the schema where the service can do that.
+        """Return `stream_fn` with the schema in the request if the service supports that.
 
-        A service that refuses such a request is asked again without, once, and for the tool.
+        If a service rejects such a request, it is called once more without the schema, for the
+        tool.
         """
 
         async def stream(
@@ -111,7 +113,7 @@ class StructuredAnswer:
                 async with closing(answer) as events:
                     async for event in events:
                         if isinstance(event, StreamError) and not has_spoken:
-                            # The service takes the request for wrong.
+                            # The service rejects the request as invalid.
                             is_refusal = event.error.kind == "invalid_request"
                             refusal = event.error if is_refusal else None
                         if refusal is not None:
@@ -129,7 +131,9 @@ class StructuredAnswer:
         return stream
 
     def check_outcome(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
-        """The outcome of a run at the end of `messages`: it is only done if its answer fits."""
+        """Return the outcome of a run at the end of `messages`: it is only done if its answer
+        matches.
+        """
         if not isinstance(outcome, Done):
             return outcome
         found = self._history.accepted(messages)
@@ -142,7 +146,7 @@ class StructuredAnswer:
         )
         return replace(outcome, result=result)
 
-    # -- what the model is told
+    # -- requests to the model
 
     def _fall_back(self, model: str, error: ProviderError) -> None:
         self._refused.add(model)
@@ -167,7 +171,7 @@ class StructuredAnswer:
             return None
         problems = self._schema.check_arguments(call.arguments).problems
         if CLOSED in call.repairs:
-            # Half a list may fit as well as the whole.
+            # A truncated list may match as well as the whole.
             problems = [*problems, "The arguments were cut off: make them shorter"]
         if call.problem is None and not problems:
             return None
@@ -241,13 +245,13 @@ def _with_words(context: LlmContext, words: str) -> LlmContext:
 
 
 class AnswerHistory:
-    """Looks through histories for answers after one schema."""
+    """Searches message histories for answers by one schema."""
 
     def __init__(self, schema: AnswerSchema) -> None:
         self._schema = schema
 
     def accepted(self, messages: Sequence[Message]) -> CheckedValue | None:
-        """The last value that fits, of those after the last user message."""
+        """Return the last value that matches, of those after the last user message."""
         for message in reversed(messages):
             if isinstance(message, UserMessage):
                 return None
@@ -266,7 +270,7 @@ class AnswerHistory:
         return None
 
     def failures(self, messages: Sequence[Message]) -> int:
-        """How often the model has been told since the prompt that its result is not accepted.
+        """Return how often the model's result was rejected since the prompt.
 
         Several calls of one answer count as one.
         """
@@ -282,7 +286,7 @@ class AnswerHistory:
         return failures
 
     def last_attempt(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
-        """The last attempt at a result, and what is wrong with it; "" if there was none."""
+        """Return the last attempt at a result, and its problems; "" if there was none."""
         for message in reversed(_since_prompt(messages)):
             if not isinstance(message, AssistantMessage) or message.origin != "model":
                 continue
@@ -297,7 +301,7 @@ class AnswerHistory:
 
 
 def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
-    """What came after a person's last words, oldest first."""
+    """Return the messages after the user's last one, oldest first."""
     for at in range(len(messages) - 1, -1, -1):
         message = messages[at]
         if isinstance(message, UserMessage) and message.origin not in ("harness", "plugin"):
@@ -311,11 +315,11 @@ def _is_answer(message: AssistantMessage) -> bool:
 
 
 def last_answer_text(messages: Sequence[Message]) -> str:
-    """The last answer in words, "" if there is none."""
+    """Return the last text answer, "" if there is none."""
     answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
     return next((each.text for each in answers if _is_answer(each)), "")
 
 
 def is_rejected_result(message: ToolResultMessage) -> bool:
-    """Whether it says that a submitted value will not do."""
+    """Whether the message says that a submitted value was rejected."""
     return message.tool_name == TOOL and message.is_error

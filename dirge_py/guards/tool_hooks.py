@@ -1,4 +1,4 @@
-"""Hooks around tool calls: availability, bounded retries, results without secrets; and claims."""
+"""Hooks around tool calls: availability, bounded retries, redacted results; and claims of calls."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,10 @@ _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 
 
 def hide_unavailable_tools() -> Hooks:
-    """Asks each tool before every model call: one with a true `unavailable` (the reason) is out.
+    """Return hooks that hide tools which are unavailable (a true `unavailable`, the reason).
 
-    What was out when the model was asked stays out for its answer; a tool that becomes unavailable
-    in between answers for itself.
+    They are checked before every model call. A tool that was hidden from the model stays
+    unavailable for its answer; one that becomes unavailable in between reports that itself.
     """
     missing: dict[str, str] = {}
 
@@ -33,18 +33,18 @@ def hide_unavailable_tools() -> Hooks:
         reason = missing.get(call.name)
         if reason is None:
             return None
-        text = f"`{call.name}` is not available now: {reason}. Go on without it."
+        text = f"`{call.name}` is not available now: {reason}. Continue without it."
         return ToolOverride(text, details={"outcome": "error"})
 
     return Hooks(name="availability", transform_context=offered, before_tool_call=answered)
 
 
 def limit_tool_retries(most: int) -> Hooks:
-    """Hooks that let each tool ask for at most so many retries in a row. Make them for every run.
+    """Return hooks that limit how many retries in a row each tool may ask for. Create them per run.
 
-    A result with `details["retry"]` asks for one; its words stay as they are and its details say
-    which attempt it was. One more becomes an error without `retry`. A success of the tool starts
-    its count anew.
+    A result with `details["retry"]` asks for one; its text stays unchanged and its details get the
+    number of the attempt. One more becomes an error without `retry`. A success of the tool resets
+    its count.
     """
     retries: Counter[str] = Counter()
 
@@ -73,9 +73,9 @@ def limit_tool_retries(most: int) -> Hooks:
 
 
 def redact_results(redact: Callable[[str], str]) -> Hooks:
-    """A bundle that passes every text block of a result through `redact`.
+    """Return hooks that pass every text block of a result through `redact`.
 
-    When that fails, nothing of the result gets through: what was not looked at may hold a secret.
+    If that fails, the whole result is withheld: unchecked text may contain a secret.
     """
 
     async def after(
@@ -87,7 +87,7 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
                 for block in result.content
             )
         except Exception as error:
-            # Only the kind of the error: its words may quote what it choked on.
+            # Only the kind of the error: its message may quote the text that it failed on.
             text = _WITHHELD.format(error=type(error).__name__)
             return AfterToolCallResult(content=(TextBlock(text),), details={}, is_error=True)
         return AfterToolCallResult(content=content) if content != result.content else None
@@ -96,7 +96,7 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
 
 
 def claims_of(call: ToolCall) -> Sequence[Claim]:
-    """What a call claims to do; nothing where that cannot be made out.
+    """Return what a call claims to do; empty if that fails.
 
     The permission hook reports what is wrong with its claims.
     """
@@ -109,7 +109,7 @@ def claims_of(call: ToolCall) -> Sequence[Claim]:
 
 
 def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:
-    """The paths of those claims of a call."""
+    """Return the paths of a call's claims with these operations."""
     return tuple(
         claim.resource
         for claim in claims_of(call)

@@ -1,7 +1,7 @@
-"""Whether code was edited in a run, and whether it was built, tested or linted since.
+"""Tracks whether code was edited in a run, and whether it was built, tested or linted since.
 
-It reads what calls claimed and how they ended: nothing of their text. `verification_check` sends an
-agent back that edited code and did not see a check pass.
+It uses only the claims of calls and their outcome, none of their text. `verification_check` makes
+an agent continue that edited code and did not see a check pass.
 """
 
 import os
@@ -27,7 +27,7 @@ CODE_EXTENSIONS = word_set(
     "nim sh bash zsh fish ps1 sql proto"
 )
 
-# A call that ended like this has changed nothing.
+# A call with one of these outcomes has changed nothing.
 _WITHOUT_EFFECT = word_set("error denied invalid unknown_tool suppressed")
 _RED = word_set("failed_command error timeout")
 _MARKERS = word_set(
@@ -40,14 +40,14 @@ _MARKERS = word_set(
 _NOT_IN_THE_SAME_BREATH = word_set("checkout install add remove uninstall")
 _PAIRS = frozenset({("go", "vet"), ("go", "run"), ("go", "test")})
 _BUILDERS = word_set("make gmake ninja")
-# They run what the project calls its checks: `npm run test:unit`, `just type-check`.
+# They run the project's own checks: `npm run test:unit`, `just type-check`.
 _RUNNERS = word_set(
     "npm pnpm yarn bun deno make gmake just task rake composer gradle gradlew mvn mvnw hatch poe "
     "pdm invoke"
 )
 _INTERPRETERS = word_set("sh bash zsh python python3 node ruby perl php")
 _WRAPPERS = word_set("sudo env time timeout nice nohup command exec")
-# They look, move or print; whatever their arguments are, they check nothing.
+# They only read, move or print; whatever their arguments are, they check nothing.
 _BYSTANDERS = word_set(
     "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
     "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
@@ -58,7 +58,7 @@ _NUMBER = re.compile(r"\d[\d.]*[smhd]?")
 
 
 class Verification:
-    """What one run did to code and to check it. Looking at it changes nothing."""
+    """Records one run's edits of code and its checks. Reading it changes nothing."""
 
     def __init__(self) -> None:
         self._edited: dict[str, None] = {}
@@ -68,30 +68,30 @@ class Verification:
 
     @property
     def status(self) -> VerificationStatus:
-        """`red` and `green` are about a check that ran after the last edit of code."""
+        """`red` and `green` refer to a check that ran after the last edit of code."""
         return self._status
 
     @property
     def edited(self) -> tuple[str, ...]:
-        """The code files that were edited, in the order of their first edit."""
+        """Return the edited code files, in the order of their first edit."""
         return tuple(self._edited)
 
     @property
     def command(self) -> str:
-        """The check that was run last; empty if there was none."""
+        """Return the last check that ran; "" if there was none."""
         return self._command
 
     @property
     def has_failed(self) -> bool:
-        """Whether that check failed, be it of the code as it is now or as it was before."""
+        """Whether that check failed, on the current code or on an earlier version."""
         return self._has_failed
 
     def observe(self, call: ToolCall, outcome: str) -> None:
-        """Note a call that ran, and how it ended."""
+        """Record a call that ran, and its outcome."""
         code = [path for path in claimed_paths(call, "edit") if is_code(path)]
         if code and outcome not in _WITHOUT_EFFECT:
             self._edited.update(dict.fromkeys(code))
-            # Whatever passed or failed before was other code.
+            # Earlier checks were about other code.
             self._status = "unverified"
         resources = [claim.resource for claim in claims_of(call)]
         for command in (each.text for each in resources if isinstance(each, ShellCommand)):
@@ -103,7 +103,7 @@ class Verification:
 
 
 def track_verification(verification: Verification) -> Hooks:
-    """Hooks for one run that keep `verification` up to date."""
+    """Return hooks for one run that keep `verification` up to date."""
 
     def after_tool_call(_info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
         unsaid = "error" if result.is_error else "ok"
@@ -120,7 +120,7 @@ def is_code(path: str) -> bool:
 
 
 def is_verification(command: str) -> bool:
-    """Whether a shell command builds, tests or lints. A guess from its words; never raises."""
+    """Whether a shell command builds, tests or lints, guessed from its words; never raises."""
     lines = without_here_documents(command.replace("\\\n", " ").split("\n"))
     segments = (segment for line in lines for segment in re.split(r"[&|;]", line))
     return any(_checks(segment.split()) for segment in segments)
@@ -147,7 +147,7 @@ def _checks(words: Sequence[str]) -> bool:
             return True
     if name in _RUNNERS:
         return any(_has_marker(word) for word in rest if "/" not in word)
-    # The files that this runs, as far as their names are to be seen.
+    # The files that the command runs, as far as they are named.
     scripts = [program] if "/" in program else []
     if name in _INTERPRETERS:
         scripts += [word for word in rest if not _is_flag(word)][:1]
@@ -155,7 +155,9 @@ def _checks(words: Sequence[str]) -> bool:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """The words from the program on: not those that set its environment or its time."""
+    """Return the words from the program on, without those that set its environment or time
+    limit.
+    """
     rest = list(words)
     is_wrapped = False
     while rest:
@@ -187,9 +189,9 @@ COMMAND_CHARS = 120
 
 
 def verification_check(verification: Verification, most: int = 1) -> Hooks:
-    """A stop check that speaks when edited code was not checked since, or its check failed.
+    """Return a stop check that speaks when edited code was not checked since, or its check failed.
 
-    Other hooks (`track_verification`) feed `verification`: more than this check read it.
+    Other hooks (`track_verification`) feed `verification`, which other checks also read.
     """
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
@@ -217,6 +219,6 @@ def verification_check(verification: Verification, most: int = 1) -> Hooks:
 def _files(verification: Verification) -> str:
     shown = verification.edited[:SHOWN_FILES]
     more = len(verification.edited) - len(shown)
-    # As the model most likely wrote it: from the folder we work in, if it lies below.
+    # Shown as the model most likely wrote it: relative to the working folder.
     names = ", ".join(f"`{path.removeprefix(os.getcwd() + os.sep)}`" for path in shown)
     return f"{names} and {more} more" if more else names

@@ -1,1 +1,1 @@
-"""Small pure functions that know nothing of agents."""
+"""Small pure functions without any knowledge of agents."""

@@ -1,6 +1,6 @@
 """Lock files: one that processes wait for in turn, and one held for long that names its holder.
 
-The kernel frees a lock when its process ends, however that happens.
+The kernel releases a lock when its process ends, in whatever way.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ _STEP_S = 0.01
 
 
 def try_lock(descriptor: int) -> bool:
-    """Lock an open file unless somebody else holds it. Raises OSError: it cannot be locked."""
+    """Lock an open file unless another process holds it. Raises OSError if it cannot be locked."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -42,10 +42,10 @@ def wait_for_lock(descriptor: int, patience_s: float) -> None:
 
 @contextlib.contextmanager
 def hold_lock(path: Path, patience_s: float) -> Iterator[int]:
-    """Hold the lock file at `path`, made if it is missing; gives its descriptor.
+    """Hold the lock file at `path`, created if it is missing; yields its descriptor.
 
     Raises:
-        OSError: it cannot be made or locked, or others hold it for longer than `patience_s`.
+        OSError: it cannot be created or locked, or others hold it for longer than `patience_s`.
     """
     descriptor = os.open(path, _FLAGS, 0o600)
     try:
@@ -66,7 +66,7 @@ class LockHeld(Exception):
 class FileLock:
     """A held lock file, removed at its release.
 
-    Its content only tells others who holds it: process id, boot id, start of the process.
+    Its content only says who holds it: process id, boot id, start of the process.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -75,7 +75,7 @@ class FileLock:
 
     @classmethod
     def acquire(cls, path: Path) -> "FileLock":
-        """Take the lock at once or not at all.
+        """Take the lock immediately or not at all.
 
         Raises:
             LockHeld: it is held already.
@@ -86,8 +86,8 @@ class FileLock:
             try:
                 if not try_lock(descriptor):
                     raise LockHeld(_holder(descriptor))
-                # A holder removes the file before it lets go. Whoever opened it just before that
-                # has now locked a file without a name, and must not trust it to keep anybody out.
+                # A holder removes the file before it releases the lock. A process that opened it
+                # just before has now locked a deleted file, which keeps no other process out.
                 if _is_still_at(path, descriptor):
                     break
             except BaseException:
@@ -100,7 +100,7 @@ class FileLock:
         return cls(path, descriptor)
 
     def release(self) -> None:
-        """Let the next one in. A second call changes nothing."""
+        """Release the lock. A second call changes nothing."""
         if self._descriptor is None:
             return
         with contextlib.suppress(OSError):
@@ -110,7 +110,7 @@ class FileLock:
 
 
 def lock_holder(path: Path) -> int | None:
-    """The process that holds the `FileLock` at `path`, as far as it can be told; locks nothing."""
+    """Return the process that holds the `FileLock` at `path`, if that is known; locks nothing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -129,7 +129,7 @@ def _is_still_at(path: Path, descriptor: int) -> bool:
 
 
 def _holder(descriptor: int) -> int | None:
-    """The process that wrote its name into the lock, if it is the one that still runs."""
+    """Return the process that wrote its id into the lock, if that process still runs."""
     try:
         written = json.loads(os.pread(descriptor, 4096, 0))
         pid = int(written["pid"])
@@ -139,9 +139,10 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _identity(pid: int) -> dict[str, object]:
-    """Process ids are used again; together with boot and start time they are unique.
+    """Return an identity of a process: ids are reused, but unique together with boot and start
+    time.
 
-    Where /proc is missing both are empty.
+    Both are empty where /proc is missing.
     """
     boot_id = started = ""
     with contextlib.suppress(OSError):

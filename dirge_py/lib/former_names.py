@@ -1,7 +1,7 @@
 """Import paths of 0.1 that plugins and programs may still use for one more release.
 
-`import dirge_py.messages` gives a module that looks every name up in `dirge_py.types.messages` and
-warns once. Nothing here is loaded unless an old path is imported.
+`import dirge_py.messages` returns a module that looks every name up in `dirge_py.types.messages`
+and warns once. Nothing here is loaded unless an old path is imported.
 """
 
 import warnings
@@ -33,7 +33,7 @@ MODULES = {
     "wiring": "sdk",
     "wiring.build": "sdk.build",
 }
-"""Old module to new one, both below `dirge_py`."""
+"""Maps old modules to new ones, both below `dirge_py`."""
 
 NAMES = {
     "AcceptsAll": "AutoApprove",
@@ -48,11 +48,11 @@ NAMES = {
     "Remembered": "RecalledMemory",
     "StoreChanged": "MemoryConflict",
 }
-"""Old class name to new one, where the module of today does not have the old name."""
+"""Maps old class names to new ones, where the current module does not have the old name."""
 
 
 class _FormerModule(ModuleType):
-    """A module under its old name; every name comes from the module of today."""
+    """A module under its old name; every name comes from the current module."""
 
     _today: ModuleType
 
@@ -70,9 +70,9 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         today = f"dirge_py.{MODULES[module.__name__.removeprefix('dirge_py.')]}"
-        # Importers of the old path are shown, not the import system.
+        # The warning points at the importer of the old path, not at the import system.
         warnings.warn(
-            f"`{module.__name__}` is now `{today}`; the old path goes in the next release.",
+            f"`{module.__name__}` is now `{today}`; the next release removes the old path.",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -81,7 +81,7 @@ class _Loader:
 
 
 def find_spec(name: str) -> ModuleSpec | None:
-    """How to load the module of that name; None if it never existed."""
+    """Return how to load the module of that name; None if it never existed."""
     if name.removeprefix("dirge_py.") not in MODULES:
         return None
     spec = ModuleSpec(name, _Loader())  # type: ignore[arg-type]

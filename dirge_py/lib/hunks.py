@@ -1,7 +1,7 @@
 """The difference of two texts as hunks, any of which can be applied.
 
-Lines keep their ends, whatever they are, and a byte-order mark belongs to the first line, so a
-result always consists of bytes of one side or the other.
+Lines keep their line ends, and a byte-order mark belongs to the first line, so a result always
+consists of bytes of one side or the other.
 """
 
 from bisect import bisect_left
@@ -14,20 +14,22 @@ from typing import TypeVar
 from dirge_py.lib.lean_dataclass import dataclass
 
 JOINED_ACROSS = 2
-"""Changes with at most so many unchanged lines between them are one hunk."""
+"""The most unchanged lines between two changes of one hunk."""
 
 _MAX_PAIRS = 250_000
-"""Pairs of lines that are compared, which is quadratic: a larger stretch is cut at unique lines."""
+"""The most pairs of lines to compare, which is quadratic; a larger stretch is split at unique
+lines."""
 _MAX_CUTS = 6
-"""How often what was cut is cut again; a stretch that is too large then differs as a whole."""
+"""How often a part is split again; a stretch that is still too large differs as a whole."""
 L = TypeVar("L", str, bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Lines `before_at` to `before_end` of one side replaced by `after_at` to `after_end`.
+    """Replaces lines `before_at` to `before_end` of one side by `after_at` to `after_end` of the
+    other.
 
-    Counted from 0, the end not included; one of the two may be empty.
+    Counted from 0, end excluded; one of the two may be empty.
     """
 
     before_at: int
@@ -68,7 +70,7 @@ class Change:
     hunks: Sequence[Hunk]
 
     def apply(self, accepted: Collection[int]) -> str:
-        """The text with only these hunks (their positions) applied."""
+        """Return the text with only these hunks (by position) applied."""
         parts: list[str] = []
         at = 0
         for number, hunk in enumerate(self.hunks):
@@ -82,7 +84,7 @@ class Change:
 
 
 def diff_hunks(before: str, after: str) -> Change:
-    """The hunks between two texts; none when they are the same."""
+    """Return the hunks between two texts; none if they are equal."""
     old, new = lines_of(before), lines_of(after)
     hunks: list[Hunk] = []
     for stretch in find_differences(old, new):
@@ -94,7 +96,9 @@ def diff_hunks(before: str, after: str) -> Change:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text with their ends. Only a line feed ends one, as for every tool here."""
+    """Return the lines of a text with their ends. Only a line feed ends one, as in every tool
+    here.
+    """
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])
@@ -103,7 +107,7 @@ def lines_of(text: str) -> list[str]:
 def find_differences(
     old: Sequence[L], new: Sequence[L], within: Stretch | None = None
 ) -> Iterator[Stretch]:
-    """The stretches of lines that differ, in order, found in bounded time.
+    """Yield the stretches of lines that differ, in order, in bounded time.
 
     `within` limits the search to one stretch; None means all lines of both.
     """
@@ -127,7 +131,7 @@ def find_differences(
 
 
 def _without_equal_ends(old: Sequence[L], new: Sequence[L], whole: Stretch) -> Stretch:
-    """The stretch without the lines at its ends that are the same on both sides."""
+    """Return the stretch without equal lines at its ends."""
     start, end = whole.before_at, whole.before_end
     new_start, new_end = whole.after_at, whole.after_end
     while start < end and new_start < new_end and old[start] == new[new_start]:
@@ -147,7 +151,7 @@ def _compare(old: Sequence[L], new: Sequence[L], part: Stretch) -> Iterator[Stre
 
 
 def _split_at_unique_lines(old: Sequence[L], new: Sequence[L], part: Stretch) -> list[Stretch]:
-    """The stretch in pieces, between lines that are unique and the same on both sides."""
+    """Split the stretch at lines that are unique and equal on both sides."""
     pieces = []
     start, new_start = part.before_at, part.after_at
     before, after = old[part.before_at : part.before_end], new[part.after_at : part.after_end]
@@ -161,14 +165,14 @@ def _split_at_unique_lines(old: Sequence[L], new: Sequence[L], part: Stretch) ->
 
 
 def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, int]]:
-    """Positions of lines that occur once on either side, as many as keep their order.
+    """Return positions of lines that occur once on either side, as many as keep their order.
 
     Takes n log n time, however different the texts are.
     """
     once, once_new = Counter(old), Counter(new)
     where = {line: at for at, line in enumerate(new) if once_new[line] == 1}
     pairs = [(at, where[line]) for at, line in enumerate(old) if once[line] == 1 and line in where]
-    # The longest rising sequence of positions: each pair remembers the best one before it.
+    # The longest increasing sequence of positions: each pair stores its best predecessor.
     ends: list[int] = []
     chosen: list[int] = []
     previous: list[int] = []
@@ -186,6 +190,6 @@ def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, 
 
 
 def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many of the first items are the same."""
+    """Return how many of the first items are equal."""
     pairs = zip(one, other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

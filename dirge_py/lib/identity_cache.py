@@ -9,10 +9,10 @@ _MOST = 512
 
 
 class IdentityCache(Generic[T]):
-    """The result of `make` for each object, computed when it is first asked for.
+    """Caches the result of `make` for each object, computed on first use.
 
-    It holds the objects, so that no identity is used again; the oldest goes when there are too
-    many. They must not be changed afterwards.
+    It holds references to the objects, so that no identity is reused; the oldest is dropped when
+    there are too many. The objects must not be changed afterwards.
     """
 
     def __init__(self, make: Callable[[Any], T]) -> None:

@@ -1,4 +1,4 @@
-"""Functions whose module is loaded when they are first called: for what most starts do without.
+"""Functions whose module is loaded on their first call, for features that most starts do not use.
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.argument_repair import repair
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def late(module: str, name: str) -> Callable[..., Any]:
-    """A function that stands for `name` of `module`; a class will do as well."""
+    """Return a function that stands for `name` of `module`; classes work as well."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return getattr(import_module(module), name)(*args, **kwargs)

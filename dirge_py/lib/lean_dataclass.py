@@ -1,11 +1,11 @@
-"""`@dataclass(frozen=True, slots=True)`, cheap to define: its methods are written when first used.
+"""`@dataclass(frozen=True, slots=True)`, cheap to define: its methods are created on first use.
 
-The standard decorator compiles six methods for every class, a third of a millisecond each, and a
-headless run defines two hundred classes of which it makes instances of seventy, compares none and
-shows none. Here `__init__` is compiled with the first instance, `__repr__`, `__eq__` and `__hash__`
-are the standard library's, made when one of them is first asked for. What comes out is a standard
-dataclass in every other respect: `fields`, `replace`, `match`, `copy` and `pickle` work on it, and
-classes may inherit from it, which are then standard ones.
+The standard decorator compiles six methods for every class, a third of a millisecond each. A
+headless run defines two hundred classes, creates instances of seventy, and compares or prints none.
+Here `__init__` is compiled with the first instance; `__repr__`, `__eq__` and `__hash__` are the
+standard library's, created on first use. In every other respect the result is a standard dataclass:
+`fields`, `replace`, `match`, `copy` and `pickle` work on it, and classes may inherit from it, which
+are then standard ones.
 
 For classes that a start defines; type checkers see the standard decorator.
 """
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
-        """The class with fields, slots and frozen instances. Nothing else can be asked for."""
+        """Return the class with fields, slots and frozen instances; no other options are
+        supported.
+        """
         if not (frozen and slots):
             raise TypeError("These are frozen and have slots; others are `dataclasses.dataclass`.")
 
@@ -37,7 +39,7 @@ def _defined(cls: type, kw_only: bool) -> type:
     lean: Any = dataclasses.dataclass(
         init=False, repr=False, eq=False, match_args=True, kw_only=kw_only, slots=True
     )(cls)
-    # What `dataclasses` asks before it lets a class inherit from this one.
+    # `dataclasses` checks this before it lets a class inherit from this one.
     lean.__dataclass_params__.frozen = True
     made: dict[str, Any] = {
         "__init__": _init_at_first_use(lean),
@@ -66,7 +68,7 @@ def _init_at_first_use(cls: type) -> Callable[..., None]:
 
 
 def _init_of(cls: type) -> Callable[..., None]:
-    """`__init__` as the standard decorator writes it for a frozen class."""
+    """Compile `__init__` as the standard decorator does for a frozen class."""
     scope: dict[str, Any] = {"put": object.__setattr__, "unset": _UNSET}
     positional, keyword, lines = ["self"], ["*"], []
     for field in dataclasses.fields(cls):

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
 _CUTOFF = 0.66
-"""Less similar names are no suggestion: `file_path` is no typo of `path`."""
+"""The least similarity of a suggestion: `file_path` is no typo of `path`."""
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` is most likely a typo of, or None.
+    """Return the candidate that `name` is most likely a typo of, or None.
 
-    Compared without case, by `difflib`'s measure. Two equally near candidates are no suggestion,
+    Compared without case, by `difflib`'s measure. Two equally near candidates give no suggestion,
     because a wrong one costs more than none.
     """
     others = sorted({candidate for candidate in candidates if candidate != name})

@@ -1,4 +1,4 @@
-"""Checks that nobody but the user can change a file, as what it says may decide what is run.
+"""Checks that only the user can change a file, for files whose content may decide what is run.
 
 The rules are those of ssh for its settings, except for groups with one member and for containers.
 """
@@ -25,7 +25,7 @@ class Weakness:
     words: str
     """The reason; it follows the path."""
     fix: str
-    """A command that helps."""
+    """A command that fixes it."""
 
 
 class UnsafeFile(OSError):
@@ -37,7 +37,7 @@ class UnsafeFile(OSError):
 
 
 def weakness_of(path: str, status: os.stat_result | None = None) -> Weakness | None:
-    """Why others can change or replace the file at `path`; None if they can't.
+    """Return why others can change or replace the file at `path`; None if they can't.
 
     `status` is that of the open file. A link is followed; both the folder of the link and that of
     the file are checked.
@@ -57,7 +57,7 @@ def weakness_of(path: str, status: os.stat_result | None = None) -> Weakness | N
 
 
 def readable_by_others(path: str) -> Weakness | None:
-    """Why other users can read the file at `path`; None if the file or a folder above is closed.
+    """Return why other users can read the file at `path`; None if the file or a folder is closed.
 
     Raises:
         OSError: there is no such file.
@@ -65,7 +65,7 @@ def readable_by_others(path: str) -> Weakness | None:
     real = os.path.realpath(path)
     is_read_only = bool(os.statvfs(real).f_flag & os.ST_RDONLY)
     if os.stat(real).st_uid != os.geteuid() or is_read_only:
-        # Nobody here can change its mode, such as that of a secret that a container is given.
+        # The mode cannot be changed from here, as for a secret mounted into a container.
         return None
     others, group = stat.S_IROTH, stat.S_IRGRP
     for place in upwards(real):
@@ -96,7 +96,7 @@ def _is_own(uid: int, environment: Mapping[str, str] = os.environ) -> bool:
     if uid in (_ROOT, us):
         return True
     if us == _ROOT:
-        # `sudo dirge` with the home folder kept; a folder of the host's mounted into a container.
+        # `sudo dirge` with the home folder kept; a host folder mounted into a container.
         is_container = any(map(os.path.exists, _CONTAINER_MARKS))
         return environment.get("SUDO_UID") == str(uid) or is_container
     # The owner has no name in here, and no process of this namespace can be that user.
@@ -104,8 +104,8 @@ def _is_own(uid: int, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _is_private_group(status: os.stat_result, path: str) -> bool:
-    """Whether the group has no member but the owner; many systems make one for each user."""
-    # With an access list the bits of the group stand for all that it names.
+    """Whether the owner is the group's only member; many systems create one group per user."""
+    # With an access control list the group bits stand for everyone that it names.
     with suppress(OSError, AttributeError):
         if os.getxattr(path, "system.posix_acl_access"):
             return False

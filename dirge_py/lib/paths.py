@@ -1,4 +1,4 @@
-"""Physical paths compared by their components, and paths with `~` as people write them."""
+"""Compares physical paths by components, and formats paths with `~`."""
 
 import os
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ def is_below_any(path: str, folders: Iterable[str]) -> bool:
 
 
 def upwards(path: str) -> list[str]:
-    """`path` and every folder above it, the nearest first."""
+    """Return `path` and every folder above it, the nearest first."""
     folders = [path]
     while (above := os.path.dirname(path)) != path:
         path = above
@@ -25,12 +25,12 @@ def upwards(path: str) -> list[str]:
 
 
 def in_order(paths: Iterable[str]) -> list[str]:
-    """`paths` sorted so that every folder comes before what is in it."""
+    """Return `paths` sorted so that every folder comes before its contents."""
     return sorted(paths, key=lambda path: path.split("/"))
 
 
 def from_home(name: str) -> Path:
-    """`name` with its `~` replaced; as it stands where nobody of that name has a home."""
+    """Return `name` with `~` expanded; unchanged if that user has no home."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -38,7 +38,7 @@ def from_home(name: str) -> Path:
 
 
 def shorten_home(path: str) -> str:
-    """`path` with `~` for the folder of the person whose program this is, where it is in there."""
+    """Return `path` with `~` for the user's home folder, if it is in there."""
     home = os.path.expanduser("~")
     is_inside = home not in ("~", "/") and path.startswith(home.rstrip("/") + "/")
     return f"~{path[len(home.rstrip('/')) :]}" if is_inside else path

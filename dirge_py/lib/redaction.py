@@ -1,9 +1,9 @@
 """Redaction of secrets in everything that is written, logged or shown.
 
-Secrets are known values, such as those of our own environment, and what looks like a credential:
-prefixes that issuers chose, and a few fixed forms. Every pattern begins with literal text, so a
-search skips ordinary text quickly, and no two parts of one pattern match the same characters, so
-time is linear.
+Secrets are known values, such as those of dirge's own environment, and text that looks like a
+credential: prefixes of known issuers, and a few fixed forms. Every pattern begins with literal
+text, so a search skips ordinary text quickly, and no two parts of one pattern match the same
+characters, so time is linear.
 """
 
 import base64
@@ -16,11 +16,11 @@ from urllib.parse import quote, quote_plus
 from dirge_py.lib.lean_dataclass import dataclass
 
 _SHORTEST = 8
-"""Shorter values stay: taking out every `test` would reveal more than it hides."""
+"""Shorter values are not redacted: removing every `test` would reveal more than it hides."""
 
 
 class Redactor:
-    """Replaces known secrets, in the spellings they travel in, and what looks like one.
+    """Replaces known secrets, in all their encodings, and text that looks like a secret.
 
     Known values are found plain, escaped for JSON, URL-encoded and in base64, also in the middle
     of a longer base64 text (`user:key`). Time is linear in the text.
@@ -41,7 +41,7 @@ class Redactor:
         self._known = None
 
     def redact_known(self, text: str) -> str:
-        """`text` with the known secrets replaced; what only looks like one stays."""
+        """Return `text` with the known secrets replaced; text that only looks like one stays."""
         if not self._spellings:
             return text
         if self._known is None:
@@ -51,14 +51,14 @@ class Redactor:
         return self._known.sub(REDACTED, text)
 
     def redact(self, text: str) -> str:
-        """`text` with every secret replaced by `[redacted]`."""
+        """Return `text` with every secret replaced by `[redacted]`."""
         text = self.redact_known(text)
         for form in FORMS:
             text = form.removed_from(text)
         return text
 
     def redact_all(self, value: Any) -> Any:
-        """Plain JSON-like data with every string in it redacted, keys too."""
+        """Return plain JSON-like data with every string in it redacted, keys too."""
         if isinstance(value, str):
             return self.redact(value)
         if isinstance(value, Mapping):
@@ -74,9 +74,9 @@ def _spellings(secret: str) -> set[str]:
 
 
 def _base64_forms(secret: str) -> set[str]:
-    """The forms of `secret` inside base64, one for each of the three places it can start at.
+    """Return the forms of `secret` inside base64, one for each of the three possible offsets.
 
-    Characters that also hold bits of the text around it are left off.
+    Characters that also encode bits of the surrounding text are left out.
     """
     forms = set()
     raw = secret.encode("utf-8", "surrogatepass")
@@ -94,17 +94,17 @@ _MIN_RANDOM_RUN = 12
 
 @dataclass(frozen=True, slots=True)
 class SecretForm:
-    """A form of credential; `re` compiles its pattern when it is first searched."""
+    """A form of credential; `re` compiles its pattern on first use."""
 
     pattern: str
     """The pattern; its group `secret` is the credential."""
     keep_prefix: bool = False
-    """Keep what the pattern matches before the credential."""
+    """Whether to keep the matched text before the credential."""
     is_secret: Callable[[str], bool] = bool
     """The final check of a match."""
 
     def removed_from(self, text: str) -> str:
-        """`text` with every match replaced that is a secret."""
+        """Return `text` with every match replaced that is a secret."""
 
         def replacement(match: re.Match[str]) -> str:
             if not self.is_secret(match["secret"]):
@@ -119,7 +119,7 @@ REDACTED = "[redacted]"
 
 
 def looks_random(text: str) -> bool:
-    """Whether some run of letters and digits in `text` is long and mixed, as no word is."""
+    """Whether a run of letters and digits in `text` is too long and mixed to be a word."""
     return any(
         len(run) >= _MIN_RANDOM_RUN
         and any(character.isdigit() for character in run)
@@ -129,12 +129,12 @@ def looks_random(text: str) -> bool:
 
 
 def _token(prefix: str, body: str, is_secret: Callable[[str], bool] = bool) -> SecretForm:
-    """A credential that begins with `prefix`, which must not continue a longer word."""
+    """Return a credential that begins with `prefix`, which must not continue a longer word."""
     return SecretForm(rf"(?P<secret>{prefix}(?<![\w-]{prefix}){body})", is_secret=is_secret)
 
 
 def _after(introduction: str, body: str) -> SecretForm:
-    """A credential known by its introduction, which stays; `body` must look random."""
+    """Return a credential known by the text before it, which stays; `body` must look random."""
     pattern = f"{introduction}(?P<secret>{body})"
     return SecretForm(pattern, keep_prefix=True, is_secret=looks_random)
 
@@ -171,7 +171,7 @@ FORMS: tuple[SecretForm, ...] = (
     _after(r"Bearer[ \t]{1,4}", r"[A-Za-z0-9._~+/-]{20,}+=*"),
     _after(r"bearer[ \t]{1,4}", r"[A-Za-z0-9._~+/-]{20,}+=*"),
     _after(rf"_(?:{_NAMES}){_ASSIGNED}", r"[A-Za-z0-9._~+/-]{20,}+=*"),
-    # The password in an address; what stands before a digest is the tag of an image.
+    # The password in an address; text before a digest is the tag of an image.
     _after(r"://[^\s/@:\"',]{0,64}:", r"[^\s/@\"',]{12,256}+(?=@)(?!@sha256:)"),
 )
 
@@ -185,11 +185,11 @@ _WORDS = re.compile(r"[a-z]+(?:[-_. ][a-z]+)*|[A-Z]+(?:[-_. ][A-Z]+)*|[0-9]+")
 
 
 def secret_values(environment: Mapping[str, str], key_variables: Collection[str]) -> Iterator[str]:
-    """The values of environment variables that are secrets, judging by names and values.
+    """Yield the values of environment variables that are secrets, judging by names and values.
 
     `key_variables` are known to hold keys: their values count unless they are plain words, such as
     `not-needed`. If only the name suggests one (`DEPLOY_TOKEN`), a value counts that looks random
-    and is no path.
+    and is not a path.
     """
     for name, value in environment.items():
         secret = value.strip()

@@ -1,7 +1,7 @@
-"""A reader of JSON Schema: what a schema says about a place, and which types fit there.
+"""Reads JSON Schemas: what a schema says about a place, and which types it allows there.
 
-It is no validator: it answers what a repair or an error text has to know. `root` is the whole
-schema; only references into it are followed. What it does not understand counts as "anything".
+It does not validate: it answers the questions of repairs and error texts. `root` is the whole
+schema; only references into it are followed. Unsupported syntax counts as "anything".
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _COMBINING = ("allOf", "anyOf", "oneOf")
 
 
 def type_of(value: Any) -> str:
-    """The JSON type of a value; a float without a fraction is an integer."""
+    """Return the JSON type of a value; a float without a fraction is an integer."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -33,7 +33,7 @@ def type_of(value: Any) -> str:
 
 
 def resolved(schema: Any, root: Schema) -> Schema:
-    """`schema` itself, or the target of its `$ref`; `{}` if that is nothing or a circle."""
+    """Return `schema` itself, or the target of its `$ref`; `{}` if it is missing or circular."""
     for _ in range(_MOST_REFS):
         if not isinstance(schema, Mapping):
             return {}
@@ -45,7 +45,7 @@ def resolved(schema: Any, root: Schema) -> Schema:
 
 
 def types_at(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
-    """The JSON types that `schema` allows."""
+    """Return the JSON types that `schema` allows."""
     schema = resolved(schema, root)
     if depth > _DEEPEST:
         return ANYTHING
@@ -70,13 +70,13 @@ def types_at(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
 
 
 def branches(schema: Schema, word: str) -> Sequence[Any]:
-    """The schemas listed under `allOf`, `anyOf` or `oneOf`."""
+    """Return the schemas listed under `allOf`, `anyOf` or `oneOf`."""
     listed = schema.get(word)
     return listed if isinstance(listed, list) else ()
 
 
 def parts(schema: Any, root: Schema, *, depth: int = 0) -> Iterator[Schema]:
-    """`schema` and the schemas it combines, resolved, outermost first."""
+    """Yield `schema` and the schemas it combines, resolved, outermost first."""
     schema = resolved(schema, root)
     yield schema
     if depth < _DEEPEST:
@@ -86,7 +86,7 @@ def parts(schema: Any, root: Schema, *, depth: int = 0) -> Iterator[Schema]:
 
 
 def properties_of(schema: Any, root: Schema) -> dict[str, Any]:
-    """The named properties, in declaration order."""
+    """Return the named properties, in declaration order."""
     properties: dict[str, Any] = {}
     for part in parts(schema, root):
         named = part.get("properties")
@@ -96,7 +96,7 @@ def properties_of(schema: Any, root: Schema) -> dict[str, Any]:
 
 
 def required_in(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
-    """The properties that every fitting object must have."""
+    """Return the properties that every matching object must have."""
     schema = resolved(schema, root)
     listed = schema.get("required")
     names = frozenset(
@@ -109,7 +109,7 @@ def required_in(schema: Any, root: Schema, *, depth: int = 0) -> frozenset[str]:
 
 
 def is_closed(schema: Any, root: Schema) -> bool:
-    """Whether unnamed properties are refused."""
+    """Whether unnamed properties are rejected."""
     return any(
         part.get("additionalProperties") is False and not part.get("patternProperties")
         for part in parts(schema, root)
@@ -117,7 +117,7 @@ def is_closed(schema: Any, root: Schema) -> bool:
 
 
 def child(schema: Any, step: str | int, root: Schema) -> Any:
-    """The schema of one property or item; `{}` if there is none."""
+    """Return the schema of one property or item; `{}` if there is none."""
     for part in parts(schema, root):
         if isinstance(step, int):
             before = part.get("prefixItems")
@@ -135,7 +135,7 @@ def child(schema: Any, step: str | int, root: Schema) -> Any:
 
 
 def schema_at(schema: Schema, path: Path) -> Schema:
-    """The schema of the place that `path` leads to, resolved."""
+    """Return the schema of the place that `path` leads to, resolved."""
     place: Any = schema
     for step in path:
         place = child(place, step, schema)
@@ -143,7 +143,7 @@ def schema_at(schema: Schema, path: Path) -> Schema:
 
 
 def choices_at(schema: Any, root: Schema) -> list[Any]:
-    """The values that the `enum` of any branch allows."""
+    """Return the values that the `enum` of any branch allows."""
     choices: list[Any] = []
     for part in parts(schema, root):
         listed = part.get("enum")
@@ -153,7 +153,7 @@ def choices_at(schema: Any, root: Schema) -> list[Any]:
 
 
 def _referred(reference: Any, root: Schema) -> Any:
-    """The target of a JSON pointer like `#/$defs/Edit`; None if there is none."""
+    """Return the target of a JSON pointer like `#/$defs/Edit`; None if there is none."""
     if reference == "#":
         return root
     if not isinstance(reference, str) or not reference.startswith("#/"):

@@ -1,11 +1,11 @@
-"""The strict lexer: a plain command line as words. It refuses what it does not know.
+"""The strict lexer: splits a plain command line into words, and rejects all other syntax.
 
 It reads the small part of bash in which a word is exactly what is written: no expansion but file
 name globs, no control structure, no redirection that matters. Everything else is `NotPlain`.
 
-The marks below serve the readers that never refuse: they say which letters of a word still mean
-something to the shell. A `$` that expands, an unquoted `*` and the like stand for themselves; where
-quotes or a backslash took their meaning away, a mark, a letter of a private area, stands instead.
+The marks below are for the readers that never refuse: they say which characters of a word still
+have a meaning for the shell. A `$` that expands, an unquoted `*` and the like stand for themselves;
+where quotes or a backslash removed their meaning, a mark, a private-use character, stands instead.
 """
 
 import re
@@ -22,12 +22,12 @@ Joint = Literal["", "&&", "||", ";", "|", "\n"]
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument as the program gets it."""
+    """One argument in the form that the program gets."""
 
     text: str
-    """The argument."""
+    """The text of the argument."""
     has_glob: bool = False
-    """The shell may put file names in its place."""
+    """Whether the shell may expand it to file names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Part:
     words: tuple[Word, ...]
     """Its words."""
     joint: Joint = ""
-    """The operator between it and the one before it."""
+    """The operator between it and the previous command."""
     text: str = ""
     """Its text as written."""
     redirects: tuple[str, ...] = ()
@@ -49,12 +49,12 @@ class Part:
 
 
 def word_set(names: str) -> frozenset[str]:
-    """A set of names that are written as one text."""
+    """Return the set of names that are written as one text."""
     return frozenset(names.split())
 
 
 class NotPlain(Exception):
-    """The text is more than plain commands; the message says what is in it."""
+    """The text is more than plain commands; the message says why."""
 
 
 _BARE = r"[A-Za-z0-9_./:@%+=,^~*?\[\]-]"
@@ -73,10 +73,10 @@ _RESERVED = word_set(
 
 
 def screen(text: str) -> None:
-    """Return if no parser could be hurt by `text` or mistake it.
+    """Check that no parser could crash on `text` or misread it.
 
     Raises:
-        NotPlain: it is too long or holds characters that parsers read in different ways.
+        NotPlain: it is too long or has characters that parsers read in different ways.
     """
     if len(text) > MAX_BYTES:
         raise NotPlain(f"it is longer than {MAX_BYTES // 1024} KiB")
@@ -86,10 +86,10 @@ def screen(text: str) -> None:
 
 
 def lex(text: str) -> tuple[Part, ...]:
-    """The simple commands of a plain command line, in order.
+    """Return the simple commands of a plain command line, in order.
 
     Raises:
-        NotPlain: anything in it means more than it says.
+        NotPlain: part of it is other syntax.
     """
     screen(text)
     parts: list[Part] = []
@@ -112,11 +112,11 @@ def lex(text: str) -> tuple[Part, ...]:
 
 
 HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
-"""The beginning of a here-document; the group is the line that ends it. A guess from the text."""
+"""The beginning of a here-document; the group is its end marker. A guess from the text."""
 
 
 def without_here_documents(lines: Iterable[str]) -> Iterator[str]:
-    """The lines that are commands: what stands between `<<END` and `END` is only text.
+    """Yield the lines that are commands: lines between `<<END` and `END` are only text.
 
     For readers that guess: unlike `lex` it never refuses.
     """
@@ -201,7 +201,7 @@ def _skip_blank(text: str, position: int, *, newlines: bool = False) -> int:
 
 
 def _strange(text: str, position: int) -> str:
-    """Why the character at `position` is not plain, for people."""
+    """Return why the character at `position` is not plain, as text for the user."""
     rest = text[position:]
     if rest[0] in "<>" or rest.startswith("&>"):
         return "it redirects to somewhere other than /dev/null"
@@ -226,15 +226,15 @@ _DEAD = {
     char: chr(0xE000 + number) for number, char in enumerate(("$", "*", "?", "[", "{", "`", "~"))
 }
 QUOTED = "\ue010"
-"""A `$` between double quotes: what it expands to is no word of its own and is not split."""
+"""A `$` between double quotes: its expansion is no separate word and is not split."""
 FED = "\ue011"
-"""A word of its own: the command reads text that stands in the command line."""
+"""A separate word: the command reads text that is part of the command line."""
 UNRUN = "\ue012"
-"""A word of its own: these words are text or a pattern of `case`, not surely a command."""
+"""A separate word: these words are text or a pattern of `case`, not certainly a command."""
 FOUND = "\ue013"
-"""In a word: a file that a `find` comes upon."""
+"""Part of a word: a file that a `find` finds."""
 ANYTHING = "$()"
-"""A substitution whose content was taken out: any number of any words."""
+"""A substitution whose content was removed: any number of any words."""
 REFERENCE = re.compile(
     rf"[${QUOTED}](?:\{{[^}}]*\}}?|[A-Za-z_][A-Za-z0-9_]*|[@*#?$!0-9-]|\(\))|`|{FOUND}"
 )
@@ -247,33 +247,33 @@ _WITHOUT = str.maketrans(
 
 
 def replace_marks(text: str) -> str:
-    """Text from outside: letters that would be taken for marks are replaced."""
+    """Replace characters in external text that would be taken for marks."""
     return text.translate(_WITHOUT)
 
 
 def mark_quoted(text: str) -> str:
-    """The text, as if it stood between single quotes."""
+    """Return the text as if it were between single quotes."""
     return text.translate(_TO_MARK)
 
 
 def unmarked_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The words without marks, as a rule would be compared with them."""
+    """Return the words without marks, in the form that rules are compared with."""
     return tuple(word.translate(_PLAIN) for word in words if word not in (FED, UNRUN))
 
 
 def unmarked(word: str) -> str:
-    """One word without marks."""
+    """Return one word without marks."""
     return word.translate(_PLAIN)
 
 
 def unquoted_value(value: str) -> str:
-    """The value of a variable where it expands unquoted: patterns in it count again."""
+    """Return the value of a variable that expands unquoted: patterns in it are active again."""
     for char in "*?[":
         value = value.replace(_DEAD[char], char)
     return value
 
 
 def variable_of(reference: str) -> str:
-    """The name, where the reference stands for the whole value of a variable; else ""."""
+    """Return the name if the reference stands for a variable's whole value; else ""."""
     found = _NAME.fullmatch(reference[1:])
     return found.group(1) if found and ("{" in reference) == ("}" in reference) else ""

@@ -1,7 +1,7 @@
 """Text for people: untrusted text made safe to show, long text cut, numbers formatted.
 
-`clean` is for output, `visible` for what a person has to judge, `clean_json` for JSON. Texts of
-tools, files and models may contain terminal commands (move the cursor, set the title, write the
+`clean` is for output, `visible` for text that the user has to judge, `clean_json` for JSON. Texts
+of tools, files and models may contain terminal commands (move the cursor, set the title, write the
 clipboard) and characters that reorder or hide their neighbours. None of them may reach the
 terminal. All three take time linear in the text.
 """
@@ -12,13 +12,13 @@ import unicodedata
 from collections.abc import Sequence
 
 _STRING_LIMIT = 4096
-"""Characters after which an unterminated control string counts as ended."""
+"""After this many characters, an unterminated control string counts as ended."""
 
 _BLANKS_SHOWN = 8
-"""Longer runs of blanks are counted instead of shown: padding pushes a command off the screen."""
+"""Longer runs of blanks are shown as a count: padding could push a command off the screen."""
 
-# A control string's body ends at anything that could begin another one. So no character is looked
-# at by more than one attempt, and a flood of unterminated strings costs no more than plain text.
+# A control string's body ends at anything that could begin another one. So every character is read
+# by one attempt only, and a flood of unterminated strings costs no more than plain text.
 _BODY = r"[^\x07\x18\x1a\x1b\x80-\x9f]"
 
 _LINE_BODY = r"[^\n\x07\x18\x1a\x1b\x80-\x9f]"
@@ -58,11 +58,11 @@ _BLANK_RUN = re.compile(rf"[ \t]{{{_BLANKS_SHOWN + 1},}}")
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){3,}")
 
 _DEEPEST_INDENT = 40
-"""Blanks at the beginning of a line of code that are shown as they are; more are counted."""
+"""The blanks at the start of a code line that are shown unchanged; more are shown as a count."""
 
 
 def clean(text: str, *, keep_sgr: bool = False) -> str:
-    """`text` without anything a terminal obeys; the only controls left are newline and tab.
+    """Return `text` without anything a terminal obeys; of the controls, newline and tab are kept.
 
     Escape sequences and control characters are dropped, a carriage return becomes a newline,
     characters that hide or reorder show as `<U+202E>`, lone surrogates as `\\ufffd`. With
@@ -89,7 +89,7 @@ def clean(text: str, *, keep_sgr: bool = False) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` with everything in it visible, for a person who decides what it may do.
+    """Return `text` with everything in it visible, for a user who decides what it may do.
 
     Nothing is dropped: controls, invisible characters and unusual blanks show as `<U+00A0>`; long
     runs of blanks and of empty lines show as their count.
@@ -100,7 +100,7 @@ def visible(text: str) -> str:
 
 
 def clean_json(text: str) -> str:
-    """JSON `text` with the same meaning, and nothing in it that a terminal obeys.
+    """Return JSON `text` with the same meaning, and nothing in it that a terminal obeys.
 
     JSON itself escapes the controls below U+0020. Those up to U+009F, and the characters that
     `clean` names, are written as `\\u009b`.
@@ -113,7 +113,7 @@ def _name(match: re.Match[str]) -> str:
 
 
 def _name_unless_joining(match: re.Match[str]) -> str:
-    """Joiners stay where emoji and scripts need them: between two visible characters, not ASCII."""
+    """Keep joiners where emoji and scripts need them: between two visible non-ASCII characters."""
     at, text = match.start(), match.string
     is_between = match[0] in _JOINERS and 0 < at < len(text) - 1
     if is_between and _can_be_joined(text[at - 1]) and _can_be_joined(text[at + 1]):
@@ -126,7 +126,7 @@ def _can_be_joined(char: str) -> bool:
 
 
 def _safe_style(csi: str) -> str | None:
-    """The numbers of a colour or style sequence that are known and harmless, else None."""
+    """Return the numbers of a colour or style sequence if all are harmless, else None."""
     if not csi.endswith("m") or not re.fullmatch(r"[0-9;:]{0,256}m", csi):
         return None
     numbers = [int(part[:4]) if part else 0 for part in re.split("[;:]", csi[:-1])]
@@ -142,24 +142,24 @@ def _safe_style(csi: str) -> str | None:
 
 
 def _colour_length(numbers: list[int]) -> int:
-    """How many numbers the colour at the front takes, 0 when it makes no sense."""
+    """Return how many numbers the colour at the front takes, 0 if it is invalid."""
     length = {5: 3, 2: 5}.get(numbers[1], 0) if len(numbers) > 1 else 0
     is_whole = length <= len(numbers) and all(number <= 255 for number in numbers[2:length])
     return length if is_whole else 0
 
 
 def _is_plain_style(number: int) -> bool:
-    """Bold, dim, italic, underline, inverse, strike and the 16 colours. No blinking, no hiding."""
+    """Whether it is bold, dim, italic, underline, inverse, strike or one of the 16 colours."""
     return number in (0, 1, 2, 3, 4, 7, 9, 22, 23, 24, 27, 29, 39, 49) or (
         30 <= number <= 37 or 40 <= number <= 47 or 90 <= number <= 97 or 100 <= number <= 107
     )
 
 
 def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
-    """How much of each size fits into `total`: the small ones whole, the others evenly.
+    """Return how much of each size fits into `total`: small ones whole, the others evenly.
 
-    What the small ones do not need goes to the others. Shares add up to `total` at most; what
-    cannot be divided goes to the last ones.
+    Space that small ones do not need goes to the others. Shares add up to `total` at most; a
+    remainder goes to the last ones.
     """
     shares = [0] * len(sizes)
     left = max(0, total)
@@ -171,9 +171,9 @@ def fair_shares(sizes: Sequence[int], total: int) -> list[int]:
 
 
 def cut_middle(text: str, most: int, marker: str, *, tail: float = 0.1) -> str:
-    """The beginning and the end of `text`, with `marker` between, in `most` characters.
+    """Return the beginning and the end of `text`, with `marker` between, in `most` characters.
 
-    `tail` is the end's share of what is kept. A text that fits is returned as it is.
+    `tail` is the end's share of the kept text. A text that fits is returned unchanged.
     """
     if len(text) <= most:
         return text
@@ -185,22 +185,22 @@ def cut_middle(text: str, most: int, marker: str, *, tail: float = 0.1) -> str:
 
 
 def truncate(text: str, most: int) -> str:
-    """`text` in at most `most` characters; `…` stands for the end that was left off."""
+    """Return `text` in at most `most` characters; `…` stands for the removed end."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def one_line(text: str, most: int) -> str:
-    """`text` on one line of at most `most` characters, its runs of blanks as one blank."""
+    """Return `text` on one line of at most `most` characters, with single blanks."""
     return truncate(" ".join(text.split()), most)
 
 
 def visible_name(name: str) -> str:
-    """A path, rule or name on one line: one with a newline could pass for two of them."""
+    """Return a path, rule or name on one line: one with a newline could pass for two of them."""
     return visible(name).replace("\n", "<U+000A>").replace("\t", "<U+0009>")
 
 
 def visible_code(line: str) -> str:
-    """A line of code, its indentation kept as it is."""
+    """Return a line of code with its indentation unchanged."""
     indent = len(line) - len(line.lstrip(" \t"))
     if indent > _DEEPEST_INDENT or indent == len(line):
         return visible(line)
@@ -208,25 +208,27 @@ def visible_code(line: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """As `1 file` or `3 files`."""
+    """Return a text such as `1 file` or `3 files`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def format_count(count: int) -> str:
-    """`950`, `12k`, `1.2M`."""
+    """Return a text such as `950`, `12k` or `1.2M`."""
     if count < 1000:
         return str(count)
     return f"{count // 1000}k" if count < 1_000_000 else f"{count / 1_000_000:.1f}M"
 
 
 def format_usd(price: float | None, least: float = 0.0) -> str:
-    """As `$0.0123`; of an unknown price what is known of it, as `$0.0063+`, or `unknown`."""
+    """Return a text such as `$0.0123`; for an unknown price the known part, `$0.0063+`, or
+    `unknown`.
+    """
     if price is not None:
         return f"${price:.4f}"
     return f"${least:.4f}+" if least else "unknown"
 
 
 def format_cost(price: float | None, least: float = 0.0) -> str:
-    """The same where no heading says that it is the cost."""
+    """Return the same for places without a heading that names the cost."""
     cost = format_usd(price, least)
     return "cost unknown" if cost == "unknown" else cost

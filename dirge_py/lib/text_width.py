@@ -1,7 +1,7 @@
 """The width of text in terminal cells, and cutting and wrapping by that measure.
 
-Everything goes by grapheme, so a flag, a family or a letter with its accents is never torn. Text is
-expected to be cleaned before (`lib/text.py`); tabs count as one cell.
+Everything counts graphemes, so a flag, a family or a letter with its accents is never split. The
+text has to be cleaned before (`lib/text.py`); tabs count as one cell.
 """
 
 from collections.abc import Iterator
@@ -10,17 +10,17 @@ from wcwidth import iter_graphemes, wcswidth
 
 
 def cell_width(text: str) -> int:
-    """The cells that `text` takes on one line."""
+    """Return the cells that `text` takes on one line."""
     return len(text) if text.isascii() else sum(map(_grapheme_width, iter_graphemes(text)))
 
 
 def _grapheme_width(grapheme: str) -> int:
-    """The cells of one grapheme; 0 for characters that terminals don't print."""
+    """Return the cells of one grapheme; 0 for characters that terminals don't print."""
     return len(grapheme) if grapheme.isascii() else max(0, wcswidth(grapheme))
 
 
 def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
-    """`text` in at most `width` cells; `ellipsis` stands for what was left off."""
+    """Return `text` in at most `width` cells; `ellipsis` stands for the removed end."""
     if cell_width(text) <= width:
         return text
     room = width - cell_width(ellipsis)
@@ -36,7 +36,7 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The lines of `text`, each at most `width` cells, broken at blanks where there are some.
+    """Return the lines of `text`, each at most `width` cells, broken at blanks if possible.
 
     Blanks at a break are dropped, all others stay. A grapheme wider than `width` has its own line.
     """
@@ -48,7 +48,7 @@ def _wrap_line(line: str, width: int) -> Iterator[str]:
         yield line
         return
     start = end = used = 0
-    break_at = -1  # the last blank after a word: breaking inside the indentation would lose it
+    break_at = -1  # the last blank after a word; a break inside the indentation would lose it
     has_word = False
     for grapheme in iter_graphemes(line):
         size = _grapheme_width(grapheme)

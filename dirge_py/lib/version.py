@@ -1,3 +1,3 @@
-"""The version of dirge, which the build reads from here."""
+"""The version of dirge; the build reads it from here."""
 
 __version__ = "0.1.0"

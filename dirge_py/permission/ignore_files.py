@@ -8,6 +8,9 @@ again.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.versions import StampCache
 from dirge_py.git.repository import UnreadableRepository
@@ -16,9 +19,6 @@ from dirge_py.lib.paths import is_below, upwards
 from dirge_py.permission.git.repository import git_dir_of
 from dirge_py.permission.patterns import regex_with_gaps
 from dirge_py.permission.protected import may_be_secret
-from pathlib import Path
-from typing import TypeAlias
-
 
 MAX_IGNORE_BYTES = 1 << 20
 MAX_IGNORE_LINES = 5_000

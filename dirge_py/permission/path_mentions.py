@@ -12,6 +12,8 @@ import os.path
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Literal, TypeAlias
+
 from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
@@ -22,8 +24,6 @@ from dirge_py.permission.launchers import PUTS_INTO
 from dirge_py.permission.patterns import GLOB
 from dirge_py.permission.program_options import paths_behind_colons
 from dirge_py.permission.recursive_reads import Beneath, RecursiveRead, possible_recursive_read
-from typing import Literal, TypeAlias
-
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16

@@ -10,6 +10,8 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+
 from dirge_py.files.versions import fingerprint, short_digest, version_text
 from dirge_py.git.repository import UnreadableRepository, repository_setting, work_tree_of
 from dirge_py.lib.paths import is_below_any, upwards
@@ -22,8 +24,6 @@ from dirge_py.permission.path_mentions import CWD_SIGN, folders_entered
 from dirge_py.permission.patterns import GLOB, GlobExpander
 from dirge_py.processes.programs import PROGRAM_FOLDERS
 from dirge_py.types.tools import ShellCommand
-from itertools import islice, pairwise
-
 
 MAX_FILES = 128
 """The most files identified by content; further ones are identified only by their link target."""

@@ -10,25 +10,69 @@ import logging
 import os.path
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from dirge_py.git.repository import work_tree_of
-from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
-from dirge_py.permission.blocklist import CommandFolders, dangerous_if_empty, dangerous_tails, is_device, why_destructive
-from dirge_py.permission.command_scan import CommandScan, raw_words, reads_of_finds, reads_of_listers, scan_command, scan_words, unresolved_commands, unresolved_paths, unresolved_targets
-from dirge_py.permission.facts import ArgvPlan, CallFacts, CommandFact, Fact, PathFact, ResolvedPath, UnresolvedCommand, UnresolvedParts
-from dirge_py.permission.git.commands import judge_git, shown_secrets
-from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
-from dirge_py.permission.path_mentions import CwdTracker, MOVERS, ShellLookups, TURNS_SHELL, changed_files, enters_unknown_folder, files_in_git_objects, folders_entered, mentioned_paths, own_places_touched, too_many_paths, withheld_from_searches, without_cwd_prefix
-from dirge_py.permission.patterns import names_in
-from dirge_py.permission.program_options import NotReadOnly
-from dirge_py.permission.programs import ProgramJudgement, SHELL_BUILTINS, is_build, judge_program
-from dirge_py.permission.recursive_reads import NARROWER, RecursiveRead, recursive_read_of, with_reasons
-from dirge_py.types.tools import ShellCommand
 from functools import partial
 from itertools import takewhile
 
 import tree_sitter
 import tree_sitter_bash
 
+from dirge_py.git.repository import work_tree_of
+from dirge_py.lib.shell_lexer import ANYTHING, NotPlain, Part, Word, lex
+from dirge_py.permission.blocklist import (
+    CommandFolders,
+    dangerous_if_empty,
+    dangerous_tails,
+    is_device,
+    why_destructive,
+)
+from dirge_py.permission.command_scan import (
+    CommandScan,
+    raw_words,
+    reads_of_finds,
+    reads_of_listers,
+    scan_command,
+    scan_words,
+    unresolved_commands,
+    unresolved_paths,
+    unresolved_targets,
+)
+from dirge_py.permission.facts import (
+    ArgvPlan,
+    CallFacts,
+    CommandFact,
+    Fact,
+    PathFact,
+    ResolvedPath,
+    UnresolvedCommand,
+    UnresolvedParts,
+)
+from dirge_py.permission.git.commands import judge_git, shown_secrets
+from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
+from dirge_py.permission.path_mentions import (
+    MOVERS,
+    TURNS_SHELL,
+    CwdTracker,
+    ShellLookups,
+    changed_files,
+    enters_unknown_folder,
+    files_in_git_objects,
+    folders_entered,
+    mentioned_paths,
+    own_places_touched,
+    too_many_paths,
+    withheld_from_searches,
+    without_cwd_prefix,
+)
+from dirge_py.permission.patterns import names_in
+from dirge_py.permission.program_options import NotReadOnly
+from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge_program
+from dirge_py.permission.recursive_reads import (
+    NARROWER,
+    RecursiveRead,
+    recursive_read_of,
+    with_reasons,
+)
+from dirge_py.types.tools import ShellCommand
 
 _LOG = logging.getLogger(__name__)
 _TAKES_WORDS = frozenset(("xargs", "parallel"))

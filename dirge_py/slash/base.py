@@ -1,12 +1,13 @@
 """The interfaces of front ends that slash commands use."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
-from pathlib import Path
-from typing import Any, Literal, Protocol, TYPE_CHECKING, runtime_checkable
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

@@ -1,1 +1,1 @@
-"""The built-in tools: one file each, with the text the model reads beside it."""
+"""The built-in tools: one module each, with a `.md` file of the description for the model."""

@@ -1,4 +1,4 @@
-"""Change several files together: create, update, delete, rename."""
+"""The `apply_patch` tool: changes several files together (create, update, delete, rename)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -79,7 +79,7 @@ class ApplyPatchArgs(ToolArgs):
         return self
 
     def each(self) -> "Sequence[PatchOperation]":
-        """The operations, in order. Raises ValueError if the patch is none."""
+        """Return the operations, in order. Raises ValueError if the patch is invalid."""
         if self.operations:
             return [each.operation() for each in self.operations]
         return parse_patch(self.patch or "")
@@ -154,7 +154,7 @@ def _plan_patch(
 
 
 def _report(plan: PatchPlan, applied: AppliedChanges) -> str:
-    """A line for each operation; what the person changed is said by its diff alone."""
+    """Return a line for each operation; changes by the user are shown only in the diff."""
     if list(applied.files) != list(plan.files):
         return f"{len(applied.files)} of {len(plan.files)} files were changed."
     return "\n".join(f"{line[:1].upper()}{line[1:]}" for line in plan.lines)

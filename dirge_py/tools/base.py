@@ -1,7 +1,8 @@
-"""What a tool is: a name, typed arguments, claims, and something it does.
+"""The base of all tools: a tool is a name, typed arguments, claims, and an action.
 
-A tool is one file `<name>.py` here that exports `TOOL`, and `<name>.md` beside it: what the model
-reads. Tools never mention permission: they declare claims, and whoever judges reads those.
+A tool is one module `<name>.py` here that exports `TOOL`, with `<name>.md` beside it: the
+description for the model. Tools never mention permission: they declare claims, which the permission
+hook reads.
 """
 
 import asyncio
@@ -50,6 +51,9 @@ if TYPE_CHECKING:
     from dirge_py.types.memory import MemoryUpdate, StoreName
 
 
+
+
+
 def _check_path_text(path: str) -> str:
     try:
         check_spelling(path)
@@ -62,60 +66,60 @@ def _check_path_text(path: str) -> str:
 
 
 PathText = Annotated[str, AfterValidator(_check_path_text)]
-"""A path as a model wrote it; what no file can be called is refused with the arguments."""
+"""A path as a model wrote it; text that no file name can have is an invalid argument."""
 
 
 class ToolArgs(BaseModel):
-    """Arguments of a tool; a field's description is what the model reads of it."""
+    """Arguments of a tool; the model sees each field's description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class MemoryStore(Protocol):
-    """What is remembered beyond a session: a store about the project, one about the person.
+    """Memory beyond a session: one store about the project, one about the user.
 
-    Raises DirgeError with words for the model.
+    Raises DirgeError with a text for the model.
     """
 
     async def read(self, store: "StoreName") -> str:
-        """Everything in a store."""
+        """Return everything in a store."""
 
     async def update(self, change: "MemoryUpdate") -> str:
-        """Make a change; gives a sentence that says what was done."""
+        """Apply a change; return a sentence that says what was done."""
 
 
 AskPerson: TypeAlias = Callable[[Sequence[Question]], Awaitable[Sequence[QuestionAnswer] | None]]
-"""Puts questions to the person; None if they cancel. Absent: there is no person to ask."""
+"""Asks the user questions; returns None if the user cancels. Without it, no user is present."""
 
 Redact: TypeAlias = Callable[[str], str]
-"""Takes secrets out of what the model is shown, as `[redacted]`."""
+"""Replaces secrets in text for the model by `[redacted]`."""
 
 SyntaxCheck: TypeAlias = Callable[[str, str, str], str]
-"""`(path, before, after)`: what a change breaks in a file's syntax that was whole before, or ""."""
+"""Called with `(path, before, after)`; returns which syntax error a change adds, or ""."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """Times and sizes that tools keep to."""
+    """The time and size limits of tools."""
 
     command_timeout_s: float = 120.0
-    """The time limit of commands whose call names no other."""
+    """The time limit of commands whose call names none."""
     quiet_s: float = 60.0
-    """How long a command may write nothing before the person is told so."""
+    """How long a command may write nothing before the user is notified."""
     budget_chars: int = 80_000
-    """About how much of a result is sent on: more than this is cut in the middle."""
+    """The approximate length of a result; longer ones are cut in the middle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServices:
-    """What tools may use. A tool whose `needs` names an absent one is not offered."""
+    """The services for tools. A tool is hidden if a service named in its `needs` is missing."""
 
     files: Workspace
     processes: "Runner | None" = None
     shells: "Shells | None" = None
     outputs: "OutputStore | None" = None
     assets: "AssetStore | None" = None
-    """Keeps the pictures and documents of results."""
+    """Stores the pictures and documents of results."""
     todo: "TodoList | None" = None
     web: "WebService | None" = None
     syntax: SyntaxCheck | None = None
@@ -123,18 +127,18 @@ class ToolServices:
     ask: AskPerson | None = None
     memory: MemoryStore | None = None
     limits: ToolLimits = ToolLimits()
-    """Times and sizes that tools keep to."""
+    """The time and size limits of tools."""
     session_id: str = ""
-    """The stored session's id; empty where none is stored."""
+    """The id of the stored session; "" if it is not stored."""
     app: Any = None
-    """What the embedder gave as such."""
+    """The `app` object of the embedder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """One call, as its tool sees it. `cwd` is the folder relative paths start from.
+    """One call, as its tool sees it. `cwd` is the folder that relative paths start from.
 
-    A tool that takes long looks at `signal`, and tells how far it is with `progress`.
+    A tool that takes long checks `signal`, and reports its progress with `progress`.
     """
 
     cwd: str
@@ -145,42 +149,44 @@ class ToolContext:
 
     @property
     def files(self) -> CallFiles:
-        """The files this call may use."""
+        """Return the files that this call may use."""
         return self.services.files.at_call(self.call_id)
 
     @property
     def session_id(self) -> str:
-        """The stored session's id; empty where none is kept."""
+        """Return the id of the stored session; "" if it is not stored."""
         return self.services.session_id
 
     @property
     def budget_chars(self) -> int:
-        """About how much of a result is sent on: more than this is cut in the middle."""
+        """Return the approximate length of a result; longer ones are cut in the middle."""
         return self.services.limits.budget_chars
 
     @property
     def app(self) -> Any:
-        """What the embedder gave as such; None without one."""
+        """Return the `app` object of the embedder; None without one."""
         return self.services.app
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Show how far it is, in words and, where known, as a share. From any thread, at once."""
+        """Show the progress as text and, if known, as a share. Callable from any thread."""
         update = text_result(text) if done is None else text_result(text, done=done, total=total)
         self.on_update(update)
 
     def stop_if_aborted(self) -> None:
-        """For the thread of a call: nothing is changed any more once the run was aborted."""
+        """Raise in the thread of a call if the run was aborted, so that nothing changes
+        afterwards.
+        """
         if self.signal.aborted:
             raise ToolFailed("Aborted.", outcome="aborted")
 
     def absolute(self, path: str) -> str:
-        """The path as claims and file services want it: absolute, links not followed."""
+        """Return the path for claims and file services: absolute, links not resolved."""
         return absolute(path, self.cwd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What calls of a tool are like; None where nobody says. The names are those of MCP."""
+    """Properties of a tool's calls; None means unknown. The names are those of MCP."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -197,7 +203,7 @@ Args = TypeVar("Args", bound=BaseModel)
 class Tool(ABC, Generic[Args]):
     """Base of every tool. `args` must be the model that `Args` names.
 
-    The first required field of `args` is what `dirge why TOOL INPUT` fills.
+    `dirge why TOOL INPUT` fills the first required field of `args`.
     """
 
     name: ClassVar[str]
@@ -208,41 +214,45 @@ class Tool(ABC, Generic[Args]):
     needs: ClassVar[tuple[str, ...]] = ()
     """Names of `ToolServices` fields without which the tool is hidden."""
     timeout_s: ClassVar[float | None] = None
-    """The tool's own time limit, which settings override: None is the usual one, 0 none."""
+    """The tool's own time limit, which settings override; None: the default, 0: no limit."""
     hints: ClassVar[Hints] = NO_HINTS
-    """What calls are like, for those who show or wrap them; they grant nothing."""
+    """Properties of its calls, for programs that show or wrap them; they grant nothing."""
     polls: ClassVar[bool] = False
-    """Whether the same call again and again is how it is meant."""
+    """Whether repeating the same call is normal use."""
     around: ClassVar[Sequence[Interceptor]] = ()
     """Interceptors around its calls, the outermost first."""
 
     @property
     def description(self) -> str:
-        """What the model reads, from the `.md` file beside the tool's module."""
+        """Return the description for the model, from the `.md` file beside the tool's module."""
         return Path(inspect.getfile(type(self))).with_suffix(".md").read_text("utf-8").strip()
 
     @abstractmethod
     async def run(self, args: Args, ctx: ToolContext) -> LoopToolResult | str:
-        """Do it. A plain string is a successful result of that text.
+        """Execute the call. A plain string is a successful result of that text.
 
         Raises:
-            DirgeError: it could not be done; message and hint go to the model.
+            DirgeError: it failed; message and hint go to the model.
         """
 
     @abstractmethod
     def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
-        """Everything a call with `args` would do."""
+        """Return everything that a call with `args` would do."""
 
     def preview(self, args: Args, ctx: ToolContext) -> Preview | None:
-        """What the call would change, for the person who is asked; None if nothing can be shown."""
+        """Return what the call would change, for the user's decision; None if nothing can be
+        shown.
+        """
         return None
 
     def prepare(self, arguments: Any) -> Any:
-        """Arguments as the model wrote them, turned into what `args` expects."""
+        """Convert arguments as the model wrote them to the form that `args` expects."""
         return arguments
 
     def unavailable(self, services: ToolServices) -> str:
-        """Why it cannot be used right now, or "". Asked before every model call and every run."""
+        """Return why the tool is unavailable, or "". Called before every model call and every
+        run.
+        """
         return ""
 
 
@@ -254,16 +264,16 @@ class PathTool(Tool[Args]):
 
 
 class SessionTool(Tool[Args]):
-    """Base of tools that touch nothing outside of the session, such as its todo list."""
+    """Base of tools that touch nothing outside the session, such as its todo list."""
 
     def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("meta", self.name)]
 
 
 def rename_keys(arguments: Any, names: Mapping[str, str]) -> Any:
-    """`arguments` with keys that other agents use for the same thing replaced by ours.
+    """Return `arguments` with the names that other agents use replaced by dirge's.
 
-    Left as they are where two keys would become one and differ: none may get lost.
+    Keys stay as they are if two of them would become one with different values.
     """
     if not isinstance(arguments, dict):
         return arguments
@@ -287,12 +297,12 @@ R = TypeVar("R")
 async def in_thread(
     signal: AbortSignal, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """`work` in a thread of its own, left behind when the run is aborted.
+    """Run `work` in its own thread, which is abandoned when the run is aborted.
 
-    The thread is a daemon: one that hangs in a system call must not keep the program from ending.
+    The thread is a daemon: one that hangs in a system call must not keep the program from exiting.
 
     Raises:
-        ToolFailed: aborted first.
+        ToolFailed: the run was aborted first.
     """
     if signal.aborted:
         raise ToolFailed("Aborted.", outcome="aborted")
@@ -315,7 +325,7 @@ async def in_thread(
         except Exception as error:
             failure = error
         except BaseException as error:
-            # `sys.exit()` in a thread ends the thread alone, and nobody would ever hear of it.
+            # `sys.exit()` in a thread ends only the thread, without an error message.
             failure = ToolFailed(f"It ended itself with {error!r}. Take another way.")
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, failure)

@@ -1,4 +1,4 @@
-"""bash: run a command line. Also the results of all tools that run commands."""
+"""The `bash` tool: runs a command line. Also builds the results of all tools that run commands."""
 
 import os.path
 import signal
@@ -27,7 +27,7 @@ from dirge_py.types.tools import (
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5
-"""How long a background command is looked at: one that fails at once is told of at once."""
+"""How long a background command is watched at its start, so that an early failure is reported."""
 _NAMES = {
     **dict.fromkeys(
         ("cwd", "directory", "dir", "dir_path", "working_directory", "working_dir", "workingDir"),
@@ -39,10 +39,10 @@ _NAMES = {
     ),
     "timeoutMs": "timeout_ms",
 }
-"""What models were trained to call these properties by other agents."""
+"""Names that other agents use for these properties."""
 _LEAST_MS, _MOST_MS = 10_000, MAX_TIMEOUT_S * 1000
-"""What can only be milliseconds: whole seconds of them, and as seconds more than a call may have.
-Smaller numbers could be either, so they are what the schema says."""
+"""The smallest number that must be milliseconds: more seconds than a call may ask for. Smaller
+numbers count as seconds, as the schema says."""
 
 
 class BashArgs(ToolArgs):
@@ -68,7 +68,7 @@ class BashTool(Tool[BashArgs]):
     args = BashArgs
     mode = "sequential"
     needs = ("processes",)
-    timeout_s = 0.0  # A call names its own limit.
+    timeout_s = 0.0  # each call has its own limit
 
     def prepare(self, arguments: Any) -> Any:
         return _in_seconds(rename_keys(arguments, _NAMES))
@@ -76,7 +76,7 @@ class BashTool(Tool[BashArgs]):
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
         claims = [Claim("execute", ShellCommand(_as_typed(args, ctx), ctx.cwd))]
         folder = _folder(args, ctx)
-        # Claimed as a path as well, so that the folder that was judged is the one it starts in.
+        # Claimed as a path as well, so that the judged folder is the one it starts in.
         return claims if folder == ctx.cwd else [*claims, Claim("read", folder)]
 
     def preview(self, args: BashArgs, ctx: ToolContext) -> Preview:
@@ -95,7 +95,9 @@ TOOL = BashTool()
 
 
 def _in_seconds(arguments: Any) -> Any:
-    """The arguments with `timeout_ms`, or a `timeout` that can only be one, turned into seconds."""
+    """Return the arguments with `timeout_ms`, or a `timeout` in milliseconds, converted to
+    seconds.
+    """
     if not isinstance(arguments, dict):
         return arguments
     timeout_ms, timeout = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
@@ -115,7 +117,9 @@ def _number(value: Any) -> float | None:
 
 
 def _folder(args: BashArgs, ctx: ToolContext) -> str:
-    """The absolute folder the command starts in, as `cd` would find it: `..` leaves a link."""
+    """Return the absolute folder that the command starts in, resolved like `cd`: `..` leaves a
+    link.
+    """
     if args.workdir is None:
         return ctx.cwd
     folder = os.path.normpath(ctx.absolute(args.workdir))
@@ -123,7 +127,7 @@ def _folder(args: BashArgs, ctx: ToolContext) -> str:
 
 
 def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
-    """Where that folder is now; it must be the one that was judged. Raises FileError."""
+    """Return the folder's current path; it must be the judged one. Raises FileError."""
     folder = _folder(args, ctx)
     if folder == ctx.cwd:
         return folder
@@ -135,22 +139,22 @@ def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
         )
     if located.kind != "dir":
         raise FileError(
-            f"{args.workdir} is no folder, so the command was not run.",
+            f"{args.workdir} is not a folder, so the command was not run.",
             hint="Give the folder to start in as `workdir`.",
         )
     return located.real
 
 
 def _as_typed(args: BashArgs, ctx: ToolContext) -> str:
-    """The command line that does the same from the working directory."""
+    """Return the equivalent command line in the working directory."""
     return command_in_folder(_with_input(args), _folder(args, ctx), ctx.cwd)
 
 
 def _with_input(args: BashArgs) -> str:
-    """The command line with the input in it.
+    """Return the command line with the input in it.
 
-    What stands in the input can be as much of a command as the command itself (`bash`, `python`),
-    so it is judged and shown like one.
+    Input can contain commands as well (for `bash`, `python`), so it is judged and shown like the
+    command itself.
     """
     if args.input is None:
         return args.command
@@ -168,7 +172,7 @@ async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResu
     if isinstance(ended, CommandResult):
         return finished_result(args.command, ended, timeout_s)
     moved = NewOutput(output=ended.output, state=ended.state)
-    return shell_result(moved, "The user moved the command to the background. It goes on.")
+    return shell_result(moved, "The user moved the command to the background. It continues.")
 
 
 async def _run(
@@ -197,7 +201,7 @@ async def _run(
 
 async def _start(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
     if ctx.services.shells is None:
-        raise ToolFailed("Nothing can go on in the background here. Run it without `background`.")
+        raise ToolFailed("Background commands are not available here. Run it without `background`.")
     shell = ctx.services.shells.start(
         args.command,
         cwd=folder,
@@ -215,9 +219,9 @@ _LEAST_TOLD_S = 1.0
 
 
 def finished_result(command: str, finished: CommandResult, timeout_s: float) -> LoopToolResult:
-    """The answer to a call. A command that failed is a result, not an error of the tool:
+    """Return the result of a finished call. A failed command is a result, not an error of the tool.
 
-    `outcome="failed_command"` says it to whoever counts, the last line to the model.
+    `outcome="failed_command"` marks it for guards, the last line tells the model.
     """
     code = _exit_code(finished)
     outcome = _outcome(finished, code)
@@ -238,7 +242,7 @@ def finished_result(command: str, finished: CommandResult, timeout_s: float) -> 
 
 
 def shell_result(new: NewOutput, note: str = "") -> LoopToolResult:
-    """New output of a background command and, behind it, how it is."""
+    """Return the new output of a background command, followed by its state."""
     state = new.state
     code = _code_of(state)
     output = excerpt(new.output).removesuffix("\n")
@@ -250,7 +254,7 @@ def shell_result(new: NewOutput, note: str = "") -> LoopToolResult:
 
 
 def shell_details(state: ShellState) -> dict[str, Any]:
-    """A background command for machines."""
+    """Return the state of a background command as details of a result."""
     return {
         "shell_id": state.id,
         "state": state.status,
@@ -262,7 +266,7 @@ def shell_details(state: ShellState) -> dict[str, Any]:
 
 
 def describe_shell(state: ShellState) -> str:
-    """How a background command is, in one line."""
+    """Describe the state of a background command in one line."""
     after = f"after {state.duration_s:.3g} s"
     if state.status == "running":
         if state.question:
@@ -284,7 +288,7 @@ def _code_of(state: ShellState) -> int | None:
 
 
 def _exit_code(finished: CommandResult) -> int | None:
-    """As a shell would report it; None if we ended the command ourselves."""
+    """Return the exit code as a shell would report it; None if dirge ended the command."""
     if finished.timed_out or finished.aborted or finished.question:
         return None
     return finished.exit_code if finished.signal is None else 128 + finished.signal

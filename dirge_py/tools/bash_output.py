@@ -1,4 +1,4 @@
-"""bash_output: what a background command wrote, and how it is."""
+"""The `bash_output` tool: returns the output and state of a background command."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Replace pieces of a file."""
+"""The `edit` tool: replaces pieces of a file."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -47,7 +47,7 @@ class EditToolArgs(ToolArgs):
         return self
 
     def each(self) -> Sequence[TextEdit]:
-        """The edits, in order."""
+        """Return the edits, in order."""
         if self.edits:
             return [
                 TextEdit(
@@ -83,7 +83,7 @@ class EditTool(Tool[EditToolArgs]):
 
     def preview(self, args: EditToolArgs, ctx: ToolContext) -> Preview | None:
         path, files = ctx.absolute(args.path), ctx.services.files.for_person()
-        # Words about what fails go to the model, with lines of the file, before anybody is asked.
+        # A failure is reported to the model, with lines of the file, before the user is asked.
         files.check_fresh(args.path, files.read(path))
         planned, _ = _plan_change(args, path, files)
         return preview_changes([planned])
@@ -95,7 +95,7 @@ class EditTool(Tool[EditToolArgs]):
 
 
 def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Some models fill in every field: an empty one beside a full one says nothing."""
+    """Drop an empty form beside a full one: some models fill in every field."""
     if arguments.get("edits") and not (arguments.get("old_text") or arguments.get("new_text")):
         return {key: each for key, each in arguments.items() if key not in ("old_text", "new_text")}
     if arguments.get("edits") == [] and "old_text" in arguments:

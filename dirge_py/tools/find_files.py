@@ -1,4 +1,4 @@
-"""Find files by a regular expression on their names."""
+"""The `find_files` tool: finds files by a regular expression on their names."""
 
 from collections.abc import Callable, Sequence
 

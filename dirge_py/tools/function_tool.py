@@ -4,8 +4,8 @@
     async def fetch(url: Annotated[str, "Where from."], limit: int = 1000) -> str:
         \"\"\"Fetch a page as text.\"\"\"
 
-The docstring is what the model reads, annotations make the schema, and `op` says what a call
-does, for the permission check.
+The docstring is the description for the model, annotations make the schema, and `op` says what a
+call does, for the permission check.
 """
 
 import inspect
@@ -58,7 +58,7 @@ _CONTEXT_NAMES = ("ctx", "_ctx")
 
 
 Available: TypeAlias = Callable[[], bool | str]
-"""Whether a tool can be used right now; a text says why not."""
+"""Returns whether a tool can be used now; a text is the reason why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +68,20 @@ class ToolOptions:
     op: Operation = "other"
     """What a call does, for the permission check."""
     resource: str | None = None
-    """The parameter that holds what it is done to; None: the tool's name."""
+    """The parameter with the path, command or name that the call is about; None: the tool's
+    name."""
     name: str | None = None
     """The tool's name; None: the function's."""
     description: str | None = None
-    """What the model reads; None: the docstring."""
+    """The description for the model; None: the docstring."""
     mode: ToolExecutionMode | None = None
-    """Whether calls of a batch run one after another."""
+    """`sequential` runs the calls of a batch one after another."""
     timeout_s: float | None = None
-    """Its own time limit; None: the usual one, 0: none."""
+    """Its own time limit; None: the default, 0: no limit."""
     hints: Hints = NO_HINTS
-    """What calls are like."""
+    """Properties of its calls."""
     available: Available | None = None
-    """Says before each model call whether the tool can be used."""
+    """Called before each model call; returns whether the tool can be used."""
     around: Sequence[Interceptor] = ()
     """Interceptors of its calls, the outermost first."""
 
@@ -103,7 +104,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         args = _arguments(function, name, hints, self._context_name)
         if resource is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
-        # Built-in tools are one class each and say this of the class; functions share a class.
+        # Built-in tools set this on their class; function tools share one class.
         vars(self).update(
             name=name,
             label=name.replace("_", " ").capitalize(),
@@ -132,7 +133,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         def work() -> Any:
             return function(**arguments)
 
-        # In a thread, because nobody knows how long it takes.
+        # In a thread, because it may take long.
         value = await in_thread(ctx.signal, work)
         return _as_result(await value if inspect.isawaitable(value) else value)
 
@@ -178,19 +179,19 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a typed function, async or not.
 
-    A call claims `op` on the tool's name, so that the rule `op:name` speaks of it; with `resource`,
-    on what the parameter of that name holds: a path (read, edit), a command (execute), a URL or
-    host (network), else a name. The default `other` is asked about wherever reading is not.
+    A call claims `op` on the tool's name, so that the rule `op:name` matches it; with `resource`,
+    on the value of that parameter: a path (read, edit), a command (execute), a URL or host
+    (network), else a name. The default `other` asks wherever reading does not.
 
-    Parameters: `Annotated[str, "words"]` describes one, a default makes it optional, `ctx` gets the
-    `ToolContext` and is not told to the model. A string that is returned is the result as it is, a
-    `LoopToolResult` too; anything else becomes JSON. `ModelRetry` asks the model to call again,
-    better; `ToolFailed` says what to do instead; any other error is told as it is.
+    Parameters: `Annotated[str, "text"]` describes one, a default makes it optional, `ctx` gets the
+    `ToolContext` and is hidden from the model. A returned string or `LoopToolResult` is the result
+    itself; anything else becomes JSON. `ModelRetry` asks the model to call again with better
+    arguments; `ToolFailed` says what to do instead; any other error is passed on as it is.
 
     `timeout_s` is the tool's own time limit (settings win; 0 is none). `hints` describe it and
-    grant nothing. `available()` is asked before every model call: the tool is not offered while it
-    says False, or a text with the reason. `around` are interceptors of this tool alone, the first
-    one outermost, within those that stand around every tool.
+    grant nothing. `available()` is called before every model call: the tool is hidden while it
+    returns False, or a text with the reason. `around` are interceptors of this tool alone, the
+    first one outermost, inside those of all tools.
 
     Raises:
         TypeError: the function cannot be a tool; the message says why.
@@ -203,7 +204,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def _host(resource: str) -> str:
-    """The host in a URL; all of a text that readers of URLs could disagree about."""
+    """Return the host of a URL; the whole text if URL parsers could disagree about it."""
     if re.search(r"[\\@\s]", resource) or not resource.isprintable():
         return resource
     try:
@@ -229,7 +230,7 @@ def _context_name(function: Callable[..., Any], hints: Mapping[str, Any]) -> str
 def _arguments(
     function: Callable[..., Any], name: str, hints: Mapping[str, Any], context_name: str | None
 ) -> type[BaseModel]:
-    """The arguments as a model, from the parameters that are the model's to fill."""
+    """Return the argument model, from the parameters that the model fills in."""
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == context_name:
@@ -249,7 +250,7 @@ def _arguments(
 
 
 def _with_description(hint: Any) -> Any:
-    """The annotation with a plain string in it read as the field's description."""
+    """Return the annotation with a plain string in it as the field's description."""
     if get_origin(hint) is not Annotated:
         return hint
     kind, *notes = get_args(hint)

@@ -1,4 +1,4 @@
-"""Find files by their path."""
+"""The `glob` tool: finds files by their path."""
 
 import heapq
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Find lines by regular expression."""
+"""The `grep` tool: finds lines by regular expression."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -83,18 +83,18 @@ class GrepTool(PathTool[GrepArgs]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Places:
-    """The files to search."""
+    """The files to search, and how to show them."""
 
     search: FileSearch
-    """What was walked over; its `root` is the folder that paths are relative to."""
+    """The walk that found them; its `root` is the folder that paths are relative to."""
     paths: Sequence[str]
     """The files to search."""
     shown: Callable[[str], str]
-    """How such a path is called in the result."""
+    """Returns how such a path is shown in the result."""
     large: Sequence[str] = ()
-    """Files that are left out because of their size, as the result calls them."""
+    """Files that are skipped because of their size, as shown in the result."""
     has_large: bool = False
-    """Whether a large file was asked for by name."""
+    """Whether the call names a large file."""
 
 
 def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[], bool]) -> _Places:
@@ -118,7 +118,7 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
     found: list[str] = []
     large: list[str] = []
     for each in files.walk(search):
-        # `./` keeps a name that begins with a dash from being an option.
+        # `./` keeps a name that begins with a dash from being read as an option.
         (found if each.size <= FILE_LIMIT else large).append(f"./{each.path}")
     return _Places(
         search=search,

@@ -1,4 +1,4 @@
-"""kill_shell: end a background command."""
+"""The `kill_shell` tool: ends a background command."""
 
 from pydantic import Field
 

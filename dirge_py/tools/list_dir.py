@@ -1,4 +1,4 @@
-"""Show what is in a folder."""
+"""The `list_dir` tool: lists a folder."""
 
 from collections.abc import Callable
 

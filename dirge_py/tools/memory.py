@@ -1,4 +1,4 @@
-"""Keep notes for later sessions."""
+"""The `memory` tool: keeps notes for later sessions."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Ask the person."""
+"""The `question` tool: asks the user."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -22,7 +22,7 @@ def _check_text(text: str) -> str:
     return text
 
 
-# Limits that are checked and not in the schema, which is paid for in every request.
+# These limits are checked in code, because the schema is sent, and paid for, with every request.
 _Words = Annotated[str, AfterValidator(_check_text)]
 
 
@@ -53,7 +53,7 @@ class QuestionTool(SessionTool[QuestionArgs]):
     hints = Hints(read_only=True)
 
     def prepare(self, arguments: Any) -> Any:
-        """Also one question instead of a list, options as words, and other agents' names."""
+        """Accept also a single question, options as plain texts, and other agents' names."""
         if isinstance(arguments, str):
             arguments = {"questions": arguments}
         if not isinstance(arguments, Mapping):
@@ -122,7 +122,9 @@ def _prepare_question(question: Any) -> Any:
 
 
 def _make_question(args: AskedArgs) -> Question:
-    """The question to ask. Equal labels are one option; without options it is an open question."""
+    """Return the question to ask. Equal labels are merged; without options it is an open
+    question.
+    """
     offered = args.options or ()
     if len(offered) > _MAX_OPTIONS:
         raise ToolFailed(f"{len(offered)} options are too many: offer at most {_MAX_OPTIONS}.")

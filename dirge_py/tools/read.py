@@ -1,4 +1,4 @@
-"""Show lines of a text file, or a picture or document as it is."""
+"""The `read` tool: shows lines of a text file, or a picture or document as it is."""
 
 import codecs
 import difflib
@@ -30,19 +30,19 @@ from dirge_py.types.tools import LoopToolResult, text_result
 
 DEFAULT_LINES = 2000
 LINE_LIMIT = 16 * 1024
-"""Bytes shown of one line."""
+"""The most bytes shown of one line."""
 RESULT_LIMIT = 256 * 1024
-"""Bytes shown of all lines together."""
+"""The most bytes shown of all lines together."""
 FILE_LIMIT = 1 << 30
 _COUNTED_BEYOND = 1024
-"""Lines counted after the shown ones in a file that is too large to be edited."""
+"""How many lines are counted after the shown ones in a file that is too large to be edited."""
 _SNIFFED = 4096
 _CHUNK = 1 << 20
 _MAX_ODD_SHARE = 0.3
 
 
 class ReadArgs(ToolArgs):
-    # A model that says how much but not where from is told what it got.
+    # A model that gives a limit without an offset gets a note about the default.
     model_config = ConfigDict(
         json_schema_extra={
             "x-together": [
@@ -88,7 +88,7 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
             files.remember_read(located.real, FileIdentity.of(status, sha256))
 
         def remember_bytes() -> None:
-            """Count a file that is no text as read, so that it can be deleted or renamed."""
+            """Count a file that is not text as read, so that it can be deleted or renamed."""
             stream.seek(0)
             content = stream.read(WHOLE_FILE_LIMIT + 1)
             if len(content) <= WHOLE_FILE_LIMIT:
@@ -123,7 +123,7 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
 def _store_asset(
     args: ReadArgs, stream: BinaryIO, kind: AssetType, assets: AssetStore
 ) -> tuple[str, int]:
-    """Store the picture or document; returns its asset id and its size in bytes."""
+    """Store the picture or document; return its asset id and its size in bytes."""
     size = os.fstat(stream.fileno()).st_size
     if size > kind.limit:
         advice = "Scale it down" if kind.is_picture else "Take a part of it"
@@ -144,7 +144,7 @@ def _store_asset(
 def _asset_result(
     args: ReadArgs, path: str, kind: AssetType, stored: tuple[str, int]
 ) -> LoopToolResult:
-    """The file as a block behind words about it."""
+    """Return the file as a block after a text about it."""
     asset_id, size = stored
     words = TextBlock(f"{args.path}: {kind.words}, {human_size(size)}")
     block: ImageBlock | DocumentBlock
@@ -222,15 +222,17 @@ _MARKS = (
 
 
 def _wide_encoding(head: bytes) -> tuple[str, str] | None:
-    """The codec and the name of an encoding with several bytes per letter, by its mark."""
+    """Return codec and name of an encoding with several bytes per letter, by its byte-order
+    mark.
+    """
     return next(((codec, name) for mark, codec, name in _MARKS if head.startswith(mark)), None)
 
 
 def _decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str], bool]:
-    """The lines as text, and whether all of them are UTF-8.
+    """Return the lines as text, and whether all of them are UTF-8.
 
-    A line that is not is read as Windows-1252, which has all letters of Latin-1. `cut` lines may
-    end in the middle of a character.
+    Other lines are read as Windows-1252, which includes all letters of Latin-1. `cut` lines may end
+    in the middle of a character.
     """
     texts: list[str] = []
     is_utf8 = True
@@ -248,18 +250,20 @@ def _decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str
 
 @dataclass(slots=True)
 class LineWindow:
-    """Some lines of a file, taken from its bytes as they are fed in. It counts all lines."""
+    """Collects a range of lines of a file from its bytes as they are fed in, and counts all
+    lines.
+    """
 
     first: int
     """Number of the first line to keep, from 1."""
     count: int
-    """How many lines to keep at most."""
+    """The most lines to keep."""
     lines: list[bytes] = field(default_factory=list)
     """The lines kept so far."""
     cut_lines: set[int] = field(default_factory=set)
     """Numbers of kept lines that were longer than `LINE_LIMIT`."""
     total: int = 0
-    """How many lines have ended so far."""
+    """The number of lines that have ended so far."""
     _is_full: bool = False
     _open: bytearray = field(default_factory=bytearray)
     _open_size: int = 0
@@ -280,13 +284,13 @@ class LineWindow:
         self._extend(rest)
 
     def finish(self) -> None:
-        """The file has ended: a last line without a newline counts too."""
+        """Handle the end of the file: a last line without a newline counts too."""
         if self._open_size:
             self._end_line()
 
     @property
     def last(self) -> int:
-        """The number of the last kept line."""
+        """Return the number of the last kept line."""
         return self.first - 1 + len(self.lines)
 
     def _extend(self, piece: bytes) -> None:
@@ -318,9 +322,9 @@ def scan(
     stop_after: int | None = None,
     is_aborted: Callable[[], bool] = lambda: False,
 ) -> str | None:
-    """Feed a file to the window; returns its sha256, or None if it was not read to its end.
+    """Feed a file to the window; return its sha256, or None if it was not read to its end.
 
-    `stop_after`: stop that many lines behind the window.
+    `stop_after`: stop that many lines after the window.
     """
     digest = hashlib.sha256()
     enough = None if stop_after is None else window.first - 1 + window.count + stop_after
@@ -336,7 +340,7 @@ def scan(
 
 
 def _looks_binary(head: bytes) -> bool:
-    """Whether the first bytes of a file are no text: a NUL, or too many that nobody types."""
+    """Whether the first bytes of a file are not text: a NUL, or too many control characters."""
     if b"\0" in head:
         return True
     odd = sum(head.count(code) for code in _CONTROLS)

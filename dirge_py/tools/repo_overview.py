@@ -1,6 +1,6 @@
-"""Show a folder with everything below it, a few levels deep.
+"""The `repo_overview` tool: shows a folder with everything below it, a few levels deep.
 
-The tree is cut to what can be shown: upper levels first, every folder its fair share.
+The tree is cut to a size limit: upper levels first, with equal shares for all folders.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class OutlineEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepoOutline:
-    """A tree of files, cut to what can be shown."""
+    """A tree of files, cut to a size limit."""
 
     entries: Sequence[OutlineEntry]
     """The shown files and folders in the order of the tree, folders before files."""
@@ -41,7 +41,7 @@ class RepoOutline:
 
 
 def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> RepoOutline:
-    """The tree that these relative paths of files make, `max_depth` levels of it."""
+    """Return the tree of these relative file paths, `max_depth` levels deep."""
     files: dict[str, list[str]] = {"": []}
     counts: dict[str, int] = {}
     for path in sorted(paths):
@@ -50,7 +50,7 @@ def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> Re
         while folder:
             counts[folder] = counts.get(folder, 0) + 1
             folder = folder.rpartition("/")[0]
-    # By depth: what stands high is what a reader wants first.
+    # By depth: readers want the upper levels first.
     folders = sorted(
         (each for each in counts if _depth(each) <= max_depth),
         key=lambda each: (_depth(each), each),
@@ -147,7 +147,7 @@ def _rest(args: RepoOverviewArgs, outline: RepoOutline) -> list[str]:
 
 
 def _lines_of(path: str, size: int, files: CallFiles) -> str:
-    """How many lines a file has, in brackets; nothing if it is large, no text, or gone."""
+    """Return a file's number of lines in brackets; "" if it is large, not text, or gone."""
     if size > COUNTED_BYTES:
         return ""
     try:

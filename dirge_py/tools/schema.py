@@ -1,6 +1,6 @@
-"""JSON Schemas of tools: made from argument models, and used to check values.
+"""JSON Schemas of tools: generated from argument models, and used to check values.
 
-What doesn't fit is described in words for the model.
+Errors are described as text for the model.
 """
 
 import re
@@ -31,10 +31,10 @@ _OPENING = ("additionalProperties", "patternProperties")
 
 @lru_cache(maxsize=256)
 def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
-    """The JSON Schema of `args`: no titles, no nulls, keys in declaration order.
+    """Return the JSON Schema of `args`: no titles, no nulls, keys in declaration order.
 
-    It is sent with every request and is part of what providers cache, so it must be short and the
-    same bytes every time.
+    It is sent with every request and is part of what providers cache, so it must be short and
+    always the same bytes.
     """
     schema: dict[str, Any] = _slim(args.model_json_schema())
     schema.pop("description", None)
@@ -44,7 +44,7 @@ def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
 def invalid_arguments(
     error: ValidationError, tool: str, schema: Schema, arguments: Any
 ) -> InvalidArguments:
-    """The error as the loop wants it: words for the model, and where each problem is."""
+    """Return the error for the loop: a text for the model, and the place of each problem."""
     problems = [
         ArgumentProblem(
             path=_argument_path(each["loc"], arguments),
@@ -58,7 +58,7 @@ def invalid_arguments(
 
 
 def describe_mistakes(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments, one line per mistake, and what was expected."""
+    """Describe what is wrong with the arguments, one line per mistake, and what was expected."""
     known, required = list(schema.get("properties", {})), schema.get("required", [])
     lines = [f"- {_mistake(each, known)}" for each in error.errors(include_url=False)]
     expected = ", ".join(name if name in required else f"{name} (optional)" for name in known)
@@ -66,7 +66,7 @@ def describe_mistakes(error: ValidationError, tool: str, schema: Mapping[str, An
 
 
 def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> Path:
-    """The path in the arguments. pydantic also names the branch of a union: such steps go."""
+    """Return the path in the arguments, without pydantic's names for branches of a union."""
     path: list[str | int] = []
     for number, step in enumerate(steps, start=1):
         if _is_there(arguments, step):
@@ -86,7 +86,7 @@ def _is_there(arguments: Any, step: str | int) -> bool:
 def booleans_for_numbers(
     value: Any, schema: Any, root: Schema, path: Path = ()
 ) -> Iterator[ArgumentProblem]:
-    """Every `true` or `false` where a number belongs: pydantic would take it for 1 or 0."""
+    """Yield every `true` or `false` where a number belongs: pydantic would read it as 1 or 0."""
     if isinstance(value, bool):
         types = types_at(schema, root)
         if "boolean" not in types and "integer" in types:
@@ -108,9 +108,9 @@ def booleans_for_numbers(
 def undeclared_properties(
     value: Any, schema: Any, root: Schema, path: Path = ()
 ) -> Iterator[ArgumentProblem]:
-    """Every property that the objects are not declared with.
+    """Yield every property that the schema does not declare.
 
-    An embedder's models accept unknown properties by default, and drop them.
+    By default, an embedder's models accept unknown properties, and drop them.
     """
     if isinstance(value, list):
         for place, each in enumerate(value):
@@ -130,7 +130,9 @@ def undeclared_properties(
 
 
 def _slim(node: Any) -> Any:
-    """`node` without what only people or validators need: titles, and `null` beside a real type."""
+    """Return `node` without parts for people or validators: titles, and `null` beside another
+    type.
+    """
     if isinstance(node, list):
         return [_slim(each) for each in node]
     if not isinstance(node, dict):
@@ -169,13 +171,13 @@ _LONGEST_MESSAGE = 300
 def validate_schema(
     schema: Mapping[str, Any], arguments: Any, *, tool: str = "the tool"
 ) -> Mapping[str, Any]:
-    """The arguments, which fit; the schema is compiled once.
+    """Return the arguments if they match; the schema is compiled once.
 
     JSON Schema 2020-12 unless the schema names another draft. Nothing is fetched: a `$ref` that
     leads out of the schema is an error.
 
     Raises:
-        InvalidArguments: with every problem where it is, or because the schema itself is wrong.
+        InvalidArguments: with the place of every problem, or because the schema itself is wrong.
     """
     if not isinstance(arguments, Mapping):
         raise InvalidArguments(f"The arguments of `{tool}` must be one JSON object.")
@@ -196,7 +198,7 @@ def validate_schema(
 
 
 def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
-    """What is wrong with a value, one line each with its place. The schema must be valid."""
+    """Return what is wrong with a value, one line each with its place. The schema must be valid."""
     try:
         errors = list(_compiled(schema).iter_errors(value))
         return [_describe_problem(each) for error in errors for each in _problems_of(error)]
@@ -205,9 +207,9 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Why no value can be checked against this schema, or "".
+    """Return why no value can be checked against this schema, or "".
 
-    Every `$ref` must lead somewhere within it.
+    Every `$ref` must lead to a place within it.
     """
     if not isinstance(schema.get("$schema", ""), str):
         return "its $schema must be text"
@@ -216,14 +218,14 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
         lost = _lost_reference(schema)
         if lost:
             return f"its $ref {lost!r} leads nowhere; nothing is fetched"
-        # A schema that refers to itself without end fails with any value.
+        # A schema with endless references fails with any value.
         list(validator.iter_errors(None))
         list(validator.iter_errors({}))
     except RecursionError:
         return "it is nested too deeply, or refers to itself without end"
     except Exception as error:
         place = getattr(error, "json_path", "$")
-        # A `type` is one word or a list of words; whoever wrote a word meant that form.
+        # `type` is a word or a list of words; an error about a single word should name that form.
         forms = [each for each in getattr(error, "context", ()) if each.validator == "enum"]
         return _first_line(forms[0] if forms else error) + (
             f" (at {place})" if place != "$" else ""
@@ -232,7 +234,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
 
 
 def _lost_reference(schema: Mapping[str, Any]) -> str:
-    """A `$ref` that leads out of the schema, or nowhere; "" if there is none."""
+    """Return a `$ref` that leads out of the schema, or nowhere; "" if there is none."""
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
     from referencing.jsonschema import (  # noqa: PLC0415
         DRAFT202012,
@@ -269,14 +271,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _compile(schema: Any) -> "Validator":
-    # Imported late: a start that has no such tool does not pay for it.
+    # Imported late: a start without such a tool does not need it.
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
 
     kind = validator_for(schema, default=Draft202012Validator)
     kind.check_schema(schema)
-    # Without a registry of its own it would fetch what a `$ref` names.
+    # Without an explicit registry, it would fetch what a `$ref` names.
     validator: Validator = kind(schema, registry=EMPTY_REGISTRY)
     return validator
 
@@ -290,7 +292,7 @@ def _problems_of(error: "SchemaViolation") -> Iterator[ArgumentProblem]:
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE]}…"
     if error.validator == "required":
-        # One error for each name; which one it is stands in its message alone.
+        # One error for each name, which is only in its message.
         for name in error.validator_value:
             if name not in error.instance and error.message.startswith(repr(name)):
                 yield ArgumentProblem(

@@ -1,4 +1,4 @@
-"""Whether a change breaks a file's syntax.
+"""Checks whether a change breaks a file's syntax.
 
 JSON, TOML and YAML are read by the parsers that are there anyway; any other language, and a file
 that was broken before, by its tree-sitter grammar, which is imported when the first such file is
@@ -36,7 +36,7 @@ class Grammar:
     function: str = "language"
     """The function of that module that returns the grammar."""
     is_exact: bool = False
-    """Whether the grammar knows the whole language, so that an error in its tree is one."""
+    """Whether the grammar covers the whole language, so that an error in its tree is a real one."""
 
 
 _GRAMMARS = {
@@ -49,7 +49,7 @@ _GRAMMARS = {
     "java": Grammar("java", "tree_sitter_java"),
     "javascript": Grammar("javascript", "tree_sitter_javascript", is_exact=True),
     "json": Grammar("json", "tree_sitter_json", is_exact=True),
-    # JSON for people: with comments, and commas where JSON has none.
+    # JSON variants with comments and trailing commas.
     "jsonc": Grammar("jsonc", "tree_sitter_json"),
     "python": Grammar("python", "tree_sitter_python", is_exact=True),
     "ruby": Grammar("ruby", "tree_sitter_ruby", is_exact=True),
@@ -121,7 +121,7 @@ _COMMENTED_JSON = re.compile(
 
 
 def language_of(path: str) -> str | None:
-    """The language of the file with this name; None if it is none that can be checked."""
+    """Return the language of the file with this name; None if it cannot be checked."""
     name = os.path.basename(path)
     ending = os.path.splitext(name)[1].lower()
     language = _NAMES.get(name) or _ENDINGS.get(ending)
@@ -134,7 +134,7 @@ def language_of(path: str) -> str | None:
 
 @functools.cache
 def load_grammar(grammar: Grammar) -> tree_sitter.Language:
-    """The grammar, ready for a parser.
+    """Return the grammar, ready for a parser.
 
     Raises:
         ImportError: it is not installed.
@@ -152,19 +152,19 @@ _CLOSERS = {
     "<(": ")",
     ">(": ")",
 }
-# Some languages have these as one sign, and take it for two in another place.
+# Some languages have these as one token, and as two tokens elsewhere.
 _DOUBLE = {"[[": "[[", "]]": "]]", "((": "((", "))": "))", "$((": "(("}
 _CLOSING = frozenset(_CLOSERS.values())
 _QUOTES = frozenset(('"', "'", "`", '"""', "'''", "string_start"))
 _QUOTE_ENDS = frozenset(('"', "'", "`", '"""', "'''", "string_end"))
-# What stands where a macro is used need not be a string.
+# The operand of a macro need not be a string.
 _WITH_MACROS = frozenset(("c", "cpp"))
 _KEYWORDS = frozenset(("end", "fi", "done", "esac"))
 
 
 @dataclass(frozen=True, slots=True)
 class SyntaxFault:
-    """What is wrong at a place: `row` from 0, `column` in bytes from 0."""
+    """A syntax error at a place: `row` from 0, `column` in bytes from 0."""
 
     row: int
     column: int
@@ -183,9 +183,9 @@ class _Bracket:
 
 
 def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator[tree_sitter.Node]:
-    """Every node in the order of the text; `only_faulty` leaves out whole subtrees without error.
+    """Yield every node in the order of the text; `only_faulty` skips subtrees without errors.
 
-    Trees are deeper than Python calls.
+    Iterative, because trees are deeper than Python's recursion limit.
     """
     cursor = root.walk()
     while True:
@@ -200,9 +200,9 @@ def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator
 
 
 def find_faults(root: tree_sitter.Node, source: bytes, language: str) -> list[SyntaxFault]:
-    """Delimiters without a partner, in the order of the text.
+    """Return delimiters without a partner, in the order of the text.
 
-    A quote that is open swallows the brackets behind it, so it comes before all that follow.
+    An open quote includes the brackets after it, so it comes before all that follow.
     """
     quotes = list(_quotes(root, source, language))
     found = _brackets(root, source.split(b"\n"))
@@ -235,7 +235,7 @@ def _quotes(root: tree_sitter.Node, source: bytes, language: str) -> Iterator[Sy
 
 
 def _lone_quote(error: tree_sitter.Node) -> tree_sitter.Node | None:
-    """The quote of an error that has no second one in it."""
+    """Return the quote in an error node that has no second one in it."""
     last: dict[str, tree_sitter.Node] = {}
     for child in error.children:
         token = child.type if child.type in _QUOTES else ""
@@ -247,7 +247,7 @@ def _lone_quote(error: tree_sitter.Node) -> tree_sitter.Node | None:
 
 
 def _counts_as_quote(quote: tree_sitter.Node, language: str) -> bool:
-    """Whether it begins a string. In HTML only behind `=`: any other is an apostrophe."""
+    """Whether the quote begins a string. In HTML only after `=`: any other is an apostrophe."""
     if language == "html":
         return quote.prev_sibling is not None and quote.prev_sibling.type == "="
     return language not in _WITH_MACROS
@@ -291,7 +291,7 @@ def _tokens(root: tree_sitter.Node) -> Iterator[_Bracket]:
 
 
 def _stands_further_left(closing: _Bracket, opening: _Bracket, lines: Sequence[bytes]) -> bool:
-    """Whether a closing bracket opens its line further left than the line it would close began."""
+    """Whether a closing bracket's line is indented less than the line it would close."""
     begins_line = not lines[closing.row][: closing.column].strip()
     return begins_line and closing.column < _indent(lines[opening.row])
 
@@ -301,7 +301,9 @@ def _indent(line: bytes) -> int:
 
 
 def _likelier_culprit(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
-    """The bracket that people forgot to close: what follows it took the closing one of `outer`."""
+    """Return the bracket that was probably not closed, so that later ones took the closer of
+    `outer`.
+    """
     within = [
         each
         for each in suspects
@@ -327,11 +329,12 @@ _JSON_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def check_syntax(path: str, before: str, after: str) -> str:
-    """What a change breaks in a file's syntax, such as "line 12, column 5: `(` is never closed".
+    """Return the syntax error that a change adds, such as "line 12, column 5: `(` is never closed".
 
-    "" if the text has no more errors than it had, so that a broken file can be repaired step by
-    step; and whenever that is not certain: an unknown language, a template, a file over 1 MiB, one
-    that takes too long, a construct that the grammar may not know. Columns count characters from 1.
+    "" if the text has no more errors than before, so that a broken file can be repaired step by
+    step; and whenever that is uncertain: an unknown language, a template, a file over 1 MiB, a
+    check that takes too long, syntax that the grammar may not know. Columns count characters from
+    1.
     """
     language = language_of(path)
     if language is None or before == after or max(len(before), len(after)) > MAX_BYTES:
@@ -347,16 +350,16 @@ def check_syntax(path: str, before: str, after: str) -> str:
                 return fault
         # A parser stops at the first fault; only the trees tell whether there are more than before.
         return _new_fault(_GRAMMARS[language], before, after, deadline, fault)
-    # A problem of the check itself must not keep anybody from writing a file.
+    # A bug in the check must not keep anyone from writing a file.
     except (ImportError, OSError, RecursionError, MemoryError, TypeError, ValueError):
         return ""
 
 
 def _parser_fault(language: str, text: str, deadline: float) -> str:
-    """What the parser of JSON, TOML or YAML finds wrong in the text, with its place; "" if nothing.
+    """Return the parser's error for JSON, TOML or YAML, with its place; "" if there is none.
 
     Raises:
-        ValueError: it took too long, or the text is no Unicode.
+        ValueError: it took too long, or the text is not Unicode.
     """
     text.encode()
     text = text.removeprefix("\ufeff")
@@ -414,15 +417,15 @@ class _Parsed:
 
 
 def _parse(grammar: Grammar, text: str, deadline: float) -> _Parsed:
-    """The tree of `text`.
+    """Return the tree of `text`.
 
     Raises:
-        ValueError: it took too long, or the text is too large or no Unicode.
+        ValueError: it took too long, or the text is too large or not Unicode.
     """
     source = text.encode()
     if len(source) > MAX_BYTES:
         raise ValueError("too large")
-    # Only a text that is fetched piece by piece can be given up on.
+    # Only a text that is read piece by piece can be abandoned.
     tree = tree_sitter.Parser(load_grammar(grammar)).parse(
         lambda offset, point: source[offset : offset + _PIECE],
         progress_callback=lambda offset, has_error: time.monotonic() > deadline,
@@ -431,13 +434,13 @@ def _parse(grammar: Grammar, text: str, deadline: float) -> _Parsed:
 
 
 def _is_doubtful(language: str, path: str, text: str) -> bool:
-    """Whether the text may be right though its tree has errors."""
+    """Whether the text may be valid although its tree has errors."""
     if "{{" in path or _TEMPLATE.search(text):
         return True
     match language:
         case "bash":
-            # Such characters can end the process inside the grammar's own code; and the brackets
-            # of a `case` have no partners.
+            # Such characters can crash the grammar's native code, and the brackets of a `case` have
+            # no partners.
             return max(text, default="") > "\uffff" or _CASES.search(text) is not None
         case "c" | "cpp":
             return _ALTERNATIVES.search(text) is not None
@@ -463,7 +466,7 @@ def _new_fault(grammar: Grammar, before: str, after: str, deadline: float, fault
     known = find_faults(old.root, old.source, grammar.language)
     faults = find_faults(new.root, new.source, grammar.language)
     if len(faults) > len(known):
-        # The first fault that was not there before, known by its words and its line.
+        # The first error that is new, compared by its text and line.
         seen = {(fault.words, _line_at(old.source, fault.row)) for fault in known}
         fresh = (
             each for each in faults if (each.words, _line_at(new.source, each.row)) not in seen
@@ -482,8 +485,8 @@ _WARNINGS = threading.Lock()
 
 
 def _python_fault(text: str) -> str | None:
-    """What Python itself finds wrong in the text: "" is nothing, None that it can't tell."""
-    # Python prints a warning about odd escapes in the text it reads.
+    """Return Python's own syntax error: "" if there is none, None if it can't tell."""
+    # Python prints a warning about invalid escapes in the text.
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

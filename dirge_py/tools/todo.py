@@ -1,4 +1,4 @@
-"""Keep a todo list."""
+"""The `todo` tool: keeps a todo list."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""The todo list of a conversation: kept by the model, seen by people, stored with the session."""
+"""The todo list of a conversation: written by the model, shown to the user, stored in the
+session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args
@@ -25,7 +26,7 @@ StoredItems = Sequence[Mapping[str, str]]
 
 
 class TodoList:
-    """The items in their order. `on_change` gets them, as they are stored, after every change."""
+    """The items in order. `on_change` is called with the stored form after every change."""
 
     def __init__(self, on_change: Callable[[StoredItems], None] | None = None) -> None:
         self.on_change = on_change
@@ -37,9 +38,9 @@ class TodoList:
         return self._items
 
     def open_items(self) -> list[str]:
-        """The texts of what is not done, what is in progress first.
+        """Return the texts of the open items, those in progress first.
 
-        Of a list that was given and not taken up yet, nothing: the model promised none of it.
+        Empty for a list that was given to the model and not yet changed by it.
         """
         if self._is_given:
             return []
@@ -47,24 +48,24 @@ class TodoList:
         return [item.text for item in sorted(waiting, key=lambda item: item.status == "pending")]
 
     def as_text(self) -> str:
-        """One line per item with its mark, as `[x] write the test`; "" for an empty list."""
+        """Return one line per item with its mark, as `[x] write the test`; "" for an empty list."""
         return "\n".join(f"{_MARKS[item.status]} {item.text}" for item in self._items)
 
     def put(self, items: Sequence[TodoItem]) -> None:
-        """Replace the whole list. Nothing is told when nothing changed."""
+        """Replace the whole list. `on_change` is only called if it differs."""
         self._replace(items, is_given=False)
 
     def give(self, items: Sequence[TodoItem]) -> None:
-        """The same, for a list that is not of the model's own making."""
+        """Replace the list with one that the model did not write."""
         self._replace(items, is_given=True)
 
     def stored(self) -> list[dict[str, str]]:
-        """The items as JSON values."""
+        """Return the items as JSON values."""
         given = {"given": "yes"} if self._is_given else {}
         return [{**item.stored(), **given} for item in self._items]
 
     def load(self, stored: Any) -> None:
-        """Take up what `stored` gave once. What is not an item is left out; nothing is told."""
+        """Load what `stored` returned. Invalid items are skipped; `on_change` is not called."""
         entries = stored if isinstance(stored, Sequence) and not isinstance(stored, str) else ()
         items = [item for item in map(_load_item, entries) if item is not None]
         self._items = tuple({item.id: item for item in items}.values())

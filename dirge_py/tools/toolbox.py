@@ -1,6 +1,6 @@
-"""Tools made ready for the loop: schemas, validation, and one call run with its services.
+"""Prepares tools for the loop: schemas, validation, and one call run with its services.
 
-Finding the built-in tools: every `<name>.py` in this folder with a `<name>.md` beside it.
+It finds the built-in tools: every `<name>.py` in this folder with a `<name>.md` beside it.
 """
 
 import importlib
@@ -63,7 +63,7 @@ class BoundTool:
 
     @property
     def unavailable(self) -> str:
-        """Why it cannot be used right now, or "". A tool that cannot even say is not used."""
+        """Return why it cannot be used now, or ""; a tool whose check fails is unavailable."""
         try:
             return self.tool.unavailable(self._services)
         except Exception as error:
@@ -71,7 +71,7 @@ class BoundTool:
 
     @property
     def chain(self) -> Sequence[str]:
-        """What stands around its calls by its own wish, the outermost first."""
+        """Return the names of the tool's own interceptors, the outermost first."""
         return [getattr(around, "__name__", type(around).__name__) for around in self.tool.around]
 
     def prepare_arguments(self, arguments: Any) -> Any:
@@ -81,11 +81,13 @@ class BoundTool:
         return self.tool.claims(self._parse(arguments), self._context())
 
     def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        """The claims of a call of which only a part is given; ValueError if that part is wrong."""
+        """Return the claims of a call with incomplete arguments; ValueError if a given one is
+        wrong.
+        """
         try:
             model = self._parse(arguments)
         except ValidationError as error:
-            # What is wrong with the whole may just be what is missing of it.
+            # An error about the whole may be due to the missing part.
             if any(each["type"] != "missing" and each["loc"] for each in error.errors()):
                 raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
             if _first_required(self) not in arguments:
@@ -94,7 +96,7 @@ class BoundTool:
         return self.tool.claims(model, self._context())
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
-        """What a call would change. Reads files: call it from a thread where that matters.
+        """Return what a call would change. Reads files: call it in a thread where that matters.
 
         Raises:
             DirgeError: the change cannot be made, for the reason that the call itself would give.
@@ -130,7 +132,7 @@ class BoundTool:
         return text_result(result) if isinstance(result, str) else result
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
-        """The arguments as they will be used; InvalidArguments with words for the model."""
+        """Return the arguments as they will be used; InvalidArguments has a text for the model."""
         try:
             model = self._parse(arguments)
         except ValidationError as error:
@@ -154,7 +156,7 @@ class BoundTool:
         signal: AbortSignal | None = None,
         on_update: OnUpdate = lambda partial: None,
     ) -> ToolContext:
-        """The context of a call; without a call id, the one for claims and previews."""
+        """Return the context of a call; without a call id, the one for claims and previews."""
         return ToolContext(
             cwd=self._cwd,
             services=self._services,
@@ -165,7 +167,7 @@ class BoundTool:
 
 
 class Toolbox:
-    """The tools of one conversation, in the given order, without those that lack a service."""
+    """The tools of one conversation, in the given order, without those whose service is missing."""
 
     def __init__(self, tools: Iterable[Tool[Any]], services: ToolServices, cwd: str) -> None:
         self._bound = {
@@ -183,18 +185,20 @@ class Toolbox:
         return tuple(self._bound.values())
 
     def validate(self, tool: LoopTool, arguments: Any) -> Mapping[str, Any]:
-        """A `ToolValidator`. Arguments of other tools are checked against their own schema."""
+        """Validate arguments, as a `ToolValidator`. Those of other tools are checked by their
+        schema.
+        """
         if isinstance(tool, BoundTool):
             return tool.validate(arguments)
         return validate_schema(tool.parameters, arguments, tool=tool.name)
 
     def claims(self, name: str, arguments: str | Mapping[str, Any]) -> Sequence[Claim]:
-        """The claims of a call. A string fills the tool's first required field.
+        """Return the claims of a call. A string fills the tool's first required field.
 
         Other required fields may be missing, if the claims don't depend on them.
 
         Raises:
-            UsageError: there is no such tool, or the input does not fit it.
+            UsageError: there is no such tool, or the input is invalid.
         """
         tool = self._bound.get(name)
         if tool is None:
@@ -231,10 +235,10 @@ _FOLDER = Path(__file__).parent
 
 
 def tool_names() -> list[str]:
-    """The names of the built-in tools, sorted; imports none of them."""
+    """Return the names of the built-in tools, sorted; imports none of them."""
     return sorted(text.stem for text in _FOLDER.glob("*.md"))
 
 
 def discover_tools() -> list[Tool[Any]]:
-    """The built-in tools, sorted by name."""
+    """Return the built-in tools, sorted by name."""
     return [importlib.import_module(f"dirge_py.tools.{name}").TOOL for name in tool_names()]

@@ -1,4 +1,4 @@
-"""Fetch a page from the web."""
+"""The `webfetch` tool: fetches a page from the web."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -92,7 +92,7 @@ def _result(page: "WebPage", args: WebfetchArgs) -> LoopToolResult:
 
 
 def _end(text: str, start: int, most: int) -> int:
-    """Where to stop: at the end of a line, if there is one in the last fifth."""
+    """Return where to stop: at the end of a line, if there is one in the last fifth."""
     end = start + most
     if end >= len(text):
         return len(text)

@@ -1,4 +1,4 @@
-"""Search the web."""
+"""The `websearch` tool: searches the web."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Create a file, replace all of one, or append to it."""
+"""The `write` tool: creates a file, replaces its whole content, or appends to it."""
 
 import os
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class WriteTool(Tool[WriteArgs]):
 
     def claims(self, args: WriteArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
-        # What it replaces is read, to show the difference and to tell whether it has changed.
+        # The replaced file is read, to show the difference and to detect changes.
         reads = [Claim("read", path)] if os.path.lexists(path) else []
         return [*reads, Claim("edit", path)]
 
@@ -52,7 +52,7 @@ class WriteTool(Tool[WriteArgs]):
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
         applied = await in_thread(ctx.signal, _apply, args, path, ctx)
-        # The model wrote all of it: only what it did not write is news.
+        # The model knows its own text: only other changes are reported.
         return applied.result(_report(args, applied), with_diff=bool(applied.notes), path=path)
 
 
@@ -64,8 +64,8 @@ def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
     was_known = before is None or _is_known(before, ctx.files)
     applied = apply_changes([planned], ctx)
     if before is not None and not was_known:
-        # What stands before the appended text was not seen by the model, and is still no file of
-        # which it could replace something.
+        # The model has not seen the text before the appended one, so the file does not count as
+        # known: it could not replace anything in it.
         ctx.files.ledger.forget(before.real)
     return applied
 

@@ -3,6 +3,10 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py import slash
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
 from dirge_py.frontend.setup_wizard import set_up
@@ -19,9 +23,6 @@ from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
-from functools import partial
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config

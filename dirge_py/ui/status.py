@@ -4,6 +4,13 @@
 spent, `LimitsShown` how far a run may go.
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.reactive import reactive
+
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_cost, format_count
@@ -11,11 +18,6 @@ from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
-from pathlib import Path
-from rich.cells import cell_len
-from rich.style import Style
-from textual.reactive import reactive
-from typing import NamedTuple, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

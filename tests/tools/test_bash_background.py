@@ -175,7 +175,7 @@ async def test_a_command_moved_away_is_answered_with_its_id_and_output(room):
     (room.folder / "gate").touch()
 
     assert moved.text.startswith(
-        "a\nThe user moved the command to the background. It goes on.\nsh1"
+        "a\nThe user moved the command to the background. It continues.\nsh1"
     )
     assert (moved.details["outcome"], moved.details["shell_id"]) == ("ok", "sh1")
     assert (await room.output(wait=10)).text.startswith("b\n")

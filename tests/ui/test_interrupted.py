@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+import pytest
+
 from dirge_py.types.questions import PermissionAnswer
 from tests.conversation.room import Room
 from tests.session.cut import cut_behind
 from tests.ui.running_app import RunningApp, running_app
-
-import pytest
-
 
 COUNTED = "echo ran >> ran.txt"
 NOTHING = "Not continued. /continue asks again; a prompt starts without it."

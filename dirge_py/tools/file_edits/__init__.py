@@ -1,1 +1,1 @@
-"""Finding the text an edit means, replacing it byte for byte, and showing the difference."""
+"""Finds the text of an edit, replaces it byte for byte, and shows the difference."""

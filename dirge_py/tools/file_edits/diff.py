@@ -1,4 +1,4 @@
-"""Unified diffs with a bounded cost: of a change whose places are known, or of two whole texts."""
+"""Unified diffs with bounded cost: of a change at known places, or of two whole texts."""
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,9 +13,10 @@ MAX_LINES_A_SIDE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    """`text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts are of all.
+    """A diff. `text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts include all
+    lines.
 
-    `spans` are the first of the changed stretches, as lines of the old text (from 0, end excluded).
+    `spans` are the first changed stretches, as lines of the old text (from 0, end excluded).
     """
 
     text: str
@@ -27,7 +28,7 @@ class FileDiff:
 def diff_of_texts(
     old: bytes | None, new: bytes | None, *, path: str, new_path: str = ""
 ) -> FileDiff:
-    """How `new` differs from `old`, found by comparing them; None: there is no file."""
+    """Compare `new` with `old`; None means that there is no file."""
     before, after = _lines(old or b""), _lines(new or b"")
     change = Stretch(0, len(before), 0, len(after))
     names = ("/dev/null" if old is None else path, "/dev/null" if new is None else new_path or path)
@@ -37,20 +38,20 @@ def diff_of_texts(
 def diff_of_replacements(
     old: bytes, new: bytes, replacements: Iterable[Replacement], *, path: str
 ) -> FileDiff:
-    """How `new` differs from `old` when it came about by `replacements`, in ascending order."""
+    """Return the difference made by `replacements` in ascending order."""
     changes = _changed_lines(old, replacements)
     return _render(_lines(old), _lines(new), changes, (path, path))
 
 
 def _lines(text: bytes) -> list[bytes]:
     lines = text.split(b"\n")
-    # A last line without its newline is another line than the same one with it.
+    # A last line with a newline differs from the same line without one.
     lines[-1:] = [lines[-1] + b"\n\\ No newline at end of file"] if lines[-1] else []
     return lines
 
 
 def _changed_lines(old: bytes, replacements: Iterable[Replacement]) -> Iterator[Stretch]:
-    """The changed lines; replacements that touch the same line are one change."""
+    """Yield the changed lines; replacements that touch the same line are one change."""
     last: Stretch | None = None
     line = position = shift = 0
     for each in replacements:
@@ -77,11 +78,11 @@ def _render(
     changes: Iterable[Stretch],
     names: tuple[str, str],
 ) -> FileDiff:
-    # Each has a line at least, so more of them would never be shown.
+    # Each change has at least one line, so more of them would not be shown.
     first: list[Stretch] = []
     removed = added = 0
     for change in changes:
-        # A change behind the last newline may name a line that does not exist.
+        # A change after the last newline may name a line that does not exist.
         end, new_end = min(change.before_end, len(old)), min(change.after_end, len(new))
         clipped = Stretch(change.before_at, end, change.after_at, new_end)
         for part in find_differences(old, new, clipped):
@@ -107,7 +108,7 @@ def _render(
 
 
 def _hunks(changes: Sequence[Stretch]) -> Iterator[list[Stretch]]:
-    """Changes that share context lines, together."""
+    """Group changes that share context lines."""
     hunk: list[Stretch] = []
     for change in changes:
         if hunk and change.before_at - hunk[-1].before_end > 2 * CONTEXT:

@@ -1,4 +1,5 @@
-"""A text file as an edit sees it: one line end, no byte-order mark, a way back to the bytes."""
+"""A text file in the form that edits search: LF line ends, no byte-order mark, and back to
+bytes."""
 
 import bisect
 import codecs
@@ -13,34 +14,34 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """`text` (line ends LF) instead of the bytes from `start` to `end` of a view."""
+    """Replaces the bytes from `start` to `end` of a view by `text` (with LF line ends)."""
 
     start: int
     end: int
     text: bytes
 
     def moved(self, distance: int) -> "Replacement":
-        # The line end before the very first line is not there to be taken.
+        # There is no line end before the first line to take along.
         return Replacement(max(0, self.start + distance), self.end + distance, self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """`view` is what is searched: `original` without its mark and with every CRLF as LF.
+    """A text file. `view` is searched: `original` without its byte-order mark and with CRLF as LF.
 
-    Only replaced stretches are ever written anew, so whatever else the file holds (mixed line
-    ends, a mark, no final newline) stays as it is.
+    Only replaced stretches are written anew; everything else (mixed line ends, the mark, a missing
+    final newline) stays as it is.
     """
 
     original: bytes
     view: bytes
     _mark_length: int
     _dropped: list[int]
-    """Positions in `view` before which a CR is missing, ascending."""
+    """Ascending positions in `view` before which a CR was dropped."""
 
     @classmethod
     def parse(cls, content: bytes, shown: str) -> "TextDocument":
-        """Raises FileError if `content` is not UTF-8; `shown` names the file."""
+        """Parse `content`. Raises FileError if it is not UTF-8; `shown` names the file."""
         require_utf8(content, shown)
         mark_length = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
         body = content[mark_length:]
@@ -49,7 +50,7 @@ class TextDocument:
         return cls(content, view, mark_length, dropped)
 
     def replaced(self, replacements: Iterable[Replacement]) -> bytes:
-        """The file with these stretches exchanged; they are ascending and do not overlap."""
+        """Return the file with these stretches replaced; they are ascending and do not overlap."""
         pieces: list[bytes] = []
         done = 0
         for each in replacements:
@@ -60,7 +61,7 @@ class TextDocument:
         return b"".join(pieces)
 
     def _offset(self, position: int) -> int:
-        """Where `position` of the view lies in the original: before a CR that was dropped there."""
+        """Map a position in the view to the original, before a CR that was dropped there."""
         return self._mark_length + position + bisect.bisect_left(self._dropped, position)
 
     def _with_line_ends(self, replacement: Replacement) -> bytes:
@@ -69,7 +70,9 @@ class TextDocument:
         return replacement.text.replace(b"\n", b"\r\n")
 
     def _ends_with_crlf(self, position: int) -> bool:
-        """Whether the line at `position` does; a last line without an end copies the one before."""
+        """Whether the line at `position` ends with CRLF; a last line without an end copies the
+        previous.
+        """
         end = self.view.find(b"\n", position)
         if end < 0:
             end = self.view.rfind(b"\n", 0, position)
@@ -78,18 +81,18 @@ class TextDocument:
 
 
 def normalize_newlines(text: str) -> bytes:
-    """Text from a model as it is searched and inserted: no byte-order mark, LF.
+    """Return a model's text in the form that is searched and inserted: no byte-order mark, LF.
 
-    `encode_text` says what cannot be encoded.
+    `encode_text` reports characters that cannot be encoded.
     """
     return encode_text(text).removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
 
 
 def encode_text(text: str) -> bytes:
-    """`text` as UTF-8.
+    """Encode `text` as UTF-8.
 
     Raises:
-        FileError: it holds half of a surrogate pair.
+        FileError: it contains half of a surrogate pair.
     """
     try:
         return text.encode()
@@ -101,7 +104,7 @@ def encode_text(text: str) -> bytes:
 
 
 def count_lines(content: bytes) -> int:
-    """How many lines there are; a last one without a newline counts too."""
+    """Return the number of lines; a last one without a newline counts too."""
     return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 

@@ -1,4 +1,4 @@
-"""Changes of files that a tool has planned: preview, the person's choices, checks, writing."""
+"""Planned file changes of a tool: preview, the user's choices, checks, writing."""
 
 import hashlib
 from collections import Counter
@@ -21,41 +21,41 @@ _PARTLY = "The user did not accept all of it; what follows is what was done."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedChange:
-    """What a call makes of one file."""
+    """What a call does to one file."""
 
     path: str
     """Its absolute path."""
     shown: str
     """Its path as the model wrote it."""
     before: FileContent | None
-    """The file as it is; None: the call creates it."""
+    """The current file; None: the call creates it."""
     after: bytes | None
-    """The new content; None: the call removes the file."""
+    """The new content; None: the call deletes the file."""
     diff: FileDiff
     """The difference between the two."""
     moved_from: str | None = None
     """The absolute path that the content comes from, if the file was renamed."""
     is_chosen: bool = False
-    """Whether the person wrote `after`, not the model."""
+    """Whether `after` comes from the user instead of the model."""
 
     @property
     def old(self) -> bytes | None:
-        """The content before the call; None where there is no file."""
+        """Return the content before the call; None if there is no file."""
         return None if self.before is None else self.before.content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedChanges:
-    """What was written."""
+    """The written changes."""
 
     files: Sequence[PlannedChange]
-    """The files, with what the person made of them."""
+    """The files, with the user's changes."""
     notes: Sequence[str]
     """Sentences that the model must read first."""
 
     def result(self, text: str, *, with_diff: bool = True, **details: Any) -> LoopToolResult:
-        """The result of the call: the notes, `text`, and what was done."""
-        # What was in a file that is gone is of no use to the model.
+        """Return the result of the call: the notes, `text`, and the diff."""
+        # The content of a deleted file is of no use to the model.
         left = [each for each in self.files if each.after is not None]
         shown = f"\n\n{_join_diffs(left)}" if with_diff else ""
         return text_result(
@@ -72,7 +72,7 @@ def _join_diffs(files: Sequence[PlannedChange]) -> str:
 
 
 def preview_changes(files: Sequence[PlannedChange]) -> Preview:
-    """The diff of all files, for the person who is asked."""
+    """Return the diff of all files, for the user's decision."""
     return Preview(
         kind="diff",
         text=_join_diffs(files),
@@ -91,11 +91,11 @@ def preview_changes(files: Sequence[PlannedChange]) -> Preview:
 
 
 def apply_changes(files: Sequence[PlannedChange], ctx: ToolContext) -> AppliedChanges:
-    """Write the files, or what the person made of them; all or none.
+    """Write the files, with the user's changes; all or none.
 
     Raises:
         FileError: it cannot be done; nothing was changed.
-        ToolFailed: it breaks a file's syntax, it would write over secrets, or the run was aborted;
+        ToolFailed: it would break a file's syntax or overwrite secrets, or the run was aborted;
             nothing was changed.
     """
     wanted, notes = _apply_choices(files, ctx.files)
@@ -126,7 +126,9 @@ def _write(files: Sequence[PlannedChange], access: CallFiles) -> None:
 def _apply_choices(
     files: Sequence[PlannedChange], access: CallFiles
 ) -> tuple[list[PlannedChange], list[str]]:
-    """The files as the person wants them, and a sentence if that is not what the model wanted."""
+    """Return the files as the user wants them, and a sentence if that differs from the model's
+    plan.
+    """
     wanted: list[PlannedChange] = []
     notes: set[str] = set()
     for each in files:
@@ -149,29 +151,29 @@ def _apply_choices(
 def _loses_its_move(
     planned: PlannedChange, files: Sequence[PlannedChange], access: CallFiles
 ) -> bool:
-    """Whether this file is removed because it moves to where the person does not want it."""
+    """Whether this file would be deleted although the user declined the file it moves to."""
     targets = [each for each in files if each.moved_from == planned.path]
     chosen = [access.chosen(each.path) for each in targets if planned.after is None]
     return any(each is not None and each.after is None for each in chosen)
 
 
 def _source_of(planned: PlannedChange, files: Sequence[PlannedChange]) -> PlannedChange:
-    """The file whose content this one is made of: itself, or the one it was moved from."""
+    """Return the file that this content comes from: itself, or the one it was moved from."""
     return next((each for each in files if each.path == planned.moved_from), planned)
 
 
 def _is_part(before: bytes | None, planned: bytes | None, after: bytes) -> bool:
-    """Whether `after` brings nothing but lines of the plan, and takes none that the plan keeps."""
+    """Whether `after` only adds lines of the plan, and removes none that the plan keeps."""
     old, new, got = (Counter((each or b"").split(b"\n")) for each in (before, planned, after))
     return got - old <= new - old and old - got <= old - new
 
 
 def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
-    """Sentences about what is wrong and the model insists on; raises ToolFailed for the rest."""
+    """Return notes on problems that the model insists on; raise ToolFailed for new ones."""
     written = [each for each in files if each.after is not None and not each.is_chosen]
     broken = _syntax_faults(written, files, ctx)
     lost = _lost_secrets(written, files, ctx)
-    # Whatever knows a language can be wrong about it: who says the same twice is believed.
+    # A syntax check can be wrong: the same change a second time is accepted.
     insisted = [
         ctx.files.ledger.insists(
             ctx.files.locate(each.path).real, hashlib.sha256(each.after or b"").hexdigest()
@@ -203,7 +205,7 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
 def _syntax_faults(
     written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
 ) -> dict[str, str]:
-    """Path → what is broken by the change in its syntax."""
+    """Map paths to the syntax errors that the change adds."""
     check = ctx.services.syntax
     if check is None:
         return {}
@@ -219,7 +221,7 @@ def _syntax_faults(
 def _lost_secrets(
     written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
 ) -> list[PlannedChange]:
-    """The files in which the mark that stood for a secret would take the secret's place."""
+    """Return the files in which the redaction mark would overwrite a secret."""
     redact = ctx.services.redact
     if redact is None:
         return []
@@ -227,14 +229,14 @@ def _lost_secrets(
     for each in written:
         old, new = _decode_text(_source_of(each, files).old), _decode_text(each.after)
         marks = old.count(REDACTED)
-        # Files that only speak of the mark may do so more often.
+        # In files that only mention the mark, it may occur more often.
         if new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks:
             losing.append(each)
     return losing
 
 
 def _text(content: bytes | None) -> str | None:
-    # Every byte comes back as it was, also of a file that is no text.
+    # Surrogate escapes restore every byte, also of a file that is not text.
     return None if content is None else content.decode(errors="surrogateescape")
 
 

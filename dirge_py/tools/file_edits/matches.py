@@ -1,12 +1,12 @@
-"""Where in a file the text of an edit is: exactly, else by the first forgiving strategy that fits.
+"""Finds the text of an edit in a file: exactly, else by the first tolerant strategy that fits.
 
-Only the exact strategy may answer with several places. A forgiving one must find exactly one,
-because what it changes was not written by the model to the letter.
+Only the exact strategy may return several places. A tolerant one must find exactly one, because
+the model did not write exactly the text that it changes.
 
-The most forgiving one finds a block by its first and last line: the two must be in the file to the
-letter but for blanks, and what lies between must be alike. A line of the file is only ever changed
-if the text had one like it in that very place. Lines that stay are never written again: they keep
-the blanks and line ends that the file has.
+The most tolerant one finds a block by its first and last line: these two must match except for
+blanks, and the lines between must be similar. A line of the file is only changed if the text has a
+similar one at the same place. Unchanged lines are not written again: they keep the file's blanks
+and line ends.
 """
 
 import difflib
@@ -24,7 +24,9 @@ BLANKS = b" \t"
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """Lines `old` are to become `new`, by `runs`. `takes_end`: the last line's end goes too."""
+    """A change of the lines `old` to `new`, by `runs`. `takes_end`: the last line's end is
+    included.
+    """
 
     old: Sequence[bytes]
     new: Sequence[bytes]
@@ -33,7 +35,9 @@ class LineBlock:
 
     @classmethod
     def of(cls, old: bytes, new: bytes) -> "LineBlock":
-        """The lines of two texts. One that ends with a line end means whole lines."""
+        """Build a block from two texts; a text that ends with a line end consists of whole
+        lines.
+        """
         ends = old.endswith(b"\n")
         if ends and (new.endswith(b"\n") or not new):
             old_lines, new_lines = old[:-1].split(b"\n"), new[:-1].split(b"\n")
@@ -45,7 +49,7 @@ class LineBlock:
 
 
 class ViewLines:
-    """The lines of a file, and where blocks of them stand."""
+    """The lines of a file, with a search for blocks of lines."""
 
     def __init__(self, view: bytes) -> None:
         self.lines = view.split(b"\n")
@@ -53,16 +57,16 @@ class ViewLines:
         self._joined: dict[Callable[[bytes], bytes], bytes] = {}
 
     def start(self, line: int) -> int:
-        """Where that line begins in the view."""
+        """Return the position of a line's start in the view."""
         if not self._starts:
             self._starts = list(accumulate((len(each) + 1 for each in self.lines), initial=0))
         return self._starts[line]
 
     def find(self, block: Sequence[bytes], normal: Callable[[bytes], bytes]) -> Iterator[int]:
-        """The numbers of the lines at which `block` stands, if each line counts as its `normal`."""
+        """Yield the line numbers where `block` occurs, with lines compared by `normal`."""
         if normal not in self._joined:
             self._joined[normal] = b"\n" + b"\n".join(map(normal, self.lines)) + b"\n"
-        # Joined with a newline on both sides, a run of whole lines is found as one substring.
+        # With newlines on both sides, a run of whole lines is found as one substring.
         haystack = self._joined[normal]
         needle = b"\n" + b"\n".join(map(normal, block)) + b"\n"
         position = haystack.find(needle)
@@ -77,9 +81,9 @@ class ViewLines:
 def replacements(
     standing: Sequence[bytes], block: LineBlock, runs: Sequence[Stretch], *, is_open: bool
 ) -> tuple[Replacement, ...]:
-    """The changes that `runs` make in the lines that stand there, counted from their start.
+    """Return the changes that `runs` make in the lines of the file, relative to their start.
 
-    `is_open`: behind the last of them there is no line end.
+    `is_open`: the last of them has no line end.
     """
     starts = list(accumulate((len(each) + 1 for each in standing), initial=0))
     if block.takes_end and not is_open:
@@ -90,7 +94,7 @@ def replacements(
 def _replacement(
     starts: Sequence[int], new: Sequence[bytes], run: Stretch, *, is_open: bool
 ) -> Replacement:
-    """A line goes with the line end behind it, where there is one, and comes with one."""
+    """Return one change; a line includes the line end after it, if there is one."""
     text = b"\n".join(new[run.after_at : run.after_end])
     is_last = run.before_end == len(starts) - 1
     start, end = starts[run.before_at], starts[run.before_end] - 1
@@ -108,9 +112,9 @@ def _replacement(
 def adapt_indentation(
     new: Sequence[bytes], pairs: Sequence[tuple[bytes, bytes]]
 ) -> list[bytes] | None:
-    """`new` indented as the file is; None if no one way fits all.
+    """Return `new` with the file's indentation; None if no consistent mapping exists.
 
-    `pairs` are lines as they were written and as they stand in the file.
+    `pairs` are lines as the model wrote them and as they are in the file.
     """
     known: dict[bytes, bytes] = {}
     for written, there in pairs:
@@ -128,7 +132,7 @@ def _indent(line: bytes) -> bytes:
 
 
 def _translate_indent(line: bytes, known: dict[bytes, bytes]) -> bytes:
-    """`line` with its indentation exchanged for the file's; unknown depths go by the nearest."""
+    """Replace a line's indentation by the file's; unknown depths follow the nearest known one."""
     if not line.strip(BLANKS):
         return line
     indent = _indent(line)
@@ -154,10 +158,10 @@ STRATEGIES = (EXACT, TRAILING, INDENTATION, ANCHORED)
 
 @dataclass(frozen=True, slots=True)
 class TextMatches:
-    """All places found by one strategy: where the text begins, and what to change there.
+    """All places found by one strategy: where the text begins, and the changes there.
 
-    `changes` count from the start of the place. They are those of the first place, and hold for
-    the others only if the strategy is exact.
+    `changes` are relative to the start of the place. They are those of the first place, and apply
+    to the others only if the strategy is exact.
     """
 
     strategy: Strategy
@@ -165,7 +169,7 @@ class TextMatches:
     changes: Sequence[Replacement]
 
     def replacements(self) -> Iterator[Replacement]:
-        """The changes of all places, ascending. Made one by one: there may be 100,000."""
+        """Yield the changes of all places, ascending; lazily, because there may be 100,000."""
         for start in self.starts:
             for each in self.changes:
                 yield each.moved(start)
@@ -173,20 +177,20 @@ class TextMatches:
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """Where a block of lines stands: the number of its first line, and what to change there."""
+    """A match of a block of lines: the number of its first line, and the changes there."""
 
     line: int
     changes: Sequence[Replacement]
 
 
 def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
-    """What to replace so that `old` becomes `new`; None if `old` is nowhere. All with LF.
+    """Return the changes that turn `old` into `new`; None if `old` is not found. All texts use LF.
 
-    More than one place means that it is ambiguous, unless all were asked for.
+    More than one place is ambiguous, unless the edit replaces all.
     """
     starts = list(_occurrences(view, old))
     if starts:
-        # As lines, of which the first and the last may be parts.
+        # Searched as lines, of which the first and the last may be partial.
         block = LineBlock.of(old + b"\n", new + b"\n")
         is_open = any(view[(end := start + len(old)) : end + 1] != b"\n" for start in starts)
         changes = replacements(block.old, block, block.runs, is_open=is_open)
@@ -205,7 +209,7 @@ def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
 def find_block(
     lines: ViewLines, block: LineBlock, strategies: Sequence[Strategy] = STRATEGIES
 ) -> tuple[Strategy, list[TextMatch]]:
-    """Every place where the block's old lines stand, by the first strategy that finds one."""
+    """Return every match of the block's old lines, by the first strategy that finds one."""
     for strategy in strategies:
         found = list(_find_by(strategy, lines, block))
         if found:
@@ -277,14 +281,14 @@ _MIN_BLOCK_LINES = 3
 _MAX_BLOCK_LINES = 400
 _MAX_REGIONS = 100
 _MAX_LINE_BYTES_COMPARED = 400
-"""Bytes of a line. Comparing is quadratic."""
+"""The longest line, in bytes, that is compared: comparing takes quadratic time."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnchoredRegion:
-    """`count` lines from `line` that are taken for a block; `runs` are its runs, counted there.
+    """A region of `count` lines from `line` that matches a block; `runs` are relative to it.
 
-    `pairs`: lines of the block and lines of the file that are the same but for blanks.
+    `pairs`: lines of the block with those lines of the file that are equal except for blanks.
     """
 
     line: int
@@ -294,7 +298,7 @@ class AnchoredRegion:
 
 
 def find_anchored(lines: ViewLines, block: LineBlock) -> list[AnchoredRegion]:
-    """Every region that may be meant by `block`; none where there are too many to compare."""
+    """Return every region that may match `block`; none if there are too many to compare."""
     wanted = [_without_blanks(line) for line in block.old]
     if not (_MIN_BLOCK_LINES <= len(wanted) <= _MAX_BLOCK_LINES and wanted[0] and wanted[-1]):
         return []
@@ -308,7 +312,7 @@ def find_anchored(lines: ViewLines, block: LineBlock) -> list[AnchoredRegion]:
 
 
 def _anchor_pairs(lines: ViewLines, old: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Pairs of lines like the first and the last one, about as far apart as these."""
+    """Yield pairs of lines that match the first and the last one, at a similar distance."""
     slack = max(2, len(old) // 5)
     ends = list(lines.find([old[-1]], _without_blanks))
     at = 0
@@ -351,7 +355,9 @@ def _match_region(
 
 
 def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch | None:
-    """The run among the lines that stand there; None if it would touch one nobody wrote down."""
+    """Map a run to the lines of the file; None if it would change a line that the model didn't
+    write.
+    """
     if run.before_at == run.before_end:
         before = where[run.before_at - 1] if run.before_at else -1
         behind = where[run.before_at] if run.before_at < len(where) else count

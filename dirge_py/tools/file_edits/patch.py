@@ -1,8 +1,8 @@
 """A patch: operations on files, hunks within one, and their text form.
 
 Models write `*** Begin Patch` to `*** End Patch` slightly wrong: inside a shell command or a code
-fence, without an end, indented as a whole, with raw lines in a new file. That is taken where only
-one thing can be meant.
+fence, without an end, indented as a whole, with raw lines in a new file. Such a patch is accepted
+if its meaning is unambiguous.
 """
 
 import re
@@ -18,7 +18,7 @@ LineSign = Literal["+", "-", " "]
 
 @dataclass(frozen=True, slots=True)
 class PatchLine:
-    """A line that is added, removed, or there."""
+    """A line of a hunk: added, removed, or context."""
 
     sign: LineSign
     text: str
@@ -26,7 +26,7 @@ class PatchLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchHunk:
-    """Consecutive lines of a file, and their change."""
+    """Consecutive lines of a file, and their changes."""
 
     lines: Sequence[PatchLine]
     """The context lines, and the lines to remove and to add."""
@@ -35,17 +35,19 @@ class PatchHunk:
     at_end: bool = False
     """Whether they are the last lines of the file."""
     line: int | None = None
-    """The number of the first line that the author of the patch assumed, from 1."""
+    """The number of the first line, from 1, as the patch's author assumed it."""
 
     @property
     def changes(self) -> bool:
-        """Whether a line is added or removed."""
+        """Whether any line is added or removed."""
         return any(each.sign != " " for each in self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchOperation:
-    """One operation. `update` has `edits`, `hunks` or a whole new `content`, and may move too."""
+    """One operation. `update` has `edits`, `hunks` or the whole new `content`, and may also
+    move.
+    """
 
     action: PatchAction
     path: str
@@ -79,7 +81,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """One file's part: its header, and the lines up to the next one."""
+    """The section of one file: its header, and the lines up to the next header."""
 
     action: str
     path: str
@@ -88,10 +90,10 @@ class _Section:
 
 
 def parse_patch(text: str) -> list[PatchOperation]:
-    """The operations of a patch, in order.
+    """Parse a patch into its operations, in order.
 
     Raises:
-        ValueError: it is no patch; the words name the line.
+        ValueError: it is not a patch; the message names the line.
     """
     operations = [_operation(section) for section in _sections(_body(text))]
     if not operations:
@@ -100,7 +102,7 @@ def parse_patch(text: str) -> list[PatchOperation]:
 
 
 def _body(text: str) -> list[_Line]:
-    """The lines from the first marker on, without what was wrapped around the patch."""
+    """Return the lines from the first marker on, without the text around the patch."""
     lines = [_Line(n, line) for n, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1)]
     texts = [line.text.strip() for line in lines]
     begins = (n for n, text in enumerate(texts) if (m := _EDGE.fullmatch(text)) and m[1] == "Begin")
@@ -129,7 +131,7 @@ def _sections(lines: Sequence[_Line]) -> Iterator[_Section]:
     current: tuple[str, str, int] | None = None
     inside: list[_Line] = []
     for line in lines:
-        # Within a file's part a marker stands at the margin: one more blank makes it a line.
+        # Within a section a marker is not indented: with a leading blank it is a context line.
         text = line.text if current else line.text.strip()
         header, edge = _HEADER.fullmatch(text.rstrip()), _EDGE.fullmatch(text)
         if not header and not edge:
@@ -148,7 +150,7 @@ def _sections(lines: Sequence[_Line]) -> Iterator[_Section]:
 
 
 def _refuse_stray(lines: Sequence[_Line]) -> None:
-    """Behind an end only what was wrapped around the patch may stand."""
+    """Reject lines after the end, except those wrapped around the patch."""
     for line in lines:
         text = line.text.strip()
         if text and not re.fullmatch(r"\w+", text) and not _FENCE.fullmatch(text):
@@ -193,7 +195,7 @@ def _added_text(section: _Section) -> str:
 
 
 def _hunks(lines: Sequence[_Line]) -> list[PatchHunk]:
-    """The hunks of an update. The first one needs no `@@`."""
+    """Parse the hunks of an update. The first one needs no `@@`."""
     drafts: list[_Draft] = []
     rest = list(lines)
     if len(rest) > 1 and rest[0].text.startswith("--- ") and rest[1].text.startswith("+++ "):
@@ -247,7 +249,7 @@ def _hunk_line(line: _Line) -> PatchLine:
     for sign in get_args(LineSign):
         if line.text.startswith(sign):
             return PatchLine(sign, line.text[1:])
-    # Without a sign it can only be a context line: it must be in the file anyway.
+    # Without a sign it can only be a context line, and must be in the file anyway.
     return PatchLine(" ", line.text)
 
 

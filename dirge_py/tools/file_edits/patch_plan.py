@@ -1,4 +1,4 @@
-"""What a patch makes of all its files: each operation planned after the one before, then done."""
+"""Plans a patch over all its files: each operation builds on the previous ones."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,7 @@ _SNIFFED = 8192
 
 @dataclass(slots=True, kw_only=True)
 class _PlannedFile:
-    """A file as the operations so far leave it."""
+    """The state of a file after the operations so far."""
 
     path: str
     """Its absolute path."""
@@ -54,7 +54,7 @@ class _PlannedFile:
     before: FileContent | None
     """The file on disk; None where there is none."""
     content: bytes | None
-    """What the operations make of it; None where it does not exist."""
+    """The content after the operations; None if the file does not exist then."""
     base: FileContent | None
     """The version on disk that `content` comes from, which the model must have read."""
     moved_from: "_PlannedFile | None" = None
@@ -67,7 +67,7 @@ class _PlannedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchPlan:
-    """All files of a patch, and a line for each operation: what it will have done."""
+    """All files of a patch, and a line for each operation that says what it does."""
 
     files: Sequence[PlannedChange]
     lines: Sequence[str]
@@ -75,7 +75,7 @@ class PatchPlan:
 
 @dataclass(slots=True)
 class PatchPlanner:
-    """Plans the operations of one patch, each on the outcome of the ones before."""
+    """Plans the operations of one patch, each on the result of the previous ones."""
 
     access: CallFiles
     """The files of the call, or of its preview."""
@@ -86,10 +86,10 @@ class PatchPlanner:
     _files: dict[str, _PlannedFile] = field(default_factory=dict)
 
     def plan(self, operations: Sequence[PatchOperation]) -> PatchPlan:
-        """What the operations come to, each after the ones before.
+        """Plan all operations, each on the result of the previous ones.
 
         Raises:
-            ToolFailed: one of them cannot be done; the words list all.
+            ToolFailed: some of them cannot be done; the message lists all.
         """
         lines: list[str] = []
         failures = 0
@@ -126,10 +126,10 @@ class PatchPlanner:
         _require_existing(file)
         old = file.content or b""
         if file.base is not None and not self.is_call:
-            # Words about what fails go to the model before anybody is asked.
+            # Failures are reported to the model before the user is asked.
             self.access.check_fresh(file.shown, file.base)
         elif file.base is not None:
-            # Where it is stale, the lines are shown that it would change.
+            # For a stale file, the error shows the lines that the operation would change.
             require_known(
                 self.access,
                 file.shown,
@@ -172,16 +172,16 @@ class PatchPlanner:
             raise FileError(
                 f"{shown} is a link to {file.real}.", hint="Name that file, or use a command."
             )
-        # What goes must be known as well as what changes: nothing else says what is lost.
+        # A deleted file must be known like a changed one: otherwise nobody notices what is lost.
         if file.base is not None:
             self.access.check_fresh(shown, file.base)
 
     def _file(self, shown: str) -> _PlannedFile:
-        """The file as it is by now.
+        """Return the current state of the file.
 
         Raises:
             FileError: it is a folder or a link that would be moved, or cannot be read.
-            ToolFailed: an operation on it has failed before.
+            ToolFailed: an earlier operation on it failed.
         """
         path = absolute(shown, self.cwd)
         located = self.access.locate(path)
@@ -223,7 +223,7 @@ def _update_content(
 
 
 def _final_changes(file: _PlannedFile) -> list[PlannedChange]:
-    """What is to be done about one file after all operations; nothing if it is as it was."""
+    """Return the changes to one file after all operations; empty if it is unchanged."""
     old = file.before.content if file.before else None
     if file.content == old:
         return []
@@ -272,7 +272,9 @@ def _require_existing(file: _PlannedFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedHunk:
-    """A hunk's changes, in positions of the view; `line` is its first, `end` behind its last."""
+    """A placed hunk, as positions of the view; `line` is its first line, `end` the one after its
+    last.
+    """
 
     line: int
     end: int
@@ -283,13 +285,13 @@ class _PlacedHunk:
 def apply_hunks(
     content: bytes, hunks: Sequence[PatchHunk], *, path: str
 ) -> tuple[bytes, list[Strategy]]:
-    """The new content, and the forgiving strategies that were needed.
+    """Return the new content, and the tolerant strategies that were needed.
 
-    Every hunk is searched in the file as it is, after the one before it.
+    Every hunk is searched in the original file, after the previous hunk.
 
     Raises:
-        TextNotFound: a hunk has not the one place it needs.
-        FileError: the file is no text.
+        TextNotFound: a hunk does not match exactly one place.
+        FileError: the file is not text.
     """
     document = TextDocument.parse(content, path)
     lines = ViewLines(document.view)
@@ -320,7 +322,7 @@ class _HunkPlacer:
         self._block = _block_of(hunk)
 
     def place(self, after: int) -> _PlacedHunk:
-        """Where the hunk belongs; `after` is the line behind the hunk before it."""
+        """Return where the hunk belongs; `after` is the line after the previous hunk."""
         if not self._block.old:
             return self._insertion(after)
         strategy, found = find_block(self._lines, self._block, STRATEGIES)
@@ -348,14 +350,16 @@ class _HunkPlacer:
         )
 
     def _candidates(self, found: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
-        """What is left of the places by each thing that the hunk says about its place."""
+        """Yield the remaining places after each hint of the hunk: anchors, position, line
+        number.
+        """
         count = len(self._block.old)
         ahead = [each for each in found if each.line >= after]
         if self._hunk.at_end:
             ends = (len(self._lines.lines), len(self._lines.lines) - 1)
             yield [each for each in found if each.line + count in ends][-1:]
         if behind := self._anchored(after):
-            # Behind an anchor the first place is meant, whatever follows further down.
+            # After an anchor, the first place is meant, even if there are more further down.
             first = {next((each.line for each in ahead if each.line >= n), None) for n in behind}
             yield [each for each in ahead if each.line in first]
             return
@@ -364,7 +368,9 @@ class _HunkPlacer:
         yield ahead
 
     def _anchored(self, after: int) -> list[int]:
-        """The lines behind each chain of anchors, from `after` on; none if one is not there."""
+        """Return the lines after each chain of anchors, from `after` on; empty if one is
+        missing.
+        """
         behind: list[int] = []
         for number, anchor in enumerate(self._hunk.anchors):
             places = self._lines_like(
@@ -380,7 +386,9 @@ class _HunkPlacer:
         return behind
 
     def _lines_like(self, anchor: bytes, start: int) -> list[int]:
-        """The lines that are the anchor, else begin with it, else hold it."""
+        """Return the lines that equal the anchor, else those that begin with it, else those with
+        it.
+        """
         lines = [_normalize_line(line) for line in self._lines.lines[start:]]
         tests: Sequence[Callable[[bytes], bool]] = (
             lambda line: line == anchor,
@@ -394,7 +402,7 @@ class _HunkPlacer:
         return []
 
     def _insertion(self, after: int) -> _PlacedHunk:
-        """A hunk of nothing but new lines: behind its anchor, or at the end of the file."""
+        """Place a hunk with only new lines: after its anchor, or at the end of the file."""
         lines = self._lines.lines
         behind = self._anchored(after)
         if len(behind) == 1:
@@ -418,7 +426,7 @@ class _HunkPlacer:
 
 
 def _block_of(hunk: PatchHunk) -> LineBlock:
-    """The hunk's old and new lines; what it calls context is no part of any run."""
+    """Return the hunk's old and new lines; its context lines are in no run."""
     old: list[bytes] = []
     new: list[bytes] = []
     runs: list[Stretch] = []

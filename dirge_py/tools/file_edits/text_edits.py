@@ -1,7 +1,7 @@
-"""What an edit will write, decided from bytes alone, so that it can be shown before it is done.
+"""Plans what an edit will write, from bytes alone, so that it can be shown before it is done.
 
-A file may be changed only by a model that knows its content; one whose edit finds no place is shown
-more of the file.
+Only a model that knows a file's content may change it; an edit whose text is not found shows the
+model more of the file.
 """
 
 import difflib
@@ -25,7 +25,7 @@ from dirge_py.types.errors import FileError
 
 
 class TextNotFound(FileError):
-    """The text to be replaced has not the one place it needs; `line` (from 0) is the nearest."""
+    """The text to be replaced does not match exactly one place; `line` (from 0) is the nearest."""
 
     def __init__(self, message: str, *, hint: str, view: bytes, line: int | None) -> None:
         super().__init__(message, hint=hint)
@@ -39,7 +39,7 @@ _MAX_LINES_SHOWN = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextEdit:
-    """A text of a file to be replaced."""
+    """One replacement of text in a file."""
 
     old: str
     """The text as it is in the file."""
@@ -48,31 +48,31 @@ class TextEdit:
     replace_all: bool = False
     """Replace it wherever it occurs; otherwise it must occur once."""
     name: str = ""
-    """How errors call this edit, such as `edits[0]`; "" for the only one."""
+    """The name of this edit in errors, such as `edits[0]`; "" for the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPlan:
-    """What edits make of a file."""
+    """The result of edits to a file."""
 
     content: bytes
     """The new bytes of the file."""
     strategies: Sequence[Strategy]
-    """The forgiving strategies that were needed to find the texts."""
+    """The tolerant strategies that were needed to find the texts."""
     places: int
-    """How many places are changed."""
+    """The number of changed places."""
     first_line: int
     """The number of the first line of the first edit."""
     diff: FileDiff
-    """The difference to the file as it was."""
+    """The difference to the original file."""
 
 
 def plan_edits(content: bytes, edits: Sequence[TextEdit], *, path: str) -> EditPlan:
-    """What `edits` make of `content`, each applied to the outcome of the one before.
+    """Plan `edits` of `content`, each applied to the result of the previous one.
 
     Raises:
         TextNotFound: a text is not found, or found more than once.
-        FileError: one changes nothing, or the file is no text.
+        FileError: an edit changes nothing, or the file is not text.
     """
     plans: list[EditPlan] = []
     for each in edits:
@@ -148,7 +148,7 @@ def _require_one(
 
 
 def line_numbers(view: bytes, starts: Sequence[int]) -> str:
-    """The numbers of the lines at these positions of `view`, the first of them."""
+    """Return the numbers of the first lines at these positions of `view`, as text."""
     lines: list[int] = []
     line, position = 1, 0
     for start in starts[:_MAX_LINES_NAMED]:
@@ -160,7 +160,7 @@ def line_numbers(view: bytes, starts: Sequence[int]) -> str:
 
 
 def text_not_found(problem: str, view: bytes, old: bytes) -> TextNotFound:
-    """The error for a text that no strategy found, with the lines that resemble it most."""
+    """Return the error for a text that no strategy found, with the most similar lines."""
     line = _find_nearest_line(view, old)
     hint = "Nothing in the file resembles it."
     if line is not None:
@@ -177,16 +177,16 @@ def text_not_found(problem: str, view: bytes, old: bytes) -> TextNotFound:
 _MAX_LINES_REVEALED = 60
 _CONTEXT = 3
 Spans = Sequence[tuple[int, int]]
-"""Stretches of lines, from 0, each without its end."""
+"""Stretches of lines, from 0, end excluded."""
 
 
 def require_known(
     files: CallFiles, shown: str, content: FileContent, places: Callable[[], Spans]
 ) -> None:
-    """Return if the model has read this version of the file.
+    """Check that the model has read this version of the file.
 
     If it has read another one, and `places` returns the lines that it would change in this one, the
-    refusal shows these lines, and the file counts as read.
+    error shows these lines, and the file counts as read.
 
     Raises:
         FileError: it was not read, or has changed since.
@@ -208,7 +208,7 @@ def require_known(
 
 
 def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileError:
-    """The answer to the `times`-th change in a row whose text was not found in the file."""
+    """Return the error for the `times`-th change in a row whose text was not found in the file."""
     if times < 2:
         return miss
     start = 0 if miss.line is None else max(0, miss.line - _MAX_LINES_REVEALED // 3)
@@ -225,7 +225,7 @@ def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileErr
 
 
 def _lines_around(view: bytes, spans: Spans) -> str:
-    """The lines of these stretches with some around them, as `read` shows them."""
+    """Return the lines of these stretches with some around them, as `read` shows them."""
     pieces: list[str] = []
     shown, left = 0, _MAX_LINES_REVEALED
     for start, end in spans:
@@ -243,7 +243,7 @@ _MAX_LINE_CHARS = 200
 
 
 def _find_nearest_line(view: bytes, old: bytes) -> int | None:
-    """The first line (from 0) of what most resembles `old`; None if nothing does."""
+    """Return the first line (from 0) of the text most similar to `old`; None if there is none."""
     lines = view.split(b"\n")
     wanted = [line.strip() for line in old.strip(b"\n").split(b"\n")]
     start = _by_equal_lines(lines, wanted)
@@ -251,7 +251,7 @@ def _find_nearest_line(view: bytes, old: bytes) -> int | None:
 
 
 def _number_lines(view: bytes, start: int, end: int) -> str:
-    """The lines of `view` from `start` (from 0) to before `end`, as `read` shows them."""
+    """Return the lines of `view` from `start` (from 0) to before `end`, as `read` shows them."""
     lines = view.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
@@ -264,7 +264,7 @@ def _number_lines(view: bytes, start: int, end: int) -> str:
 
 
 def _by_equal_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
-    """The start at which most of the wanted lines stand where they belong."""
+    """Return the start at which most of the wanted lines match."""
     places = {line: index for index, line in reversed(list(enumerate(wanted))) if len(line) > 3}
     votes = Counter(
         index - places[line.strip()]
@@ -275,7 +275,7 @@ def _by_equal_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | No
 
 
 def _by_similarity(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
-    """The line most like the first wanted one; only the head of a long file is compared."""
+    """Return the line most similar to the first wanted one; only the head of a long file counts."""
     first = next((line for line in wanted if line), b"")[:200]
     matcher = difflib.SequenceMatcher(None, "", first.decode(errors="replace"), autojunk=False)
     best, place = _MIN_LINE_SIMILARITY, None

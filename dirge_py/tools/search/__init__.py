@@ -1,1 +1,1 @@
-"""Searching files by pattern: the dialect, the program that searches, and how paths are shown."""
+"""File search: the regular expression dialect, the search program, and how paths are shown."""

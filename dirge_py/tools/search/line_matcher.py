@@ -1,7 +1,7 @@
-"""A small stand-in for ripgrep: run as a program, it prints matching lines as `rg --json` does.
+"""A small replacement for ripgrep: run as a program, it prints matching lines as `rg --json` does.
 
-Python cannot stop a regular expression that takes for ever, nor do anything else meanwhile; a
-process of its own can be ended. It knows only the standard library and the options below, and is
+Python cannot stop a regular expression that runs forever, nor do anything else meanwhile; a
+separate process can be ended. It uses only the standard library and the options below, and is
 started by path: `python -I -S line_matcher.py PATTERN GUARDED CONTEXT FILE…`. GUARDED is the
 pattern for lines with characters that nothing may match.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TextIO, TypeAlias
 
 LINE_LIMIT = 4096
-"""Characters of a line that are printed."""
+"""The most characters of a line that are printed."""
 
 _UNMATCHED = re.compile("[\r\udc80-\udcff]")
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
             if not is_begun:
                 out.write(_message("begin", path={"text": path}))
                 is_begun = True
-            # The reader takes one line end off, as ripgrep leaves it on.
+            # The reader removes one line end, because ripgrep prints it.
             shown = {"text": _sendable(text) + "\r\n"}
             out.write(_message(kind, path={"text": path}, line_number=number, lines=shown))
     out.write(_message("summary"))
@@ -46,7 +46,7 @@ def _message(kind: str, **contents: object) -> str:
 
 
 def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, int, str]]:
-    """`match` and `context` lines of one file with their numbers; nothing if it is binary."""
+    """Yield `match` and `context` lines of one file with their numbers; nothing if it is binary."""
     try:
         with open(path, "rb") as stream:
             content = stream.read()
@@ -70,7 +70,7 @@ def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, in
 
 
 def decoded(content: bytes) -> str | None:
-    """The file as text; None if it is binary. Bytes that are no UTF-8 become lone surrogates."""
+    """Return the file as text; None if it is binary. Invalid UTF-8 bytes become lone surrogates."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return content.decode("utf-16", "replace")
     if b"\0" in content:

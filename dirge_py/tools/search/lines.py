@@ -1,7 +1,7 @@
-"""Searching lines of files, or many names, for a pattern.
+"""Searches lines of files, or many names, for a pattern.
 
-ripgrep searches if there is one, else our own program: a separate process, because a regular
-expression that never ends can't be stopped in this one.
+It uses ripgrep if that is installed, else dirge's own program: a separate process, because a
+regular expression that never ends can't be stopped in this one.
 """
 
 import base64
@@ -28,17 +28,17 @@ from dirge_py.types.errors import FileError, ToolFailed
 LINE_LIMIT = line_matcher.LINE_LIMIT
 TIMEOUT_S = 60.0
 RIPGREP_BYTES = 256 * 1024 * 1024
-"""Of memory for ripgrep in a large file: enough for lines of more than 100 MB."""
+"""Memory limit of ripgrep for a large file: enough for lines of more than 100 MB."""
 OWN_BYTES = 1024 * 1024 * 1024
-"""The same for our own program, which holds the whole file."""
+"""The same for dirge's own program, which loads the whole file."""
 _OUT_OF_MEMORY = ("memory allocation of", "MemoryError")
 _ARGUMENT_BYTES = 100_000
-"""Of paths, for one started program: well below every system's limit."""
+"""The most bytes of paths for one program: well below every system's limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedLine:
-    """A line of a file that matches, or is context of one that does."""
+    """A line of a file that matches, or context of a match."""
 
     path: str
     """The path of the file, as it was given."""
@@ -63,25 +63,25 @@ class LineSearch:
     context: int = 0
     """Lines of context on either side of a match."""
     most_lines: int | None = None
-    """How many lines to return at most, None: all; matches are counted beyond that."""
+    """The most lines to return, None: all; all matches are counted."""
     has_large: bool = False
-    """Whether a file may be so large that the memory of the program must be limited."""
+    """Whether a file may be so large that the program's memory must be limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineMatches:
-    """The lines that a search found."""
+    """The result of a search."""
 
     count: int
-    """How many lines match."""
+    """The number of matching lines."""
     lines: Sequence[MatchedLine]
-    """The first of them with their context, in the order of the paths."""
+    """The first matches with their context, in the order of the paths."""
 
 
 def find_ripgrep(roots: Sequence[str]) -> str | None:
-    """The `rg` on PATH, or the one installed beside our Python; None if there is none.
+    """Return the `rg` on PATH, or the one installed beside Python; None if there is none.
 
-    One in the workspace does not count: searching only reads, so nobody is asked about it.
+    One in the workspace does not count: searching is reading, so it runs without a question.
     """
     path = (os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
     return find_program("rg", path=os.pathsep.join(path), outside=roots)
@@ -90,12 +90,12 @@ def find_ripgrep(roots: Sequence[str]) -> str | None:
 async def search_lines(
     search: LineSearch, *, runner: Runner, signal: AbortSignal, ripgrep: str | None
 ) -> LineMatches:
-    """The matching lines with their context.
+    """Return the matching lines with their context.
 
     Raises:
         ToolFailed: aborted, it took longer than `TIMEOUT_S` for one batch of files, or the program
-            did not get to its end.
-        FileError: the program refused the pattern.
+            did not finish.
+        FileError: the program rejected the pattern.
     """
     count = 0
     lines: list[MatchedLine] = []
@@ -128,7 +128,7 @@ async def search_lines(
 
 
 def _search_command(search: LineSearch, ripgrep: str | None) -> tuple[list[str], list[str]]:
-    """The command but for the paths, and the files and folders that it needs itself."""
+    """Return the command without the paths, and the files and folders that the program needs."""
     if ripgrep:
         options = ["--json", "--no-config", "--crlf", "--no-mmap", f"--context={search.context}"]
         command = [ripgrep, *options, f"--regexp={search.pattern}", "--"]
@@ -139,7 +139,7 @@ def _search_command(search: LineSearch, ripgrep: str | None) -> tuple[list[str],
         command = [sys.executable, "-I", "-S", script, *patterns, str(search.context)]
         needed, most_bytes = [sys.prefix, sys.base_prefix, os.path.dirname(script)], OWN_BYTES
     if search.has_large:
-        # Ended when it needs more memory. macOS knows no such limit.
+        # The program ends when it needs more memory. macOS has no such limit.
         limits = f"ulimit -Sc 0; ulimit -Sd {most_bytes // 1024} 2>/dev/null"
         command = [*shell_arguments(f'{limits}; exec "$@"'), "grep", *command]
     return command, needed
@@ -187,7 +187,9 @@ def _output_of(finished: CommandResult) -> bytes:
 
 
 class _File:
-    """What was reported of a file: lines as JSON, unread because there may be a million."""
+    """The reports about one file: raw JSON lines, parsed on demand because there may be a
+    million.
+    """
 
     def __init__(self) -> None:
         self.raw_lines: list[bytes] = []
@@ -198,7 +200,7 @@ _MATCH, _CONTEXT = b'{"type":"match",', b'{"type":"context",'
 
 
 def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
-    """What `rg --json` reported, by path, without files that turned out binary."""
+    """Group what `rg --json` reported by path, without files that turned out to be binary."""
     files: dict[str, _File] = {}
     current = _File()
     is_whole = False
@@ -257,11 +259,11 @@ async def search_names(
     signal: AbortSignal,
     ripgrep: str | None,
 ) -> list[int]:
-    """The positions of the names that `pattern`, in the shared dialect, finds something in.
+    """Return the indexes of the names in which `pattern`, in the shared dialect, is found.
 
     Raises:
         ToolFailed: aborted, or it took too long.
-        FileError: the program refused the pattern.
+        FileError: the program rejected the pattern.
     """
     if not names:
         return []

@@ -1,4 +1,4 @@
-"""How found files, their number and their size are written for the model."""
+"""Formats found files, their number and their size for the model."""
 
 import os
 from collections.abc import Sequence
@@ -8,20 +8,22 @@ from dirge_py.types.errors import FileError
 
 
 def path_below(asked: str, path: str) -> str:
-    """`path`, found below the folder `asked`, so that it can be given to another tool."""
+    """Return `path`, found below the folder `asked`, in a form that other tools accept."""
     path = printable_name(path)
     folder = asked.rstrip("/")
     return path if folder in ("", ".") and not asked.startswith("/") else f"{folder}/{path}"
 
 
 def folder_error(path: str, kind: str) -> FileError:
-    """The error for a `path` that should be a folder, and is of another kind or missing."""
+    """Return the error for a `path` that should be a folder, but is of another kind or missing."""
     problem = "does not exist" if kind == "missing" else "is not a folder; use `read`"
     return FileError(f"{path} {problem}.")
 
 
 def list_found(title: str, asked: str, shown: Sequence[str], total: int) -> str:
-    """The found paths below the folder `asked`, with the title and how many more there are."""
+    """Return the found paths below the folder `asked`, with the title and how many more there
+    are.
+    """
     more = total - len(shown)
     lines = [f"{title} ({len(shown)} shown):" if more else f"{title}:"]
     lines += [path_below(asked, path) for path in shown]
@@ -31,17 +33,17 @@ def list_found(title: str, asked: str, shown: Sequence[str], total: int) -> str:
 
 
 def printable_name(name: str) -> str:
-    """A file name that can be sent: bytes that are no UTF-8 become U+FFFD."""
+    """Return a file name that can be sent: invalid UTF-8 bytes become U+FFFD."""
     return os.fsencode(name).decode(errors="replace")
 
 
 def withheld_note(search: FileSearch) -> str:
-    """A line about files the rules keep from the model; empty if there were none."""
+    """Return a line about files that the rules hide from the model; "" if there are none."""
     return withheld_count(search.withheld)
 
 
 def withheld_count(files: int) -> str:
-    """A line that says how many files the rules keep from the model; empty for none."""
+    """Return a line that says how many files the rules hide from the model; "" for none."""
     if not files:
         return ""
     them = "it" if files == 1 else "them"
@@ -51,13 +53,13 @@ def withheld_count(files: int) -> str:
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Such as `1 file` and `2 files`, `2 matches`."""
+    """Return texts such as `1 file` and `2 files`, `2 matches`."""
     ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
     return f"{number} {noun}{ending}"
 
 
 def human_size(size: int) -> str:
-    """`size` in the largest unit that leaves at least 1, such as `1.5 KiB`."""
+    """Return `size` in the largest unit that leaves at least 1, such as `1.5 KiB`."""
     if size < 1024:
         return f"{size} B"
     value = float(size)

@@ -1,10 +1,10 @@
-"""The regular expressions of `grep`: what ripgrep and Python understand alike.
+"""The regular expressions of `grep`: the syntax that ripgrep and Python share.
 
-Both know literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
-escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are refused, also
-where ripgrep is there, so that a pattern means the same on every machine. A brace or bracket that
-can only be meant literally is escaped. One difference is left, outside of ASCII: ripgrep counts
-combining marks to a word, Python `²` and `½`.
+Both support literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
+escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are rejected,
+even with ripgrep, so that a pattern means the same on every machine. A brace or bracket that can
+only be literal is escaped. One difference remains, outside of ASCII: ripgrep treats combining marks
+as part of a word, Python `²` and `½`.
 
 Glob patterns over relative paths: `*`, `?`, `[…]`, `{a,b}`, and `**` for any folders.
 """
@@ -33,10 +33,10 @@ _NOT_SHARED = {
 
 
 def portable_pattern(pattern: str) -> str:
-    """The pattern in the form that means the same to both programs.
+    """Return the pattern in the form that means the same to both programs.
 
     Raises:
-        FileError: it is no regular expression, or uses what only one of them knows.
+        FileError: it is not a regular expression, or uses syntax that only one of them supports.
     """
     translated = "".join(_translate(pattern))
     try:
@@ -69,8 +69,8 @@ def _translate(pattern: str) -> Iterator[str]:
             yield _ESCAPES.get(token, token)
 
 
-# The end of the text is the end of the line here; the two programs spell it differently.
-# Nor does Python before 3.14 find `\B` in an empty line; and to it U+001C to U+001F are blanks.
+# The end of the text is the end of the line here; the two programs spell it differently. Also,
+# Python before 3.14 finds no `\B` in an empty line, and treats U+001C to U+001F as blanks.
 _BLANKS = r"\t\v\f \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _ESCAPES = {
     r"\s": f"[{_BLANKS}]",
@@ -85,10 +85,10 @@ _ESCAPES = {
 
 
 def guard_pattern(portable_pattern: str) -> str:
-    """The pattern with nothing in it that matches a line break, or a byte that is no UTF-8.
+    """Return the pattern with every token changed so that no line break or invalid byte matches.
 
-    For Python and for lines that hold such characters: ripgrep matches them with nothing. It is
-    several times slower than the pattern itself.
+    For Python, and for lines with such characters: in ripgrep nothing matches them. It is several
+    times slower than the pattern itself.
     """
     return "".join(
         rf"(?:(?![\r\udc80-\udcff]){token})" if _is_one_of_many(token) else token
@@ -97,14 +97,14 @@ def guard_pattern(portable_pattern: str) -> str:
 
 
 def _is_one_of_many(token: str) -> bool:
-    """Whether it stands for one of several characters."""
+    """Whether the token stands for one of several characters."""
     return token in (".", r"\s", r"\S", r"\w", r"\W", r"\d", r"\D") or (
         token.startswith("[") and len(token) > 1
     )
 
 
 def _class(token: str) -> str:
-    """A character class in which no character is an operator to one program alone."""
+    """Return a character class without characters that only one program reads as an operator."""
     opening = re.match(r"\[\^?\]?", token)
     start = opening.end() if opening else 1
     head = token[:start].replace("]", r"\]")
@@ -140,7 +140,8 @@ MAX_ALTERNATIVES = 64
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool]:
-    """A test for relative paths. A pattern without `/` is tried on the last component alone.
+    """Return a test for relative paths. A pattern without `/` is tested on the last component
+    alone.
 
     Raises:
         FileError: its braces stand for too many patterns.
@@ -152,7 +153,7 @@ def path_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def mentions_hidden(pattern: str) -> bool:
-    """Whether a component of the pattern asks for names that begin with a dot."""
+    """Whether a component of the pattern matches names that begin with a dot."""
     return any(part.startswith((".", "{.", "[.]")) for part in pattern.split("/"))
 
 
@@ -200,9 +201,9 @@ _GLOB_TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|\\.|.", re.DOTALL)
 
 
 def _component(part: str) -> str:
-    """One component. What stands between two stars is matched at its first place and kept there.
+    """Return the regex of one component. Text between two stars matches at its first place only.
 
-    That is never wrong for a star, and without it a row of stars would take exponential time.
+    For a star that is always correct, and it keeps a row of stars from taking exponential time.
     """
     before_star, *between = _split_at_stars([_one(token) for token in _GLOB_TOKEN.findall(part)])
     if not between:

@@ -1,1 +1,1 @@
-"""Reaching the web without being led astray: addresses checked, sizes bounded."""
+"""Safe web access: addresses are checked, sizes are limited."""

@@ -1,6 +1,6 @@
-"""What of the net may be reached: names are looked up once, and every address is checked.
+"""Decides which hosts may be reached: names are looked up once, and every address is checked.
 
-Connections go to addresses of the public internet, and to hosts that the person listed.
+Connections go to addresses of the public internet, and to hosts that the user listed.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ PORTS = frozenset((80, 443, 8080, 8443))
 _MAX_ADDRESSES = 64
 _LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".intranet", ".home.arpa", ".lan")
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Host name and port → addresses as text. Raises OSError where there are none."""
+"""Resolves host name and port to addresses as text. Raises OSError if there are none."""
 
 
 class DnsGuard:
-    """Judges targets. `private_hosts` are what the person lists of their own network.
+    """Checks targets. `private_hosts` are the hosts of the user's own network.
 
-    An entry `host` excepts the usual ports of that host from the rule that addresses are public,
-    `host:port` that port alone. With `is_proxied` a name that is not known here is left to the
-    proxy; one that is known here must be public.
+    An entry `host` allows the usual ports of that host although its addresses are not public,
+    `host:port` only that port. With `is_proxied` a name that cannot be resolved here is left to the
+    proxy; one that can be resolved must be public.
     """
 
     def __init__(
@@ -40,13 +40,13 @@ class DnsGuard:
         self._is_proxied = is_proxied
 
     def is_private(self, target: ParsedUrl) -> bool:
-        """Whether the person listed this host as one of their own."""
+        """Whether the user listed this host as private."""
         if (target.host, target.port) in self._listed:
             return True
         return target.port in PORTS and (target.host, None) in self._listed
 
     def admit(self, target: ParsedUrl) -> None:
-        """Refuse what can be refused without asking anybody.
+        """Reject what can be rejected without a lookup.
 
         Raises:
             ToolFailed: the port is unusual, or the host an address that is not public.
@@ -64,12 +64,12 @@ class DnsGuard:
             raise ToolFailed(f"{target} is not fetched: it names a local host. {_EXCEPTION}")
 
     async def addresses(self, target: ParsedUrl) -> Sequence[IPAddress]:
-        """Where to connect to, best first; all of them have been judged.
+        """Return the checked addresses to connect to, best first.
 
-        Empty only when proxied, for a name that is not known here.
+        Empty only when proxied, for a name that cannot be resolved here.
 
         Raises:
-            ToolFailed: the target may not be reached, or nobody knows it.
+            ToolFailed: the target may not be reached, or cannot be resolved.
         """
         self.admit(target)
         if target.address is not None:
@@ -84,13 +84,13 @@ class DnsGuard:
                 return ()
             raise ToolFailed(f"The host {target.host} is not known. Check its spelling.")
         if not self.is_private(target):
-            # More than any site has; each costs a look at the routing table.
+            # More than any site has; each one needs a lookup in the routing table.
             _check_public(target, found[:_MAX_ADDRESSES])
         return found[:_MAX_ADDRESSES]
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """The addresses that the system knows for `host`. Raises OSError."""
+    """Return the system's addresses for `host`. Raises OSError."""
 
     def ask() -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -102,8 +102,8 @@ async def resolve_host(host: str, port: int) -> Sequence[str]:
 def is_own_address(address: IPAddress) -> bool:
     """Whether `address` is one of this machine's. Sends nothing.
 
-    A service that listens on every address would else be reached through the public one, past the
-    firewall in front of it.
+    Otherwise a service that listens on every address could be reached through the public one, past
+    the firewall in front of it.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
@@ -128,14 +128,14 @@ def _check_public(target: ParsedUrl, addresses: Sequence[IPAddress]) -> None:
 
 
 def is_local_target(target: ParsedUrl) -> bool:
-    """Whether `target` is in the person's own network by its looks, without asking anybody."""
+    """Whether the text of `target` shows that it is in the user's own network, without a lookup."""
     if target.address is not None:
         return bool(why_not_public(target.address))
     return "." not in target.host or target.host.endswith(_LOCAL_ENDINGS)
 
 
 def _parse_listed_host(entry: str) -> tuple[str, int | None]:
-    """(host, port or None) of one entry. Raises ToolFailed: it is none."""
+    """Return (host, port or None) of one entry. Raises ToolFailed if it is invalid."""
     try:
         written = f"[{IPv6Address(entry)}]"
     except ValueError:
@@ -143,13 +143,13 @@ def _parse_listed_host(entry: str) -> tuple[str, int | None]:
     target = parse_url(f"http://{written}")
     has_port = written.rpartition("]")[2].count(":") == 1
     if target.path != "/" or written.endswith("/"):
-        raise ToolFailed(f"{entry!r} is no host: write `host` or `host:port`.")
+        raise ToolFailed(f"{entry!r} is not a host: write `host` or `host:port`.")
     return target.host, target.port if has_port else None
 
 
 # The IANA registries of special-purpose addresses, multicast, and the one address at which a cloud
-# (Azure) talks to its machines although it looks public. Written down here because
-# `is_global` of the standard library changes between patch releases.
+# (Azure) talks to its machines although it looks public. Listed here because `is_global` of the
+# standard library changes between patch releases.
 _SPECIAL_IPV4 = {
     IPv4Network("0.0.0.0/8"): "this network",
     IPv4Network("10.0.0.0/8"): "a private network",
@@ -179,7 +179,7 @@ _SPECIAL_IPV6 = {
     IPv6Network("3fff::/20"): "for documentation",
 }
 
-# Prefixes behind which an IPv4 address is reached, and how far left of the end it stands, in bits.
+# Prefixes whose addresses contain an IPv4 address, and its distance from the end in bits.
 _CARRIERS = (
     (IPv6Network("::ffff:0:0/96"), 0),  # mapped
     (IPv6Network("64:ff9b::/96"), 0),  # NAT64
@@ -190,9 +190,9 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 def why_not_public(address: IPAddress) -> str:
-    """What `address` is instead of a public one; empty if it may be connected to.
+    """Return what kind of non-public address this is; "" if connecting to it is allowed.
 
-    An IPv6 address that carries an IPv4 address is what it carries.
+    An IPv6 address that contains an IPv4 address is judged by that.
     """
     if isinstance(address, IPv4Address):
         named = next((name for net, name in _SPECIAL_IPV4.items() if address in net), "")
@@ -207,7 +207,7 @@ def why_not_public(address: IPAddress) -> str:
 
 
 def embedded_ipv4(address: IPv6Address) -> Sequence[IPv4Address]:
-    """The IPv4 addresses that packets to `address` are handed on to."""
+    """Return the IPv4 addresses that packets to `address` are forwarded to."""
     number = int(address)
     if address in _TEREDO:
         return (_low_32(number >> 64), _low_32(~number))
@@ -226,10 +226,10 @@ R = TypeVar("R")
 
 
 async def run_in_daemon_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `work` returns or raises. When cancelled, the thread is left behind.
+    """Return what `work` returns, or raise what it raises. When cancelled, the thread is abandoned.
 
-    A daemon of its own, not one of a pool: a name server that does not answer must neither keep
-    the program from ending nor take a place from other work.
+    A daemon thread, not one of a pool: a name server that does not answer must neither keep the
+    program from exiting nor block other work.
     """
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[R] = loop.create_future()

@@ -1,7 +1,7 @@
-"""A web page converted to Markdown: the text that a person would read on it, with its links.
+"""Converts a web page to Markdown: the text that a person would read on it, with its links.
 
-Nothing is fetched and nothing is run. What the page hides from people is left out, too: hidden text
-is where a page puts instructions to programs.
+Nothing is fetched and nothing is run. Hidden text is removed, because that is where a page puts
+instructions to programs.
 """
 
 import re
@@ -18,7 +18,7 @@ from dirge_py.types.errors import ToolFailed
 
 MAX_CHARS = 500_000
 MAX_ELEMENTS = 30_000
-"""More of a page is not parsed: this much takes a second or two, and 40 MB at the very worst."""
+"""The rest of a page is not parsed: this much takes a second or two, and 40 MB at the worst."""
 _PROGRAMS = ("script", "style", "noscript", "template", "iframe", "object", "embed", "dialog")
 _PICTURES = ("svg", "math", "canvas", "audio", "video", "map")
 _CONTROLS = ("button", "select", "input", "textarea", "datalist")
@@ -34,7 +34,7 @@ _MAIN_CHARS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Article:
-    """What a page says. `is_whole` is False where its end was not looked at."""
+    """The content of a page. `is_whole` is False if its end was not parsed."""
 
     title: str
     text: str
@@ -42,7 +42,9 @@ class Article:
 
 
 def html_to_markdown(html: str, source: ParsedUrl) -> Article:
-    """The readable part of a page that came from `source`, links absolute. Takes its time."""
+    """Return the readable part of a page from `source`, with absolute links. Slow for large
+    pages.
+    """
     start, is_whole = _start(html)
     page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
     title = page.query_one("title")
@@ -70,7 +72,7 @@ def html_to_markdown(html: str, source: ParsedUrl) -> Article:
 
 
 def _start(html: str) -> tuple[str, bool]:
-    """(as much of `html` as is parsed, whether that is all of it)."""
+    """Return the part of `html` that is parsed, and whether that is all of it."""
     if len(html) > MAX_CHARS:
         html = _without_programs(html)
     start = html[:MAX_CHARS]
@@ -80,7 +82,7 @@ def _start(html: str) -> tuple[str, bool]:
 
 
 def _without_programs(html: str) -> str:
-    """`html` without scripts and styles, which are most of many a long page."""
+    """Return `html` without scripts and styles, which are most of many long pages."""
     kept: list[str] = []
     position = 0
     while begin := _PROGRAM.search(html, position):
@@ -93,9 +95,9 @@ def _without_programs(html: str) -> str:
 
 
 def _visible(root: Any) -> Iterator[tuple[Any, Any]]:
-    """(element, the table around it) of all that is shown, from the outside in.
+    """Yield (element, the table around it) of everything visible, from the outside in.
 
-    What is not shown is taken out on the way.
+    Invisible elements are removed on the way.
     """
     waiting: list[tuple[Any, Any]] = [(root, None)]
     while waiting:
@@ -132,7 +134,7 @@ def _base(page: Any, source: ParsedUrl) -> ParsedUrl:
 
 
 def _make_absolute(link: Any, base: ParsedUrl) -> None:
-    """Give `link` its whole URL, or make plain text of one that leads nowhere else."""
+    """Make a link's URL absolute; replace a link within the page by its text."""
     href = (link.attrs.get("href") or "").strip()
     fragment = href.partition("#")[2]
     try:
@@ -147,7 +149,7 @@ def _make_absolute(link: Any, base: ParsedUrl) -> None:
 
 
 def _replace_image(image: Any) -> None:
-    """Replace a picture by the words for it."""
+    """Replace a picture by its description."""
     words = " ".join((image.attrs.get("alt") or "").split())
     image.name, image.attrs = "span", {}
     if words:
@@ -157,7 +159,7 @@ def _replace_image(image: Any) -> None:
 
 
 def _main_part(page: Any) -> Any:
-    """The element that holds what the page is about."""
+    """Return the element with the page's main content."""
     candidates = page.query("main") or page.query('[role="main"]')
     articles = page.query("article")
     if not candidates and len(articles) == 1:
@@ -174,7 +176,7 @@ _BLOCKS = frozenset(("pre", "ul", "ol", "blockquote", "h1", "h2", "h3"))
 class TableConverter:
     """Takes tables out of a page, and puts them back into its Markdown.
 
-    Between the two a mark stands for each, which no page can guess.
+    In between, a random mark stands for each, which no page can guess.
     """
 
     def __init__(self) -> None:
@@ -182,7 +184,7 @@ class TableConverter:
         self._rendered: list[str] = []
 
     def extract(self, table: Any, *, holds_tables: bool) -> None:
-        """Replace what is in `table` by its mark. One that only lays out a page is dissolved."""
+        """Replace the content of `table` by its mark. A layout table is dissolved instead."""
         rows = list(_table_rows(table))
         width = min(max((len(cells) for _, cells in rows), default=0), _MAX_COLUMNS)
         if holds_tables or width < 2 or _holds_blocks(table):
@@ -200,14 +202,14 @@ class TableConverter:
         table.name, table.attrs, table.children = "p", {}, [mark]
 
     def restore(self, markdown: str) -> str:
-        """`markdown` with the tables where their marks are."""
+        """Return `markdown` with the tables in place of their marks."""
         return re.sub(
             rf"t{self._secret}n([0-9]+)n", lambda mark: self._rendered[int(mark[1])], markdown
         )
 
 
 def _table_rows(table: Any) -> Iterator[tuple[Any, list[Any]]]:
-    """(row, its cells) of the table itself, not of tables in it."""
+    """Yield (row, its cells) of the table itself, not of tables in it."""
     for part in table.children or ():
         rows = part.children or () if part.name in ("thead", "tbody", "tfoot") else (part,)
         for row in rows:

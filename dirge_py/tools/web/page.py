@@ -48,9 +48,9 @@ class FetchResult:
     charset: str = ""
     """The charset of the Content-Type in lower case; "" if it names none."""
     is_whole: bool = True
-    """False where `max_bytes` ended the reading."""
+    """Whether the whole body was read; False if `max_bytes` was reached."""
     moved_to: ParsedUrl | None = None
-    """Another host to which it redirects; then there is no body."""
+    """The other host that it redirects to; then there is no body."""
 
     @property
     def is_html(self) -> bool:
@@ -61,7 +61,7 @@ async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: in
     """Fetch the text at `target`, following redirects that stay on its host.
 
     Raises:
-        ToolFailed: it may not or cannot be reached, or is no text.
+        ToolFailed: it may not or cannot be reached, or is not text.
     """
     first = target
     for _ in range(MAX_REDIRECTS + 1):
@@ -109,20 +109,20 @@ def _redirect_target(target: ParsedUrl, location: str) -> ParsedUrl:
 
 
 def _content_type(header: str) -> tuple[str, str]:
-    """(media type, charset), both lower case."""
+    """Return (media type, charset), both in lower case."""
     media_type, _, parameters = header.lower().partition(";")
     charset = re.search(r"""charset\s*=\s*["']?([\w:.-]+)""", parameters[:200])
     media_type = media_type.strip()
-    # It is shown outside of the quotation, so it must not hold text of the page.
+    # It is shown outside the quotation, so it must not contain text of the page.
     is_type = re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+_-]{1,80}", media_type) or not media_type
     return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
 
 
 def _sniff_type(target: ParsedUrl, body: bytes) -> str:
-    """The media type of what came without one."""
+    """Guess the media type of a response without one."""
     start = body[:_SNIFFED_BYTES]
     if b"\0" in start:
-        raise ToolFailed(f"{target} is no text, and does not say what it is.")
+        raise ToolFailed(f"{target} is not text, and has no media type.")
     is_html = re.match(rb"\s*(?:<!doctype html|<html|<head|<body)", start, re.IGNORECASE)
     return "text/html" if is_html else "text/plain"
 
@@ -158,13 +158,13 @@ class WebPage:
     text: str = ""
     """The text, of an HTML page as Markdown."""
     is_whole: bool = True
-    """False where the end of the page was not read."""
+    """Whether the whole page was read."""
     moved_to: ParsedUrl | None = None
-    """Another host to which it redirects; then there is no text."""
+    """The other host that it redirects to; then there is no text."""
 
 
 def page_from(fetched: FetchResult) -> WebPage:
-    """Convert an answer to text without control characters, HTML to Markdown. Slow: use a thread.
+    """Convert a response to text without control characters, HTML to Markdown. Slow: use a thread.
 
     Raises:
         ToolFailed: there is nothing to read.
@@ -194,10 +194,10 @@ def page_from(fetched: FetchResult) -> WebPage:
 
 
 async def fetch_page(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> WebPage:
-    """Fetch `target`; an answer of more than `max_bytes` is cut.
+    """Fetch `target`; a response of more than `max_bytes` is cut.
 
     Raises:
-        ToolFailed: it may not be reached, cannot be, or holds no text.
+        ToolFailed: it may not be reached, cannot be, or contains no text.
     """
     fetched = await fetch(transport, target, max_bytes=max_bytes)
     return await run_in_daemon_thread(page_from, fetched)
@@ -213,7 +213,7 @@ _META = re.compile(
 )
 _META_BYTES = 2048
 
-# Python knows codecs that are no character sets; some of them take quadratic time.
+# Python has codecs that are not character sets; some of them take quadratic time.
 _CHARACTER_SETS = re.compile(
     r"utf-(?:8|16|32).*|ascii|iso8859.*|iso2022.*|cp\d+|koi8.*|gb.*|big5.*|shift.*|euc.*|mac-.*"
     r"|tis-620|hz|johab"
@@ -223,9 +223,9 @@ _CHARACTER_SETS = re.compile(
 def decode_body(
     body: bytes, charset: str = "", *, is_html: bool = False, is_whole: bool = True
 ) -> str:
-    """`body` as text; what does not fit becomes U+FFFD. `charset` is the Content-Type's.
+    """Decode `body`; invalid bytes become U+FFFD. `charset` is the Content-Type's.
 
-    Of one that is not whole, half a character at its end is left off.
+    If it is not whole, half a character at its end is dropped.
     """
     for mark, name in _MARKS:
         if body.startswith(mark):
@@ -243,11 +243,11 @@ def decode_body(
 
 
 def _codec(charset: str) -> str:
-    """The codec for `charset`; empty if there is none."""
+    """Return the codec for `charset`; "" if there is none."""
     try:
         name = codecs.lookup(charset.strip("\"' ")).name if charset.strip() else ""
     except (LookupError, ValueError):
         return ""
     if name in ("ascii", "iso8859-1"):
-        return "cp1252"  # what browsers take both for
+        return "cp1252"  # browsers read both as this
     return name if _CHARACTER_SETS.fullmatch(name) else ""

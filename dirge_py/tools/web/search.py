@@ -1,6 +1,6 @@
-"""Web search: one question to one service, its answer as hits.
+"""Web search: sends one query to one service and returns its results.
 
-To add a service, write a class here and add it to `BACKENDS` and its word to the settings.
+To add a service, write a class here, add it to `BACKENDS`, and add its name to the settings.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _TITLE_CHARS, _SNIPPET_CHARS, _SAID_CHARS = 200, 400, 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchHit:
-    """One result, in the service's words."""
+    """One result, as the service describes it."""
 
     title: str
     url: str
@@ -41,18 +41,18 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """A question as a service wants it: `fields` go into the URL, `outgoing` is the rest."""
+    """The request for a query: `fields` go into the URL, `outgoing` is the rest."""
 
     fields: Mapping[str, str]
     outgoing: OutgoingRequest
 
 
 class SearchBackend(Protocol):
-    """How one service is asked, and how its answer is read.
+    """How one service is called, and how its answer is parsed.
 
-    `url` is its usual address, empty where everybody has their own; `path` what is added to an
-    address without one. `key_env` is the usual variable of its key, empty where it takes none.
-    `on_refusal` says what the person must look at when it lets nobody in.
+    `url` is its usual address, "" if every user has a different one; `path` is appended to an
+    address without one. `key_env` is the usual variable of its key, "" if it needs none.
+    `on_refusal` says what the user should check when the service denies access.
     """
 
     @property
@@ -69,16 +69,16 @@ class SearchBackend(Protocol):
     def ask(self, query: str, count: int, key: str) -> SearchRequest: ...
 
     def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        """The results in the body of an answer with this good status, best first.
+        """Return the results in the body of an answer with this success status, best first.
 
         Raises:
-            ToolFailed: the service says, in such an answer, that it will not answer.
-            ValueError, KeyError, TypeError, AttributeError: it is not what was agreed on.
+            ToolFailed: the answer says that the service refuses.
+            ValueError, KeyError, TypeError, AttributeError: the answer has an unexpected format.
         """
 
 
 class WebSearch:
-    """A search service. The key goes nowhere but to `endpoint`, and is in nothing that is said."""
+    """A search service. The key is only sent to `endpoint`, and appears in no message."""
 
     def __init__(
         self,
@@ -106,10 +106,10 @@ class WebSearch:
         return self._backend.name
 
     async def find(self, query: str, count: int) -> Sequence[SearchHit]:
-        """At most `count` hits with usable URLs, best first.
+        """Return at most `count` results with usable URLs, best first.
 
         Raises:
-            ToolFailed: the service cannot be reached, or did not answer the question.
+            ToolFailed: the service cannot be reached, or did not answer the query.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -154,7 +154,7 @@ class WebSearch:
         return words + "Search in other words, or later."
 
     def _said(self, body: bytes) -> str:
-        """The beginning of what the service said, without the key."""
+        """Return the beginning of the service's answer, without the key."""
         text = body[: 8 * _SAID_CHARS].decode("utf-8", "replace")
         text = text.replace(self._key, "[redacted]") if self._key else text
         is_page = text.lstrip()[:1] == "<"
@@ -162,7 +162,7 @@ class WebSearch:
 
 
 def _clean_hit(hit: SearchHit) -> SearchHit | None:
-    """`hit` in one line each; None if its URL is none that could be fetched."""
+    """Return `hit` with one-line texts; None if its URL cannot be fetched."""
     try:
         url = parse_url(hit.url.strip()).url
     except ToolFailed:
@@ -308,14 +308,14 @@ def _without_tags(text: Any) -> str:
 
 
 _CHALLENGE_STATUS = 202
-"""The status of the page that asks whether a person is there."""
+"""The status of the page that asks for proof of a human."""
 
 
 def parse_duckduckgo(status: int, page: str) -> Sequence[SearchHit]:
-    """The results on a page, without advertisements.
+    """Return the results on a page, without advertisements.
 
     Raises:
-        ToolFailed: it wants to see a person.
+        ToolFailed: it asks for proof of a human.
         ValueError: it is not a page of results.
     """
     document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
@@ -349,7 +349,7 @@ def _element_text(element: Any) -> str:
 
 
 def _resolve_redirect(href: str) -> str:
-    """The address behind a link, which may count clicks on its way; empty for advertisements."""
+    """Return the address behind a click-counting link; "" for advertisements."""
     parts = urlsplit(href)
     if not (parts.hostname or "duckduckgo.com").endswith("duckduckgo.com"):
         return href

@@ -1,4 +1,4 @@
-"""Web access as tools use it: pages with a limit on time and size, and a search service."""
+"""Web access for tools: pages with limits on time and size, and a search service."""
 
 import asyncio
 import hashlib
@@ -28,17 +28,17 @@ class WebLimits:
     """Limits of fetching one page."""
 
     timeout_s: float = 15.0
-    """Time for the page with all its redirects."""
+    """Time limit for the page with all its redirects."""
     connect_s: float = 5.0
-    """Time for connecting to one address."""
+    """Time limit for connecting to one address."""
     max_bytes: int = 5 * 1024 * 1024
-    """Bytes of its decompressed body."""
+    """The most bytes of its decompressed body."""
 
 
 class WebService:
     """Fetches pages for one conversation, and holds its search service.
 
-    `search` is None where there is none; `search_problem` then says why, and what to do.
+    `search` is None if there is none; `search_problem` then says why, and what to do.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class WebService:
         self._proxy = proxy
         self._transport: GuardedTransport | None = None
         self._pages: dict[str, tuple[float, WebPage]] = {}
-        """The pages fetched last, with the time: to read on, a page must still be the same."""
+        """The last fetched pages, with their time: reading on must continue in the same version."""
         self.search = search
         self.search_problem = search_problem
 
     def target(self, url: str) -> ParsedUrl:
-        """What `url` names, as far as that can be judged without asking anybody.
+        """Parse `url` and check it as far as possible without a lookup.
 
         Raises:
             ToolFailed: it would not be fetched.
@@ -70,10 +70,11 @@ class WebService:
         return target
 
     async def page(self, target: ParsedUrl, *, is_continued: bool = False) -> "WebPage":
-        """The page at `target`; when continued, as it was fetched before, if that is not long ago.
+        """Return the page at `target`; with `is_continued`, the version fetched before if it is
+        recent.
 
         Raises:
-            ToolFailed: it may not be reached, cannot be, or holds no text.
+            ToolFailed: it may not be reached, cannot be, or contains no text.
         """
         fetched_at, cached = self._pages.get(target.url, (0.0, None))
         if is_continued and cached is not None and time.monotonic() - fetched_at < _CACHED_S:
@@ -101,11 +102,11 @@ class WebService:
 
 
 def quote_untrusted(text: str, source: str) -> str:
-    """`text` between two lines with a mark that is not in it, so that no text ends its quotation.
+    """Return `text` between two lines with a mark that is not in it, so that no text can end it.
 
     `source` is the URL or host that the permission check saw.
     """
-    # Whoever has an hour can make a text that holds its own digest.
+    # With an hour of work, a text can be made to contain its own digest.
     mark = ""
     while not mark or mark in text:
         mark = hashlib.sha256(f"{mark}{text}".encode("utf-8", "replace")).hexdigest()[:8]

@@ -1,7 +1,7 @@
-"""HTTP requests to checked addresses, and their bodies with a limit on what they decompress to.
+"""HTTP requests to checked addresses, with limits on the decompressed size of their bodies.
 
-The HTTP library gets the checked address, never the name, so it looks nothing up. Every request has
-a connection of its own: a reused one belongs to an address, and a second name at that address would
+The HTTP library gets the checked address, never the name, so it does no lookup. Every request has
+its own connection: a reused one belongs to an address, and a second name at that address would
 be accepted with the certificate of the first one.
 """
 
@@ -22,7 +22,7 @@ from dirge_py.types.errors import ToolFailed
 _MAX_TRIED = 4
 _SILENCE_S = 10.0
 MAX_RATIO = 100
-"""How many times its size a compressed answer may unpack to."""
+"""The largest factor by which a compressed body may grow."""
 _HARMLESS_BYTES = 256 * 1024
 _PIECE_BYTES = 64 * 1024
 _GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
@@ -31,11 +31,11 @@ _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
 
 class GuardedTransport:
-    """Sends requests to what `reach` lets through.
+    """Sends requests to targets that `reach` allows.
 
-    `proxy` is for what is not on the person's own network; proxies of the environment are not
-    used. It is told names, looks them up itself, and so decides which addresses they lead to.
-    No read takes longer than `_SILENCE_S`; whoever sends has its own clock for the whole.
+    `proxy` is used for targets outside of the user's own network; proxies of the environment are
+    not used. It gets names, looks them up itself, and so decides which addresses they lead to. No
+    read takes longer than `_SILENCE_S`; the caller limits the total time.
     """
 
     def __init__(
@@ -55,17 +55,18 @@ class GuardedTransport:
     async def send(
         self, target: ParsedUrl, outgoing: OutgoingRequest | None = None
     ) -> AsyncIterator[httpx.Response]:
-        """The response, its head read and its body not, closed at the end of the block.
+        """Yield the response with its headers read and its body not, and close it at the end of the
+        block.
 
-        Redirects are not followed, no cookie is kept.
+        Redirects are not followed, cookies are not kept.
 
         Raises:
-            ToolFailed: the target may not be reached, cannot be, or the way to it broke.
+            ToolFailed: the target may not be reached, cannot be, or the connection broke.
         """
         addresses = await self.reach.addresses(target)
         proxy = None if self.reach.is_private(target) else self._proxy
-        # A proxy knows names, and looks them up itself; certificates are checked for what it is
-        # told, so it cannot be told the address.
+        # A proxy gets names, and looks them up itself: certificates are checked for the name that
+        # it gets, so it cannot get the address.
         hosts = [target.host] if proxy else _to_try(addresses)
         try:
             async with self._connection(target, proxy) as connection:
@@ -86,7 +87,7 @@ class GuardedTransport:
         outgoing: OutgoingRequest,
         hosts: Sequence[str],
     ) -> httpx.Response:
-        """The response from the first of `hosts` that can be connected to."""
+        """Return the response from the first of `hosts` that accepts a connection."""
         *others, last = hosts
         for host in others:
             try:
@@ -96,13 +97,15 @@ class GuardedTransport:
         return await connection.handle_async_request(self._request(target, outgoing, last))
 
     def _request(self, target: ParsedUrl, outgoing: OutgoingRequest, host: str) -> httpx.Request:
-        """A request for `target` that is sent to `host`: an address, or the name for a proxy."""
+        """Return a request for `target` that is sent to `host`: an address, or the name for a
+        proxy.
+        """
         url = httpx.URL(
             scheme=target.scheme, host=host, port=target.port, raw_path=target.path.encode("ascii")
         )
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
         if host != target.host:
-            # What the certificate must be for, and which one the server is asked to show.
+            # The name that the certificate must be valid for, and that the server gets.
             extensions["sni_hostname"] = target.host
         return httpx.Request(
             outgoing.method,
@@ -113,8 +116,8 @@ class GuardedTransport:
         )
 
     def _connection(self, target: ParsedUrl, proxy: str | None) -> httpx.AsyncHTTPTransport:
-        # The library's client is left out: it keeps cookies, and reads where redirects lead even
-        # when it does not follow them. The certificates take 30 ms to load, so only https pays.
+        # The library's client is not used: it keeps cookies, and parses redirects even when it does
+        # not follow them. The certificates take 30 ms to load, so only https loads them.
         needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
         return httpx.AsyncHTTPTransport(
             verify=self._tls if needs_tls else False,
@@ -129,7 +132,7 @@ class GuardedTransport:
 
 
 def _to_try(addresses: Sequence[IPAddress]) -> Sequence[str]:
-    """A few of `addresses`, both families in turn: one of them may lead nowhere from here."""
+    """Return a few of `addresses`, alternating families: one of them may not work from here."""
     first = [address for address in addresses if address.version == addresses[0].version]
     others = [address for address in addresses if address.version != addresses[0].version]
     pairs = zip_longest(first, others)
@@ -156,10 +159,10 @@ def _failure(target: ParsedUrl, error: Exception, *, is_proxied: bool) -> ToolFa
 
 
 async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
-    """(at most `max_bytes` of the body, unpacked; whether that is all).
+    """Return at most `max_bytes` of the decompressed body, and whether that is all.
 
     Raises:
-        ToolFailed: it cannot be unpacked, or unpacks to too much.
+        ToolFailed: it cannot be decompressed, or grows too large.
     """
     unpacker = Decompressor(response.headers.get("content-encoding", ""))
     body = bytearray()
@@ -172,7 +175,7 @@ async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bo
 
 
 class Decompressor:
-    """Undoes one `Content-Encoding`, a piece at a time; "" is none.
+    """Decodes one `Content-Encoding`, a piece at a time; "" is none.
 
     Raises:
         ToolFailed: it is neither gzip nor deflate, or more than one.
@@ -189,17 +192,18 @@ class Decompressor:
         self._given = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What `chunk` unpacks to, in pieces of at most 64 KiB.
+        """Yield what `chunk` decompresses to, in pieces of at most 64 KiB.
 
         Raises:
-            ToolFailed: it cannot be unpacked, or grows beyond all measure.
+            ToolFailed: it cannot be decompressed, or grows too large.
         """
         if self._kind in ("", "identity"):
             yield chunk
             return
         while not self._is_over:
             piece, rest = self._step(chunk)
-            # What is still packed does not count yet: it would make room for what is unpacked.
+            # Input that is not yet decompressed does not count: it would raise the limit for the
+            # output.
             self._taken += len(chunk) - len(rest)
             self._given += len(piece)
             chunk = rest
@@ -212,11 +216,11 @@ class Decompressor:
             yield piece
 
     def _step(self, packed: bytes) -> tuple[bytes, bytes]:
-        """(a piece, what is still packed). Both are empty when more input is needed."""
+        """Return (a piece, the remaining input). Both are empty when more input is needed."""
         try:
             piece = self._stream.decompress(packed, _PIECE_BYTES)
         except zlib.error:
-            # What is called deflate comes with a frame or without; that shows in its first bytes.
+            # `deflate` comes with or without a zlib header; the first bytes show which.
             if self._kind != "deflate" or self._given:
                 raise ToolFailed("The answer is compressed, and damaged.") from None
             self._kind = "deflate without a frame"
@@ -240,7 +244,8 @@ async def request(
     proxy: str | None,
     max_bytes: int,
 ) -> tuple[int, bytes, bool]:
-    """Send one request: (status, at most `max_bytes` of the body, whether that is all of it).
+    """Send one request; return (status, at most `max_bytes` of the body, whether that is all of
+    it).
 
     Raises:
         ToolFailed: as `GuardedTransport.send` and `read_body`.

@@ -1,4 +1,4 @@
-"""URLs, parsed once: what is checked, shown and connected to is the same `ParsedUrl`."""
+"""URLs, parsed once: the same `ParsedUrl` is checked, shown and connected to."""
 
 import re
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ _NAMED = re.compile(r"(?P<host>[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
-# Blanks, controls, what Unicode calls a blank, and what nobody can see: none of it is ever part of
-# an address that somebody could judge by looking at it.
+# Blanks, control characters, Unicode blanks and invisible characters: none of them belongs in an
+# address that a person has to judge by its looks.
 _UNSEEN = re.compile(
     r"[\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
     r"\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
@@ -32,9 +32,10 @@ _UNSAFE_IN_PATH = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?@!$&'()*+,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedUrl:
-    """One http or https URL, in ASCII. `host` is lower case, `path` is what is asked for there.
+    """One http or https URL, in ASCII. `host` is lower case, `path` includes the query.
 
-    `host` is a name as name servers know it, or an address without brackets; then `address` is it.
+    `host` is a name as name servers know it, or an address without brackets, which is then also in
+    `address`.
     """
 
     scheme: Scheme
@@ -45,12 +46,12 @@ class ParsedUrl:
 
     @property
     def authority(self) -> str:
-        """`host` or `host:port`, as in a URL and in the Host header."""
+        """Return `host` or `host:port`, as in a URL and in the Host header."""
         return self._host if self.port == _DEFAULT_PORTS[self.scheme] else self.place
 
     @property
     def place(self) -> str:
-        """`host:port`, always with the port."""
+        """Return `host:port`, always with the port."""
         return f"{self._host}:{self.port}"
 
     @property
@@ -66,10 +67,10 @@ class ParsedUrl:
 
 
 def parse_url(text: str) -> ParsedUrl:
-    """The target that `text` names; a fragment is left off.
+    """Parse `text`; a fragment is dropped.
 
     Raises:
-        ToolFailed: it is no URL that could be fetched, or one that readers could disagree about.
+        ToolFailed: it is not a URL that can be fetched, or parsers could disagree about it.
     """
     check_characters(text)
     match = _URL.fullmatch(text)
@@ -95,12 +96,12 @@ def parse_url(text: str) -> ParsedUrl:
 
 
 def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
-    """Where `reference`, which stands in what came from `base`, leads.
+    """Resolve `reference`, found in a document from `base`.
 
     Raises:
         ToolFailed: as for `parse_url`.
     """
-    # `urljoin` quietly drops some characters, so they are looked at before.
+    # `urljoin` silently drops some characters, so they are checked before.
     check_characters(reference)
     try:
         joined = urljoin(base.url, reference)
@@ -110,10 +111,10 @@ def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
 
 
 def check_characters(text: str) -> None:
-    """Refuse a URL that is too long, or holds what cannot be seen or is read in two ways.
+    """Reject a URL that is too long, or has invisible or ambiguous characters.
 
     Raises:
-        ToolFailed: it does.
+        ToolFailed: it is rejected.
     """
     if len(text) > MAX_CHARS:
         raise ToolFailed(f"The URL has {len(text)} characters; at most {MAX_CHARS} are fetched.")
@@ -125,7 +126,7 @@ def check_characters(text: str) -> None:
 
 
 def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
-    """Host (an IPv6 address in brackets) and port."""
+    """Return host (an IPv6 address in brackets) and port."""
     if not authority:
         raise _refusal(text, "it names no host")
     if "@" in authority:
@@ -146,12 +147,12 @@ def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
 
 
 def _name(text: str, host: str) -> str:
-    """The host name as name servers know it."""
+    """Return the host name as name servers know it."""
     if not host.isascii():
         from idna import encode  # noqa: PLC0415  (hosts are seldom international)
 
         try:
-            # As browsers do: full-width digits and dots become plain ones, and are judged below.
+            # As browsers do: full-width digits and dots become plain ones, and are checked below.
             host = encode(host, uts46=True, transitional=False).decode("ascii")
         except ValueError:
             raise _refusal(text, "its host name is not a valid international name") from None
@@ -162,10 +163,10 @@ def _name(text: str, host: str) -> str:
 
 
 def _ipv4(text: str, host: str) -> IPv4Address | None:
-    """The address that `host` is; None for a name.
+    """Return the address that `host` is; None for a name.
 
-    Whatever ends in a number is an address to some resolver: short, octal or hexadecimal, which
-    one and the same text spells differently to another. Only the usual form is taken.
+    Some resolvers read anything that ends in a number as an address: short, octal or hexadecimal
+    forms mean different addresses to different resolvers. Only the usual form is accepted.
     """
     if not _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
         return None
@@ -185,7 +186,7 @@ def _ipv6(text: str, host: str) -> IPv6Address:
 
 
 def _path(rest: str) -> str:
-    """Path and query as they are sent: what may not stand there is percent-encoded."""
+    """Return path and query as they are sent: disallowed characters are percent-encoded."""
     path, mark, query = _UNSAFE_IN_PATH.sub(_percent_encode, rest).partition("?")
     kept: list[str] = []
     segments = path.split("/")[1:]
@@ -210,7 +211,7 @@ def _refusal(text: str, reason: str) -> ToolFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingRequest:
-    """A request besides its URL. Headers may hold a key, so they are in no repr."""
+    """The parts of a request besides its URL. Headers may hold a key, so no repr shows them."""
 
     method: Literal["GET", "POST"] = "GET"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
