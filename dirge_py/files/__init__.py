@@ -1,1 +1,1 @@
-"""Reading and writing files inside the places we were given."""
+"""Reads and writes files inside the folders of the workspace."""

@@ -1,4 +1,4 @@
-"""Pictures and documents of a session, kept as files that are named after their content."""
+"""Pictures and documents of a session, stored as files that are named after their content."""
 
 import hashlib
 from pathlib import Path
@@ -12,7 +12,7 @@ DOCUMENT_LIMIT = 20 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AssetType:
-    """A format that models may look at; `limit` is how many bytes services take of it."""
+    """A file format that models accept; `limit` is the most bytes that services accept."""
 
     media_type: str
     words: str
@@ -57,7 +57,7 @@ _OTHERS = (
 
 
 def asset_type(head: bytes) -> AssetType | None:
-    """The format that a file's first bytes tell, if it is one for models to look at."""
+    """Return the format that a file's first bytes identify, if models accept it."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return _PNG
     if head.startswith(b"\xff\xd8\xff"):
@@ -70,7 +70,7 @@ def asset_type(head: bytes) -> AssetType | None:
 
 
 def kind_of_binary(head: bytes) -> str:
-    """What a file that is no text is, by its first bytes; "" where they do not tell."""
+    """Return what kind of non-text file this is, by its first bytes; "" if unknown."""
     known = asset_type(head)
     if known is not None:
         return known.words
@@ -82,18 +82,18 @@ def kind_of_binary(head: bytes) -> str:
 
 
 class AssetStore:
-    """The folder of one session's assets; made when the first one comes."""
+    """The folder of one session's assets, created with the first one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def put(self, content: bytes) -> str:
-        """Keep `content`; returns the asset id under which blocks refer to it.
+        """Store `content`; return the asset id that blocks refer to it by.
 
         Raises:
-            OSError: it cannot be kept.
+            OSError: it cannot be stored.
         """
-        # By content: the same picture twice is one file, and the name says nothing of the person.
+        # Named by content: the same picture twice is one file, and the name reveals nothing.
         asset_id = hashlib.sha256(content).hexdigest()[:32]
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not (self.folder / asset_id).exists():

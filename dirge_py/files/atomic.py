@@ -1,12 +1,11 @@
-"""Replacing a file's content so that every reader sees the old bytes or the new, never a mixture.
+"""Replaces a file's content so that every reader sees the old bytes or the new, never a mixture.
 
 The usual way is a new file beside the old one, renamed over it: other names of the old one (hard
 links) keep the old content. Where that would lose the owner, the bytes are written in place, after
 a copy of the old ones is on disk; then a file with other names is refused.
 
-A killed process leaves its unfinished files behind. Each is locked by its writer, so one that can
-be locked belongs to nobody any more. A process looks once through each folder it writes to, and
-removes them.
+A killed process leaves its unfinished files behind. Each is locked by its writer, so an unlocked
+one was abandoned. A process checks each folder it writes to once, and removes them.
 """
 
 import contextlib
@@ -25,18 +24,18 @@ from dirge_py.files.resolve import FOLDER, absolute, reason_of, resolve
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
-# Read once, at import: reading it means setting it for a moment, for every thread.
+# Read once, at import: reading it means changing it for a moment, for every thread.
 _UMASK = os.umask(0o077)
 os.umask(_UMASK)
 
 UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
-"""New content on its way. What ends in `.old` may be the only whole copy of something: it stays."""
+"""Names of unfinished files, without `.old`: such a file may be the only complete copy."""
 
 _LOCKED_AFTER_S = 5.0
-"""A file is there a moment before it is locked."""
+"""The age below which an unlocked file is kept: a file exists a moment before it is locked."""
 
 _SURELY_LEFT_S = 60 * 60.0
-"""For those that cannot be locked: links, and several files that change together."""
+"""The same for files that cannot be locked: links, and several files that change together."""
 
 _guard = threading.Lock()
 _seen: set[tuple[int, int]] = set()
@@ -44,14 +43,16 @@ _seen: set[tuple[int, int]] = set()
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """A name in an open folder. `shown` is how errors call it."""
+    """A name in an open folder. `shown` is its name in errors."""
 
     folder: int
     name: str
     shown: str
 
     def status(self, name: str = "") -> os.stat_result | None:
-        """What stands there, or under that name beside it, links not followed; None if nothing."""
+        """Return the status of the file, or of `name` beside it, links not followed; None if
+        missing.
+        """
         try:
             return os.stat(name or self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -63,7 +64,7 @@ class FileLocation:
         )
 
     def read(self, name: str = "") -> bytes:
-        """All of the file of that name beside it; else its own content."""
+        """Return the content of the file, or of `name` beside it."""
         descriptor = self.open(name or self.name, os.O_RDONLY)
         try:
             return read_all(descriptor)
@@ -71,20 +72,20 @@ class FileLocation:
             os.close(descriptor)
 
     def unlink(self, name: str) -> None:
-        """Remove the name, if it is there."""
+        """Remove the name, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self.folder)
 
 
 class OwnerLost(Exception):
-    """A new file could not be given the old one's owner or group."""
+    """A new file could not get the old one's owner or group."""
 
 
 def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -> None:
-    """Make `content` the whole of the file at `path`; its folder must exist.
+    """Make `content` the whole content of the file at `path`; its folder must exist.
 
     A link is followed and kept. An existing file keeps its mode, owner and extended attributes; a
-    new one gets `mode`, else what the umask leaves of 0666. On disk when this returns.
+    new one gets `mode`, else 0666 minus the umask. The content is on disk when this returns.
 
     Raises:
         FileError: it could not be done; the old content is untouched.
@@ -101,13 +102,15 @@ def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -
 
 
 def fresh_name(suffix: str) -> str:
-    """A name for a file of ours beside somebody's; nobody can guess it."""
+    """Return an unguessable name for a temporary file beside another file."""
     return f".dirge-{secrets.token_hex(8)}.{suffix}"
 
 
 @contextlib.contextmanager
 def new_file(place: FileLocation, name: str = "") -> Iterator[tuple[str, int]]:
-    """A fresh private file in the folder of `place`; gone at the end unless it was renamed."""
+    """Create a private file in the folder of `place`; remove it at the end unless it was
+    renamed.
+    """
     name = name or fresh_name("tmp")
     clear_leftovers(place.folder)
     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -127,10 +130,10 @@ def fill(
     like: os.stat_result | None,
     mode: int | None = None,
 ) -> None:
-    """Give a new file all it needs to take the place: bytes on disk, owner, attributes, mode.
+    """Prepare a new file to replace another: bytes on disk, owner, attributes, mode.
 
-    `like` is the status of the file at `place`, whose owner, attributes and mode it takes; without
-    one it gets `mode`, else what the umask leaves.
+    `like` is the status of the file at `place`, whose owner, attributes and mode it gets; without
+    one it gets `mode`, else the default minus the umask.
 
     Raises:
         OwnerLost: it cannot have that owner.
@@ -145,10 +148,10 @@ def fill(
 
 
 def refuse_unwritable(place: FileLocation, old: os.stat_result) -> None:
-    """Raises FileError or OSError if `old`, which stands at `place`, is no file we may write."""
+    """Raise FileError or OSError if `old`, the file at `place`, cannot be written to."""
     if not stat.S_ISREG(old.st_mode):
         raise FileError(f"{place.shown} is not a regular file.")
-    # A rename would succeed on a read-only file, against what its mode says.
+    # A rename would replace even a read-only file, against its mode.
     try:
         os.close(place.open(place.name, os.O_WRONLY))
     except OSError as error:
@@ -157,7 +160,7 @@ def refuse_unwritable(place: FileLocation, old: os.stat_result) -> None:
 
 
 def refuse_shared(place: FileLocation, old: os.stat_result) -> None:
-    """Raises FileError if writing in place would change the file under other names, too."""
+    """Raise FileError if writing in place would change the file under other names, too."""
     if old.st_nlink > 1:
         raise FileError(
             f"{place.shown} was not written: it has {old.st_nlink} names (hard links) and belongs "
@@ -182,7 +185,7 @@ def _copy_standing(place: FileLocation, descriptor: int, old: os.stat_result) ->
 def _copy_attributes(place: FileLocation, descriptor: int) -> None:
     source = place.open(place.name, os.O_RDONLY)
     try:
-        # Some namespaces are the kernel's own; what may not be copied is not ours to keep.
+        # The kernel owns some namespaces; attributes that cannot be copied are left out.
         with contextlib.suppress(OSError):
             for attribute in os.listxattr(source):
                 with contextlib.suppress(OSError):
@@ -192,15 +195,15 @@ def _copy_attributes(place: FileLocation, descriptor: int) -> None:
 
 
 def write_checked(descriptor: int, content: bytes) -> None:
-    """Write `content` into an empty file, and see that all of it arrived."""
+    """Write `content` into an empty file, and check that all of it arrived."""
     write_all(descriptor, content)
     if os.fstat(descriptor).st_size != len(content):
-        raise OSError(errno.EIO, "the file has not the size that was written")
+        raise OSError(errno.EIO, "the file does not have the size that was written")
 
 
 def write_all(descriptor: int, content: bytes) -> None:
     """Write `content`, in as many writes as it takes."""
-    # One write may take less than all of it without an error, on a disk that is nearly full.
+    # On a nearly full disk, one write may write only a part without an error.
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -222,7 +225,7 @@ def sync_folder(folder: int) -> None:
 
 
 def hint_of(error: OSError) -> str:
-    """What to do about a file that could not be written."""
+    """Return what to do about a file that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "Nothing was changed. Free some space, then try again."
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -237,13 +240,13 @@ def replace(
     check: Callable[[], None] = lambda: None,
     mode: int | None = None,
 ) -> os.stat_result:
-    """Put `content` at `place` and return the status of the file that now stands there.
+    """Put `content` at `place` and return the status of the new file.
 
-    `check` is called when everything is prepared, directly before the change becomes visible; what
-    it raises stops the change.
+    `check` is called when everything is prepared, directly before the change becomes visible; an
+    exception in it stops the change.
 
     Raises:
-        FileError: it could not be done, or what stands there is no regular file we may write.
+        FileError: it could not be done, or the existing file is not a regular, writable file.
     """
     try:
         old = place.status()
@@ -280,7 +283,7 @@ def _replace_by_rename(
 def _replace_in_place(
     place: FileLocation, content: bytes, *, check: Callable[[], None]
 ) -> os.stat_result:
-    # If this is killed, the copy stays: it may be the only whole one.
+    # If the process is killed here, the copy stays: it may be the only complete one.
     with new_file(place, fresh_name("old")) as (_, copy):
         write_checked(copy, place.read())
         os.fsync(copy)
@@ -291,7 +294,7 @@ def _replace_in_place(
 def write_in_place(
     place: FileLocation, content: bytes, *, check: Callable[[], None] = lambda: None
 ) -> os.stat_result:
-    """Write over the file at `place`, which has a copy on disk; undo that if it breaks off.
+    """Overwrite the file at `place`, which has a copy on disk; restore it on failure.
 
     Raises:
         OSError: it could not be done.
@@ -307,9 +310,9 @@ def write_in_place(
 
 
 def _overwrite(descriptor: int, content: bytes, *, before: bytes) -> None:
-    """Write over an open file; if that breaks off, put the old bytes back."""
+    """Overwrite an open file; on failure, restore the old bytes."""
     try:
-        # Room is taken first, so that a full disk shows before a byte has changed.
+        # Allocate space first, so that a full disk is noticed before any byte has changed.
         if hasattr(os, "posix_fallocate") and content:
             os.posix_fallocate(descriptor, 0, len(content))
         _write_from_start(descriptor, content)
@@ -327,13 +330,13 @@ def _write_from_start(descriptor: int, content: bytes) -> None:
 
 
 def lock_unfinished(descriptor: int) -> None:
-    """Show other processes that this unfinished file is being written, until it is closed."""
+    """Lock this unfinished file until it is closed, so that other processes keep it."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def clear_leftovers_in(reals: Iterable[str]) -> None:
-    """`clear_leftovers` of the folders at these physical paths."""
+    """Call `clear_leftovers` for the folders at these physical paths."""
     for real in reals:
         with contextlib.suppress(OSError):
             folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -344,7 +347,7 @@ def clear_leftovers_in(reals: Iterable[str]) -> None:
 
 
 def clear_leftovers(folder: int) -> None:
-    """`remove_leftovers`, the first time this process asks for that folder."""
+    """Call `remove_leftovers` once per folder in this process."""
     with contextlib.suppress(OSError):
         status = os.fstat(folder)
         with _guard:
@@ -355,7 +358,7 @@ def clear_leftovers(folder: int) -> None:
 
 
 def remove_leftovers(folder: int) -> None:
-    """Remove what killed processes left in this open folder. Raises OSError: it cannot be read."""
+    """Remove unfinished files of killed processes from this open folder. Raises OSError."""
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):
             if UNFINISHED.fullmatch(name) and _is_left(name, folder):
@@ -378,7 +381,7 @@ def _is_left(name: str, folder: int) -> bool:
 
 
 def _can_be_locked(name: str, folder: int) -> bool | None:
-    """Whether no process holds the file; None where that cannot be told."""
+    """Whether no process holds the file; None if that is unknown."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(name, flags, dir_fd=folder)

@@ -1,7 +1,7 @@
-"""The log: what happened when, with ids, one JSON object per line. Off unless asked for.
+"""The log: events with times and ids, one JSON object per line. Off by default.
 
-It records ids, names, sizes and durations of events, not conversations, and what the program itself
-logs with `logging`, which never reaches the screen.
+It records ids, names, sizes and durations of events, not conversations, and messages of `logging`,
+which never reach the screen.
 """
 
 import json
@@ -34,7 +34,7 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import AssistantMessage
 
 MAX_BYTES = 10 * 1024 * 1024
-"""A fuller file is renamed to `NAME.1`, in place of an older one, and a new one begun."""
+"""A larger file is renamed to `NAME.1`, replacing an older one, and a new one is started."""
 
 _MAX_TEXT = 2_000
 _REDACTED_BEFORE_CUT = 4 * _MAX_TEXT
@@ -47,7 +47,7 @@ class LogFile:
     """Writes events and other records. Never raises: a log must not stop the work it describes.
 
     The first failure is reported once through `note`, and ends the writing. The file is opened at
-    the first record, readable by its owner alone; `note` then says where it is.
+    the first record, readable only by its owner; `note` then reports its path.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LogFile:
         clock: Callable[[], float] = time.monotonic,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        """`redact` takes secrets out of every text; `note` prints on stderr if None."""
+        """`redact` removes secrets from every text; `note` prints on stderr if None."""
         self.path = path
         self.session_id = session_id
         self._redact = redact
@@ -75,7 +75,7 @@ class LogFile:
         """Write what `event` says about runs, turns, model calls and tools, but no text deltas."""
         try:
             record = self._recording.of(event)
-        except Exception as error:  # an event of a shape we do not know
+        except Exception as error:  # an event of an unknown shape
             self._give_up(str(error))
             return
         if record is not None:
@@ -115,11 +115,13 @@ class LogFile:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         session = {"session": self.session_id} if self.session_id else {}
         shown = {key: self._shown(value) for key, value in record.items()}
-        # ASCII: lone surrogates and line separators cannot break a line.
+        # ASCII, so that lone surrogates and line separators cannot break a line.
         return json.dumps({"ts": now, **session, **shown}).encode("ascii") + b"\n"
 
     def _shown(self, value: Any) -> Any:
-        """`value` as JSON without secrets. Redacted before it is cut: half a key is no match."""
+        """Return `value` as JSON without secrets; redacted before it is cut, as half a key is no
+        match.
+        """
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, dict):
@@ -181,9 +183,9 @@ class _Notes(logging.Handler):
 
 
 def keep_off_the_screen() -> None:
-    """Without a handler `logging` would write warnings, with their tracebacks, to stderr.
+    """Keep `logging` from writing warnings and tracebacks to stderr when it has no handler.
 
-    Handlers that a program sets up for itself get all of it as before.
+    Handlers that a program installs itself get all messages as before.
     """
     for logger in _LOGGERS:
         if not logger.handlers:
@@ -191,17 +193,17 @@ def keep_off_the_screen() -> None:
 
 
 class LogRecordBuilder:
-    """Turns the events of one conversation, in their order, into records for the log."""
+    """Converts the events of one conversation, in order, to records for the log."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` counts seconds and never goes back."""
+        """`clock` returns seconds and never goes back."""
         self._clock = clock
         self._run_id = ""
         self._turn: int | None = None
         self._began: dict[str, float] = {}
 
     def of(self, event: LoopEvent) -> Record | None:
-        """The record of `event`; None for what the log leaves out."""
+        """Return the record of `event`; None for an event that is not logged."""
         if isinstance(event, AgentStart):
             self._run_id, self._turn = event.run_id, None
         elif isinstance(event, TurnStart):
@@ -212,7 +214,7 @@ class LogRecordBuilder:
         return {"kind": event.type, **self.ids(), **fields}
 
     def ids(self) -> Record:
-        """The run and turn we are in, as far as there is one."""
+        """Return the current run and turn, if there are any."""
         run = {"run": self._run_id} if self._run_id else {}
         turn = {"turn": self._turn} if self._turn is not None else {}
         return {**run, **turn}

@@ -1,8 +1,8 @@
-"""Resolving a path to its physical path, and opening exactly that one.
+"""Resolves a path to its physical path, and opens exactly that one.
 
-A path is resolved first: its components are walked one by one, as the kernel walks them. Then the
-permission check judges the physical path, and what is opened must be what was judged. So opening
-it, and making the folders it needs, follows no link: one that was put there in between is an error.
+A path is resolved first: its components are walked one by one, as in the kernel. Then the
+permission check judges the physical path, and only the judged path may be opened. So opening it,
+and creating the folders it needs, follows no link: one that was created in between is an error.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 
 MAX_LINKS = 40
-"""Links followed before a path counts as a loop: the limit of the Linux kernel."""
+"""The most links followed before a path counts as a loop: the limit of the Linux kernel."""
 is_beneath = is_below_any
 Kind = Literal["file", "dir", "other", "missing"]
 
@@ -37,9 +37,9 @@ class Resolved:
 
 
 def absolute(path: str, cwd: str) -> str:
-    """The absolute form of `path` relative to `cwd`: `~` expanded, links and `..` left as they are.
+    """Return the absolute form of `path` relative to `cwd`: `~` expanded, links and `..` unchanged.
 
-    `..` stays because `link/..` is the parent of what the link points at, not of the link.
+    `..` stays because `link/..` is the parent of the link's target, not of the link.
     """
     check_spelling(path)
     joined = os.path.join(cwd, os.path.expanduser(path))
@@ -48,10 +48,10 @@ def absolute(path: str, cwd: str) -> str:
 
 
 def check_spelling(path: str) -> None:
-    """Refuse a path that no file system call accepts.
+    """Reject a path that no file system call accepts.
 
     Raises:
-        FileError: the path is empty, holds a NUL or cannot be encoded.
+        FileError: the path is empty, contains a NUL or cannot be encoded.
     """
     if not path:
         raise FileError("The path is empty.", hint="Give the path of a file or folder.")
@@ -66,11 +66,11 @@ def check_spelling(path: str) -> None:
 
 
 def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Resolved:
-    """Where the absolute `path` leads now, every link on the way followed.
+    """Return where the absolute `path` leads now, with every link on the way resolved.
 
     Components at the end may be missing (a file to be created, in folders to be created); a `..`
-    after a missing one leads nowhere, in the kernel and here. `on_step` is
-    given every physical place on the way, links included.
+    after a missing one leads nowhere, in the kernel and here. `on_step` is called with every
+    physical place on the way, links included.
 
     Raises:
         FileError: a link loop, a file used as a folder, a folder that may not be searched.
@@ -130,7 +130,7 @@ def kind_of(mode: int) -> Kind:
 
 
 def reason_of(error: OSError) -> str:
-    """The error in a few lower-case words."""
+    """Return the error as a few lower-case words."""
     if error.errno is None:
         return str(error)
     return _REASONS.get(error.errno) or os.strerror(error.errno).lower()
@@ -143,7 +143,7 @@ _REASONS = {
     errno.EDQUOT: "the disk quota is used up",
     errno.EFBIG: "the file would be larger than allowed",
     errno.EIO: "the disk reported an error",
-    errno.ELOOP: "a link stands where none was",
+    errno.ELOOP: "an unexpected link",
     errno.ENAMETOOLONG: "the name is too long",
     errno.EROFS: "the file system is read-only",
 }
@@ -155,7 +155,7 @@ _NO_SYMLINKS = 0x04
 _BENEATH = 0x08
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
 FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-"""`O_NONBLOCK`: a FIFO without a writer would otherwise hold us until there is one."""
+"""`O_NONBLOCK`: opening a FIFO without a writer would otherwise block."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -167,7 +167,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def open_folder_handle(real: str) -> int:
-    """A descriptor that stands for the folder `real`, whatever its path leads to later."""
+    """Return a descriptor of the folder `real`, independent of later changes to its path."""
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(real, flags | getattr(os, "O_PATH", os.O_RDONLY))
 
@@ -176,7 +176,7 @@ def open_beneath(anchor: int, relative: str, flags: int) -> int:
     """Open the physical path `relative` (no `..`, no leading `/`) below the folder `anchor`.
 
     Raises:
-        OSError: as `os.open`; ELOOP (or ENOTDIR) where a component is a link.
+        OSError: as `os.open`; ELOOP (or ENOTDIR) if a component is a link.
     """
     opened = _openat2(anchor, relative or ".", flags)
     if opened is None:
@@ -185,7 +185,7 @@ def open_beneath(anchor: int, relative: str, flags: int) -> int:
 
 
 def walk_beneath(anchor: int, relative: str, flags: int) -> int:
-    """`open_beneath` for kernels without openat2: one component at a time."""
+    """Do the same as `open_beneath` without openat2: one component at a time."""
     *folders, last = [part for part in relative.split("/") if part] or ["."]
     if ".." in (*folders, last):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
@@ -201,10 +201,10 @@ def walk_beneath(anchor: int, relative: str, flags: int) -> int:
 
 
 def open_regular(anchor: int, relative: str, shown: str) -> tuple[int, os.stat_result]:
-    """A descriptor of a regular file and its status. `shown` names it in errors.
+    """Return a descriptor of a regular file and its status. `shown` is its name in errors.
 
     Raises:
-        FileError: it is missing, may not be read, is no regular file, or a link appeared.
+        FileError: it is missing, unreadable, or not a regular file, or a link appeared.
     """
     try:
         descriptor = open_beneath(anchor, relative, FILE)
@@ -221,7 +221,7 @@ _WALK_FLAGS = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 def _open_one(name: str, flags: int, folder: int) -> int:
-    # A link is refused by the kernel: ELOOP, or ENOTDIR together with O_DIRECTORY.
+    # The kernel rejects a link: ELOOP, or ENOTDIR together with O_DIRECTORY.
     return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
@@ -237,7 +237,7 @@ _syscall = _load_syscall()
 
 
 def _openat2(anchor: int, relative: str, flags: int) -> int | None:
-    """The descriptor, or None where the kernel has no openat2 (or a sandbox forbids it)."""
+    """Return the descriptor, or None if the kernel has no openat2 (or a sandbox forbids it)."""
     if _syscall is None:
         return None
     how = _OpenHow(flags | os.O_CLOEXEC, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS)
@@ -260,12 +260,12 @@ def _openat2(anchor: int, relative: str, flags: int) -> int | None:
 
 @contextlib.contextmanager
 def make_folders(anchor: int, relative: str, shown: str) -> Iterator[int]:
-    """A descriptor of the folder of the file `relative` below `anchor`, created if need be.
+    """Yield a descriptor of the folder of the file `relative` below `anchor`, created if missing.
 
-    Folders that were created are removed again if the block fails and left them empty.
+    If the block fails, created folders that are still empty are removed again.
 
     Raises:
-        FileError: a folder cannot be created or opened. `shown` names the file in it.
+        FileError: a folder cannot be created or opened. `shown` is the file's name in errors.
     """
     created: list[str] = []
     try:
@@ -301,7 +301,7 @@ def _open_or_make(anchor: int, relative: str, created: list[str]) -> int:
 
 
 def _deepest_existing(anchor: int, parts: list[str]) -> tuple[int, int]:
-    """How many of `parts` exist, and a descriptor of the last of them."""
+    """Return how many of `parts` exist, and a descriptor of the last of them."""
     depth = len(parts)
     while True:
         try:

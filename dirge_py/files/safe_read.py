@@ -1,4 +1,4 @@
-"""Reading a file that a stranger may have put there."""
+"""Reads a file that an untrusted party may have created."""
 
 import errno
 import os
@@ -9,11 +9,11 @@ from dirge_py.lib.own_file import UnsafeFile, weakness_of
 
 
 def read_regular(path: Path, max_bytes: int, *, follow: bool = True, is_own: bool = False) -> bytes:
-    """At most `max_bytes` of a regular file. Opening a pipe or a device never blocks.
+    """Return at most `max_bytes` of a regular file. Opening a pipe or a device never blocks.
 
     Raises:
         UnsafeFile: `is_own`, and another user could have written it.
-        OSError: it is absent, unreadable, no regular file, or a link although not `follow`.
+        OSError: it is missing, unreadable, not a regular file, or a link although not `follow`.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)

@@ -1,9 +1,9 @@
-"""Changing several files together: all of them, or none.
+"""Changes several files together: all of them, or none.
 
-First every new content is written to disk beside its place and every old one gets a second name;
-only then the renames follow. A change that is cut short is undone by a journal, which is on disk
-before the first file changes and is removed after the last one. A journal that is still there, and
-that no process has locked, belongs to a change that was cut short.
+First every new content is written to disk beside its place and every old file gets a second name;
+then the renames follow. A journal, which is on disk from before the first change until after the
+last one, serves to undo an interrupted change. A journal that exists and is not locked by a process
+belongs to an interrupted change.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ class TransactionStep:
     content: bytes | None
     """Its new content; None removes it."""
     before: str | None
-    """Digest of its content now; None where there is no file."""
+    """Digest of its current content; None if there is no file."""
     check: Callable[[], None]
     """Called directly before the step becomes visible; an exception undoes everything."""
     moved_from: FileLocation | None = None
@@ -60,12 +60,12 @@ class TransactionStep:
 def run_transaction(
     steps: Sequence[TransactionStep], journals: Path | None
 ) -> list[os.stat_result | None]:
-    """Do all steps, or none; returns the status of each file that then stands there.
+    """Execute all steps, or none; return the new status of each file.
 
-    `journals` is the folder for what must survive a crash; one step alone needs none.
+    `journals` is the folder for journals that survive a crash; a single step needs none.
 
     Raises:
-        FileError: one could not be done. All is as before, or the message says what is not.
+        FileError: a step failed. Everything is as before, or the message says what is not.
     """
     entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
     journal = (
@@ -87,7 +87,7 @@ def run_transaction(
     finally:
         is_clear = pending.remove_leftovers()
         if journal is not None:
-            # Once it is done, the next start only clears up behind it.
+            # After this, the next start only removes the backups.
             journal.close(keep=keep or not is_clear)
     return statuses
 
@@ -99,13 +99,13 @@ class RollbackEntry:
     real: str
     """Its physical path."""
     before: str | None
-    """Digest of its content before the change; None where there was no file."""
+    """Digest of its content before the change; None if there was no file."""
     after: str | None
-    """Digest of its content after the change; None where there is no file."""
+    """Digest of its content after the change; None if there is no file."""
     temporary: str
-    """Name beside it that holds the new content until that is in place."""
+    """The name beside it of the new content until that is in place."""
     backup: str
-    """Name beside it that holds the old content until all is done."""
+    """The name beside it of the old content until the change is complete."""
 
     @classmethod
     def of(cls, real: str, before: str | None, content: bytes | None) -> "RollbackEntry":
@@ -120,10 +120,10 @@ class RollbackEntry:
 
 
 def undo_change(place: FileLocation, entry: RollbackEntry) -> bool:
-    """Put back what stood at `place` before the change; False if somebody changed it since.
+    """Restore the old file at `place`; return False if someone changed it since.
 
     Raises:
-        FileError, OSError: it cannot be put back.
+        FileError, OSError: it cannot be restored.
     """
     now = _digest_at(place)
     if now == entry.before:
@@ -135,14 +135,14 @@ def undo_change(place: FileLocation, entry: RollbackEntry) -> bool:
     elif _is_copy(place, entry.backup):
         write_in_place(place, place.read(entry.backup))
     else:
-        # The old file itself, which takes no room on a disk that may be full.
+        # Rename the old file itself, which needs no space on a possibly full disk.
         os.rename(entry.backup, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     sync_folder(place.folder)
     return True
 
 
 def _is_copy(place: FileLocation, backup: str) -> bool:
-    """Whether the file at `place` was written over, so that only its content is in the backup."""
+    """Whether the file at `place` was overwritten, so that the backup only has its content."""
     now, old = place.status(), place.status(backup)
     if now is None or old is None:
         return False
@@ -161,7 +161,7 @@ def _digest_at(place: FileLocation) -> str | None:
 
 
 class RollbackJournal:
-    """An open journal, locked for as long as this process works on the change."""
+    """An open journal, locked while this process works on the change."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -169,7 +169,7 @@ class RollbackJournal:
 
     @classmethod
     def open(cls, folder: Path, entries: Sequence[RollbackEntry]) -> "RollbackJournal":
-        """A new journal of `entries` in `folder`, on disk.
+        """Write a new journal of `entries` in `folder` to disk.
 
         Raises:
             FileError: it cannot be written.
@@ -189,16 +189,16 @@ class RollbackJournal:
         except OSError as error:
             raise FileError(
                 f"{path}: the journal of this change cannot be written: {reason_of(error)}.",
-                hint="Nothing was changed. Change one file at a time, or make room there.",
+                hint="Nothing was changed. Change one file at a time, or free space there.",
             ) from error
         return journal
 
     def finish(self) -> None:
-        """From here on the change stands, whatever happens."""
+        """Mark the change as complete: from now on it is not undone."""
         self._append(_DONE)
 
     def close(self, *, keep: bool) -> None:
-        """Let go of it. `keep`: something is left to be taken back at the next start."""
+        """Close the journal. `keep`: the next start still has something to undo."""
         if not keep:
             self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
@@ -209,9 +209,9 @@ class RollbackJournal:
 
 
 def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[str]:
-    """Take back every change cut short that touches a file which `concerns` us.
+    """Undo every interrupted change with a file that `concerns` accepts.
 
-    Returns a sentence for each, for the person: what was put back, and what could not be.
+    Returns a sentence for the user about each: what was restored, and what could not be.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -232,7 +232,7 @@ def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[s
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[list[bytes]]:
-    """The lines of a journal that no other process works on; OSError if one does."""
+    """Yield the lines of a journal that no other process uses; OSError if one does."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -242,7 +242,7 @@ def _locked(path: Path) -> Iterator[list[bytes]]:
 
 
 def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
-    """None of a journal that was torn while it was written: nothing had been touched then."""
+    """Parse the entries; empty for an incomplete journal, because no file was changed then."""
     try:
         return [RollbackEntry(**each) for each in json.loads(lines[0])]
     except (IndexError, ValueError, TypeError):
@@ -250,7 +250,9 @@ def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
 
 
 def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[str], bool]:
-    """Undo the change, or remove its backups if it was done: (notices, whether some are left)."""
+    """Undo the change, or remove its backups if it was complete; return (notices, are some
+    left).
+    """
     restored, notices, is_stuck = [], [], False
     for entry in reversed(entries):
         folder, name = os.path.split(entry.real)
@@ -277,10 +279,10 @@ def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[st
 
 
 def _changed_since(entry: RollbackEntry) -> str:
-    """The notice about a file that is neither as before the change nor as the change left it."""
+    """Return the notice about a file that differs from both versions of the change."""
     backup = os.path.join(os.path.dirname(entry.real), entry.backup)
     old = "" if entry.before is None else f" Its old content is in {backup}."
-    return f"{entry.real} was changed while a change was cut short, and was left alone.{old}"
+    return f"{entry.real} was modified during an interrupted change, and was left as it is.{old}"
 
 
 @contextlib.contextmanager
@@ -305,13 +307,13 @@ def _sync_path(folder: Path) -> None:
 
 
 class _Steps:
-    """The steps of one transaction while they are carried out."""
+    """Executes the steps of one transaction."""
 
     def __init__(self, steps: Sequence[TransactionStep], entries: Sequence[RollbackEntry]) -> None:
         self._pairs = list(zip(steps, entries, strict=True))
         self._done = 0
         self._kept: set[str] = set()
-        """Backups that are the only copy of something."""
+        """Backups that are the only copy of a content."""
 
     def run(self) -> list[os.stat_result | None]:
         in_place = [_stage(step, entry) for step, entry in self._pairs]
@@ -326,7 +328,7 @@ class _Steps:
         return statuses
 
     def undo(self) -> list[str]:
-        """Undo what became visible; returns a sentence for each file where that went wrong."""
+        """Undo the visible steps; return a sentence for each file where that failed."""
         left: list[str] = []
         for step, entry in reversed(self._pairs[: self._done]):
             try:
@@ -341,7 +343,7 @@ class _Steps:
         return left
 
     def remove_leftovers(self) -> bool:
-        """Remove what is not needed any more; False if some of it could not be."""
+        """Remove files that are not needed any more; return False if some of them remain."""
         is_clear = True
         for step, entry in self._pairs:
             for name in (entry.temporary, entry.backup):
@@ -355,7 +357,7 @@ class _Steps:
 
 
 def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
-    """Put new and old content beside the place; True if it must then be written in place."""
+    """Put new and old content beside the place; return True if it must be written in place."""
     with _named(step):
         clear_leftovers(step.place.folder)
         old = step.place.status()
@@ -373,7 +375,7 @@ def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
             return False
         step.place.unlink(entry.temporary)
         refuse_shared(step.place, old)
-        # A second name would change along with it, so the old content is copied.
+        # A second name would change with the file, so the old content is copied.
         _write(step.place, entry.backup, step.place.read(), like=None, mode=0o600)
         return True
 
@@ -424,7 +426,7 @@ def _write(
 
 
 def _link(place: FileLocation, name: str) -> None:
-    """A second name for the file, so that it outlives the first; a copy where links are not."""
+    """Give the file a second name, so that it survives; a copy where links are not possible."""
     try:
         os.link(
             place.name,
@@ -440,7 +442,7 @@ def _link(place: FileLocation, name: str) -> None:
 
 @contextlib.contextmanager
 def _named(step: TransactionStep) -> Iterator[None]:
-    """Errors of the system name the file they are about."""
+    """Add the file's name to system errors."""
     try:
         yield
     except OSError as error:

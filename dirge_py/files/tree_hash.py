@@ -1,4 +1,4 @@
-"""Hashes of many files; a second pass reads only those that may have changed."""
+"""Hashes of many files; a second pass reads only files that may have changed."""
 
 import errno
 import hashlib
@@ -18,7 +18,7 @@ _Stamp = tuple[int, int, int, int]
 
 @dataclass(slots=True)
 class _Known:
-    """What was found at the last look. Only when `is_settled` the stamp tells the content."""
+    """The result of the last check of a file. The stamp identifies the content if `is_settled`."""
 
     stamp: _Stamp
     digest: str
@@ -34,7 +34,7 @@ class TreeDigest:
     unread: list[str] = field(default_factory=list)
     """Files that exist and cannot be read."""
     rewritten: list[str] = field(default_factory=list)
-    """Files that were changed since the last time, and back again."""
+    """Files that were changed since the last time, and changed back."""
 
     @property
     def sha256(self) -> str:
@@ -42,14 +42,14 @@ class TreeDigest:
 
 
 class RealFolders:
-    """Tells, for one pass over many paths, whether they lead on to a folder, and over no link."""
+    """Checks, for one pass over many paths, whether they lead to a folder without links."""
 
     def __init__(self, root: str) -> None:
         self._root = root
         self._known = {"": True}
 
     def holds(self, folder: str) -> bool:
-        """Whether the relative path `folder` is a folder below the root itself."""
+        """Whether the relative path `folder` is a real folder below the root."""
         if folder not in self._known:
             above, name = os.path.split(folder)
             leads_on = name not in ("", ".", "..") and self.holds(above)
@@ -58,11 +58,10 @@ class RealFolders:
 
 
 class TreeHash:
-    """Hashes files below the folder `root`. One thread at a time.
+    """Hashes files below the folder `root`. For one thread at a time.
 
-    A file counts with its path, its content, and whether it may be executed; a link with where it
-    points. It follows no link, of a folder on the way neither, and passes over all that is neither
-    file nor link.
+    A file counts with its path, its content, and its executable bit; a link with its target. No
+    link is followed, not even of a parent folder, and everything except files and links is skipped.
     """
 
     def __init__(self, root: str) -> None:
@@ -72,7 +71,7 @@ class TreeHash:
     def read(
         self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False
     ) -> TreeDigest:
-        """Those of `paths` (relative, with `/`) that are there. Blocks.
+        """Hash those of `paths` (relative, with `/`) that exist. Blocks.
 
         Raises:
             OSError: the folder cannot be opened.
@@ -105,7 +104,7 @@ class TreeHash:
         return hashed
 
     def _digest(self, anchor: int, path: str, is_stopped: Callable[[], bool]) -> "_Known | None":
-        """None if nothing is there that counts.
+        """Hash one path; None if it does not exist or does not count.
 
         Raises:
             OSError: it cannot be read.
@@ -127,7 +126,7 @@ class TreeHash:
 
 
 def sha256_of_files(files: Mapping[str, str]) -> str:
-    """One hash of all, whatever their order."""
+    """Return one hash of all files, independent of their order."""
     whole = hashlib.sha256()
     for path in sorted(files):
         whole.update(os.fsencode(path) + b"\0" + files[path].encode() + b"\n")
@@ -135,7 +134,8 @@ def sha256_of_files(files: Mapping[str, str]) -> str:
 
 
 def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
-    """
+    """Hash one file.
+
     Raises:
         OSError: it cannot be read, or is a link by now.
     """

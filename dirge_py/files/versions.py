@@ -1,4 +1,4 @@
-"""Versions of files: identities and fingerprints, how a change is noticed, what has been read."""
+"""Versions of files: identities and fingerprints, detection of changes, and files already read."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from dirge_py.types.errors import FileError
 
 @dataclass(frozen=True, slots=True)
 class FileIdentity:
-    """One version of one file. `sha256` is None where the file was too large to hash."""
+    """One version of one file. `sha256` is None if the file was too large to hash."""
 
     device: int
     inode: int
@@ -29,10 +29,10 @@ class FileIdentity:
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
 
     def same_version(self, other: "FileIdentity") -> bool:
-        """Whether nobody changed the file between the two.
+        """Whether both are the same version of the file.
 
-        Bytes decide where both were hashed: a `touch` changes only the time, and two writes within
-        one clock tick do not change even that.
+        Bytes decide if both were hashed: a `touch` changes only the time, and two writes within one
+        clock tick do not change even that.
         """
         if self.sha256 is not None and other.sha256 is not None:
             return self.sha256 == other.sha256
@@ -46,7 +46,7 @@ class FileIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileContent:
-    """A whole file as it was at one moment. `real` is its physical path."""
+    """The whole content of a file at one moment. `real` is its physical path."""
 
     real: str
     content: bytes
@@ -58,7 +58,7 @@ def sha256_of(content: bytes) -> str:
 
 
 MAX_STORED = 50
-"""Files whose version is kept for the next start: those seen last."""
+"""The most files whose version is stored for the next start: the latest ones."""
 
 
 class ReadLog:
@@ -72,39 +72,41 @@ class ReadLog:
         self._refused: dict[str, str] = {}
 
     def remember(self, real: str, identity: FileIdentity) -> None:
-        """`real` has been seen in the version `identity`. A later version replaces it."""
+        """Record that `real` was seen in the version `identity`, which replaces an earlier one."""
         self._known.pop(real, None)
         self._known[real] = identity
 
     def forget(self, real: str) -> None:
-        """`real` is gone."""
+        """Record that `real` was removed."""
         self._known.pop(real, None)
 
     def missed(self, real: str) -> int:
-        """A change found no place in `real`: how often that happened in a row, this time too."""
+        """Record that a change's text was not found in `real`; return how often that happened in a
+        row.
+        """
         self._misses[real] = self._misses.get(real, 0) + 1
         return self._misses[real]
 
     def landed(self, real: str) -> None:
-        """A change of `real` was made."""
+        """Record that a change of `real` succeeded."""
         self._misses.pop(real, None)
         self._refused.pop(real, None)
 
     def insists(self, real: str, sha256: str) -> bool:
-        """Whether this very content of `real` was refused the last time too."""
+        """Whether exactly this content of `real` was refused the last time, too."""
         before = self._refused.get(real)
         self._refused[real] = sha256
         return before == sha256
 
     def stored(self) -> dict[str, str]:
-        """The files seen last and the sha256 of what was seen, as JSON values."""
+        """Return the latest files and the sha256 of what was seen, as JSON values."""
         hashed = [(real, one.sha256) for real, one in dict(self._known).items() if one.sha256]
         return dict(hashed[-MAX_STORED:])
 
     def load(self, stored: Any) -> None:
-        """Know what `stored` gave once, and nothing else.
+        """Replace everything known by what `stored` returned.
 
-        A file is as good as read if its bytes are the same; that is looked at when it is used.
+        A file counts as read if its bytes are the same; that is checked when it is used.
         """
         entries = stored.items() if isinstance(stored, Mapping) else ()
         self._known = {
@@ -117,7 +119,7 @@ class ReadLog:
         return real in self._known
 
     def check_fresh(self, real: str, now: FileIdentity, *, shown: str) -> None:
-        """Return if the version that was read is the one that stands there `now`.
+        """Check that the version that was read is the current one, `now`.
 
         Raises:
             FileError: it was never read, or has changed since.
@@ -129,7 +131,7 @@ class ReadLog:
             raise changed_since_read(shown)
 
     def lock(self, real: str) -> threading.Lock:
-        """The lock that whoever changes `real` holds from the last check to the rename."""
+        """Return the lock that a writer of `real` holds from the last check to the rename."""
         with self._guard:
             return self._locks.setdefault(real, threading.Lock())
 
@@ -149,14 +151,15 @@ T = TypeVar("T")
 Stamp: TypeAlias = tuple[int, int, int, int, int]
 """Device, inode, size in bytes, and the times of the last change of content and of attributes."""
 SETTLED_NS = 2_000_000_000
-"""What changed this recently may change again within one tick of the file system's clock."""
+"""A change this recent may be followed by another within one tick of the file system's clock."""
 
 
 def stamp_of(path: str, *, follow: bool = True) -> Stamp:
-    """What differs after every change of a file or folder, also of one that sets its time back.
+    """Return a stamp that differs after every change of a file or folder, even if its time is
+    reset.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be examined.
     """
     status = os.stat(path, follow_symlinks=follow)
     return (
@@ -165,14 +168,14 @@ def stamp_of(path: str, *, follow: bool = True) -> Stamp:
 
 
 def is_settled(stamp: Stamp) -> bool:
-    """Whether a further change would surely give the file another stamp."""
+    """Whether another change would certainly give the file another stamp."""
     return time.time_ns() - max(stamp[3:]) > SETTLED_NS
 
 
 class StampCache(Generic[T]):
-    """Values by path, each read again once the path's stamp has changed.
+    """Caches values by path; each is read again once the path's stamp has changed.
 
-    It holds at most `most` of them: one more, and it begins anew.
+    It holds at most `most` values, and is cleared before it would hold more.
     """
 
     def __init__(self, most: int) -> None:
@@ -180,10 +183,11 @@ class StampCache(Generic[T]):
         self._values: dict[str, tuple[Stamp, T]] = {}
 
     def get(self, path: str, read: Callable[[str], T], *, follow: bool = True) -> T:
-        """The value that `read` gives for the path now. Without `follow` a link is its own file.
+        """Return the value that `read` gives for the current path. Without `follow` links are not
+        followed.
 
         Raises:
-            OSError: the path cannot be looked at. And whatever `read` raises.
+            OSError: the path cannot be examined. Also whatever `read` raises.
         """
         stamp = stamp_of(path, follow=follow)
         known = self._values.get(path)
@@ -198,15 +202,15 @@ class StampCache(Generic[T]):
 
 
 MAX_HASHED_BYTES = 1024 * 1024
-"""A larger file is known by its inode, size and times instead of its content."""
+"""A larger file is identified by its inode, size and times instead of its content."""
 _LENGTH = 32
 
 
 def fingerprint(path: str, *, with_content: bool) -> str | None:
-    """What `path` leads to: its physical path, and `with_content` what stands there.
+    """Return a fingerprint of `path`: its physical path, and `with_content` the file's content.
 
-    None where nothing stands that could be looked at, and without content where no link is on the
-    way, so that there is nothing to remember.
+    None if the file cannot be examined; without content also if the path has no links, because then
+    there is nothing to record.
     """
     try:
         real = os.path.realpath(path)
@@ -220,12 +224,12 @@ def fingerprint(path: str, *, with_content: bool) -> str | None:
 
 
 def version_text(status: os.stat_result) -> str:
-    """Stands for a version of a file, without a look into it."""
+    """Return a text that identifies a file's version by its status, without reading it."""
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 def short_digest(*parts: str) -> str:
-    """One text of fixed length for all of `parts`."""
+    """Return one text of fixed length for all of `parts`."""
     text = "\0".join(parts).encode("utf-8", "surrogateescape")
     return hashlib.sha256(text).hexdigest()[:_LENGTH]
 

@@ -1,6 +1,6 @@
-"""The files below a folder: as a search sees them, and those that belong to a project.
+"""Lists the files below a folder: for a search, and for a project.
 
-Both follow no links and leave out what `.gitignore` files leave out.
+Both follow no links and skip files that `.gitignore` files ignore.
 """
 
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 IGNORE_FILE_LIMIT = 1 << 20
-"""Bytes of an ignore file that are read."""
+"""The most bytes of an ignore file that are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class IgnoreRules:
 
 
 def parse_ignore_file(base: str, content: bytes) -> IgnoreRules:
-    """The rules of the ignore file of the folder `base`; invalid lines are left out."""
+    """Parse the ignore file of the folder `base`; invalid lines are skipped."""
     lines = content.decode(errors="replace").split("\n")
     try:
         return IgnoreRules(base, _spec_of(line.rstrip("\r") for line in lines))
@@ -44,7 +44,7 @@ def parse_ignore_file(base: str, content: bytes) -> IgnoreRules:
 
 
 def ignored_by(rules: Sequence[IgnoreRules], real: str, *, is_folder: bool) -> bool:
-    """Whether the last rule that matches this physical path leaves it out."""
+    """Whether the last rule that matches this physical path ignores it."""
     for each in reversed(rules):
         path = real[len(each.base.rstrip("/")) + 1 :] + ("/" if is_folder else "")
         is_ignored = each.spec.check_file(path).include
@@ -59,7 +59,7 @@ def _rules_within(
     inherited: Sequence[IgnoreRules],
     read: Callable[[str], bytes],
 ) -> Sequence[IgnoreRules]:
-    """The rules that hold in a folder with these names; a repository inside another starts afresh.
+    """Return the rules for a folder with these entries; a nested repository starts without any.
 
     `read` returns the beginning of a file in it; it raises OSError or FileError if it can't.
     """
@@ -89,25 +89,27 @@ ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 
 
 class WorkspaceRoots(Protocol):
-    """Where a walk starts from, and what it must pass over. A `Workspace` is one."""
+    """The start of a walk, and the files it must skip. A `Workspace` is one."""
 
     withheld: Callable[[str], bool]
-    """Whether the rules keep the file at this physical path from a model."""
+    """Returns whether the rules hide the file at this physical path from models."""
 
     def anchor(self, real: str) -> tuple[int, str]:
-        """The open folder to start from for the physical path `real`, and the way from there."""
+        """Return the open folder to start from for the physical path `real`, and the path from
+        there.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DirectoryEntry:
-    """One name in a folder."""
+    """One entry of a folder."""
 
     name: str
     kind: Kind
     size: int
     """Its size in bytes."""
     link: str | None = None
-    """What it points at; None if it is no link."""
+    """The target of a link; None if it is not a link."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,25 +126,26 @@ class FoundFile:
 
 @dataclass(slots=True, kw_only=True)
 class FileSearch:
-    """What to walk over, and afterwards what was passed over."""
+    """The options of a walk, and afterwards how many files it skipped."""
 
     root: str
     """The folder to walk over, a physical path."""
     wanted: Callable[[str], bool] = lambda path: True
-    """Whether a file with this relative path is wanted; asked before the file is looked at."""
+    """Returns whether a file with this relative path is wanted; called before the file is
+    examined."""
     include_hidden: bool = False
-    """Walk over names that begin with a dot, too."""
+    """Whether to include names that begin with a dot."""
     is_aborted: Callable[[], bool] = lambda: False
-    """Whether to stop; asked before each folder."""
+    """Returns whether to stop; called before each folder."""
     withheld: int = field(default=0, init=False)
-    """How many wanted files the rules keep from a model."""
+    """The number of wanted files that the rules hide from models."""
 
 
 def list_directory(roots: WorkspaceRoots, real: str, shown: str) -> list[DirectoryEntry]:
-    """Everything in a folder, sorted by name.
+    """Return everything in a folder, sorted by name.
 
     Raises:
-        FileError: it is no folder, or may not be listed.
+        FileError: it is not a folder, or may not be listed.
     """
     anchor, relative = roots.anchor(real)
     try:
@@ -156,11 +159,11 @@ def list_directory(roots: WorkspaceRoots, real: str, shown: str) -> list[Directo
 
 
 def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:
-    """The wanted files below `search.root`, folder by folder, sorted within each.
+    """Yield the wanted files below `search.root`, folder by folder, sorted within each.
 
-    Folders that cannot be listed are passed over. Blocks: run it in a thread.
+    Folders that cannot be listed are skipped. Blocks: run it in a thread.
     """
-    # An explicit stack: folders may be nested deeper than Python calls.
+    # An explicit stack, because folders may be nested deeper than Python's recursion limit.
     waiting = [_Folder("", _rules_above(roots, search.root))]
     while waiting and not search.is_aborted():
         folder = waiting.pop()
@@ -179,7 +182,7 @@ def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder to look into, `path` from the search's root, and the rules that hold there."""
+    """A folder to visit, with its `path` from the search's root and its rules."""
 
     path: str
     rules: Sequence[IgnoreRules]
@@ -210,16 +213,17 @@ def _look_into(
             elif roots.withheld(_join(real, entry.name)):
                 search.withheld += 1
             else:
-                with suppress(OSError):  # It may be gone since the folder was listed.
+                with suppress(OSError):  # It may have been removed since the listing.
                     status = entry.stat(follow_symlinks=False)
                     found.append(FoundFile(path, status.st_size, status.st_mtime_ns))
     return found, inner
 
 
 def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
-    """The rules of the repository around `root`, from its top down; none if it is not in one.
+    """Return the rules of the repository around `root`, from its top down; empty outside of one.
 
-    Whoever searches an ignored folder means it, so there the rules from above do not count.
+    A search that starts in an ignored folder is meant for it, so rules from above do not count
+    there.
     """
     folders = [root]
     while not os.path.exists(_join(folders[-1], ".git")):
@@ -271,7 +275,7 @@ _OTHERS = _NEVER_OURS | {
     ".venv", "venv", "vendor", "site-packages", "dist-packages", "Pods", "Carthage", ".tox", ".nox",
     ".bundle", ".yarn", ".pixi",
 }  # fmt: skip
-"""Folders of these names hold other people's code, ignored or not."""
+"""Folders of these names contain third-party code, ignored or not."""
 
 
 _ARTIFACT_FOLDERS = frozenset(
@@ -291,21 +295,21 @@ class FileListing:
     paths: list[str] = field(default_factory=list)
     """Files and links that are not ignored."""
     dependencies: list[str] = field(default_factory=list)
-    """Folders of installed dependencies; nothing in them is listed."""
+    """Folders of installed dependencies; their contents are not listed."""
     closed: list[str] = field(default_factory=list)
     """Folders that could not be read."""
 
 
 def is_dependency_folder(path: str) -> bool:
-    """Whether an ignored folder of this name holds what was installed and is not made here."""
+    """Whether an ignored folder of this name contains installed packages."""
     return os.path.basename(path.rstrip("/")) in _DEPENDENCIES or _is_environment(path)
 
 
 def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
-    """Whether `folder` is in dependencies, in what git ignores, or in another repository.
+    """Whether `folder` is in dependencies, in an ignored folder, or in another repository.
 
-    Only folders below `base` count: whoever works in such a folder means it. All are physical
-    paths, `base` at or below `top`, the top of the work tree, and `folder` below `base`.
+    Only folders below `base` count, because working in such a folder is intentional. All are
+    physical paths, `base` at or below `top`, the top of the work tree, and `folder` below `base`.
     """
     here = top.rstrip("/")
     rules = _rules_within(here, _git_names(here), (), partial(_read_at, here))
@@ -324,7 +328,7 @@ def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
 
 
 def _git_names(folder: str) -> Set[str]:
-    """The entries of a folder that say something to git."""
+    """Return the entries of a folder that matter to git."""
     names = (".git", ".gitignore")
     return {name for name in names if os.path.lexists(os.path.join(folder, name))}
 
@@ -338,9 +342,9 @@ def list_unignored(
 ) -> FileListing:
     """List what is below `root`/`below`, paths relative to `root`, without following links. Blocks.
 
-    Stands in for `git ls-files` where git can't be asked. Links and hidden files count, too;
-    folders of installed dependencies are listed apart, and not looked into. Ends at `most` paths,
-    or once it is stopped.
+    Replaces `git ls-files` where git can't be used. Links and hidden files count, too; folders of
+    installed dependencies are listed separately, without their contents. Stops at `most` paths, or
+    once `is_stopped` says so.
     """
     listing = FileListing()
     waiting: list[tuple[str, Sequence[IgnoreRules]]] = [(below.rstrip("/"), ())]
@@ -388,9 +392,9 @@ def _read_at(real: str, name: str) -> bytes:
 
 
 def is_build_artifact(path: str) -> bool:
-    """Whether a file with this relative path has the name of one that builds and tests make.
+    """Whether a file with this relative path has the name of a file that builds and tests create.
 
-    A run of the tests rewrites it, which says nothing about the files that people and models write.
+    A test run rewrites it, which says nothing about the files that users and models write.
     """
     folders, _, name = path.rpartition("/")
     return (

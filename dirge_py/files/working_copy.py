@@ -1,7 +1,7 @@
-"""Copies of a project's files, so that work on them leaves the project as it is.
+"""Copies of a project's files, so that work on them does not change the project.
 
-They are in folders for their owner only, which are removed at the end, whatever became of their
-modes. The folder of a killed program is recognized by its lock, which no process holds any more.
+They are in folders that only their owner can open, which are removed at the end, whatever their
+modes are then. The folder of a killed program is recognized by its lock, which no process holds.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ _LOCK = "lock"
 _MARK = b"This folder belongs to a running dirge, which removes it at its end.\n"
 
 _YOUNG_S = 60.0
-"""So long after it was made, the lock of a folder may be about to be taken."""
+"""The age below which a folder is kept, because its lock may not have been taken yet."""
 
 _MOUNTS = "/proc/self/mountinfo"
 _ESCAPE = re.compile(rb"\\([0-7]{3})")
@@ -46,12 +46,12 @@ _ESCAPE = re.compile(rb"\\([0-7]{3})")
 
 @dataclass(slots=True)
 class CopyResult:
-    """What was copied."""
+    """The result of a copy."""
 
     paths: list[str] = field(default_factory=list)
-    """The files and links that the copy has."""
+    """The files and links in the copy."""
     left_out: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs of a path and why it was not copied."""
+    """Pairs of a path and the reason why it was not copied."""
 
 
 class WorkingCopy:
@@ -69,11 +69,11 @@ class WorkingCopy:
     ) -> CopyResult:
         """Copy the files and links at these relative paths, with their modes and times. Blocks.
 
-        Every file is one of its own: bytes are shared only where the file system sees to it that a
-        change of the one does not show in the other. Links are copied as they are, never followed.
+        Every file is independent: bytes are shared only if the file system makes sure that a change
+        to one does not affect the other. Links are copied as they are, never followed.
 
         Raises:
-            FileError: there is no room for it, or the copy cannot be written.
+            FileError: there is not enough space, or the copy cannot be written.
         """
         wanted = sorted(set(paths))
         copied = CopyResult()
@@ -95,19 +95,19 @@ class WorkingCopy:
         return copied
 
     def link(self, folders: Sequence[str]) -> None:
-        """Have these folders of the source in the copy, as links to them.
+        """Add these folders of the source to the copy, as links to them.
 
         Raises:
-            OSError: a link cannot be made.
+            OSError: a link cannot be created.
         """
         for path in folders:
             self._make_folder(os.path.dirname(path))
-            # Where some of it was copied there is a folder already.
+            # If part of the folder was copied, it exists already.
             with contextlib.suppress(FileExistsError):
                 os.symlink(f"{self._source}/{path}", f"{self._target}/{path}")
 
     def make_folders(self, folders: Iterable[str]) -> None:
-        """Have these folders in the copy, empty or not. Raises OSError."""
+        """Create these folders in the copy. Raises OSError."""
         for path in folders:
             os.makedirs(os.path.join(self._target, path), exist_ok=True)
 
@@ -186,7 +186,7 @@ class WorkingCopy:
 
 
 def _written(descriptor: int, status: os.stat_result) -> Iterator[tuple[int, int]]:
-    """The parts of a file that take room. The holes between them may be larger than the disk."""
+    """Yield the parts of a file that use disk space; its holes may be larger than the disk."""
     size, end = status.st_size, 0
     if status.st_blocks * 512 >= size:
         yield 0, size
@@ -196,19 +196,20 @@ def _written(descriptor: int, status: os.stat_result) -> Iterator[tuple[int, int
             start = os.lseek(descriptor, end, os.SEEK_DATA)
             end = os.lseek(descriptor, start, os.SEEK_HOLE)
         except OSError as error:
-            if error.errno != errno.ENXIO:  # which says that only a hole is left
+            if error.errno != errno.ENXIO:  # only a hole is left
                 yield end, size
             return
         yield start, min(end, size)
 
 
 class CopyFolder:
-    """A new folder in a temporary one; `top` is the folder in it, of that `name`, for the copy."""
+    """A new temporary folder; `top` is the folder in it, of that `name`, for the copy."""
 
     def __init__(self, place: str, name: str) -> None:
-        """
+        """Create the folder.
+
         Raises:
-            OSError: it cannot be made in `place`.
+            OSError: it cannot be created in `place`.
         """
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         self.top = os.path.join(self.folder, name if name not in ("", _LOCK) else "root")
@@ -221,7 +222,7 @@ class CopyFolder:
             raise
 
     def remove(self) -> bool:
-        """Remove all of it, whatever modes it has by now. False: some of it is left. Blocks."""
+        """Remove everything, whatever its modes are; return False if some of it is left. Blocks."""
         is_gone = remove_tree(self.folder, last=_LOCK)
         if self._lock >= 0:
             os.close(self._lock)
@@ -230,7 +231,7 @@ class CopyFolder:
 
 
 def remove_abandoned_copies(place: str) -> None:
-    """Remove the copies in the folder `place` whose program is gone."""
+    """Remove the copies in the folder `place` whose program has ended."""
     with os.scandir(place) as entries:
         found = [entry.path for entry in entries if _NAME.fullmatch(entry.name)]
     for folder in found:
@@ -239,12 +240,12 @@ def remove_abandoned_copies(place: str) -> None:
 
 
 def place_for_copies(outside_of: Sequence[str]) -> str:
-    """The folder for temporary files that lies in none of the physical folders `outside_of`.
+    """Return the folder for temporary files that is in none of the physical folders `outside_of`.
 
-    "" where all of them do.
+    "" if all of them are.
 
     Raises:
-        OSError: nothing can be written to any.
+        OSError: none of them is writable.
     """
     places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
     real = [os.path.realpath(place) for place in places if os.access(place, os.W_OK)]
@@ -264,7 +265,7 @@ def _new_lock(path: str) -> int:
 
 
 def _remove_if_left(folder: str) -> None:
-    """Raises OSError: it is somebody's."""
+    """Remove an abandoned copy. Raises OSError if it is in use or not a copy."""
     status = os.lstat(folder)
     is_ours = stat.S_IFMT(status.st_mode) == stat.S_IFDIR and status.st_uid == os.geteuid()
     if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
@@ -274,7 +275,7 @@ def _remove_if_left(folder: str) -> None:
             os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         )
     except FileNotFoundError:
-        # Its program got no further than this, or it is none of ours: then something is in it.
+        # Its program was killed right here, or it is not a copy: then it is not empty.
         os.rmdir(folder)
         return
     try:
@@ -286,10 +287,10 @@ def _remove_if_left(folder: str) -> None:
 
 
 def remove_tree(folder: str, *, last: str = "") -> bool:
-    """Remove a folder of ours, with what a command may have made of it. No link is followed.
+    """Remove a folder with everything that commands created in it. No link is followed.
 
-    Where something is mounted in it, that is somebody else's: then all of it stays. The file `last`
-    goes when all else is gone: what is left is known by it. Blocks.
+    If anything is mounted in it, all of it stays. The file `last` is removed last, because an
+    incomplete removal is recognized by it. Blocks.
     """
     if not _has_mounts(folder):
         with contextlib.suppress(OSError):
@@ -299,10 +300,10 @@ def remove_tree(folder: str, *, last: str = "") -> bool:
 
 
 def _empty(folder: str, last: str) -> None:
-    """Remove what is in the folder, however deep it goes and whatever its modes are.
+    """Remove the contents of the folder, however deep it is and whatever its modes are.
 
-    What lies deeper is moved up first: neither the length of a path nor the number of open folders
-    sets a limit.
+    Deeper folders are moved up first, so that neither the length of a path nor the number of open
+    folders is a limit.
 
     Raises:
         OSError: the folder cannot be opened.
@@ -318,9 +319,10 @@ def _empty(folder: str, last: str) -> None:
 
 
 def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:
-    """Remove what is in the folder `top` under this name; the folders in it get names in `top`.
+    """Remove `name` from the folder `top`; subfolders are moved to new names in `top`, returned
+    here.
 
-    What cannot be removed keeps the folders that it is in.
+    A file that cannot be removed keeps its folders.
     """
     moved: list[str] = []
     with contextlib.suppress(OSError):
@@ -332,7 +334,7 @@ def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:
                 with contextlib.suppress(OSError):
                     if _is_folder(each, folder):
                         up = next(unused)
-                        # Opening it corrects its mode: only its owner with all rights may move it.
+                        # Opening it corrects its mode: only an owner with all rights may move it.
                         with _opened(each, folder):
                             os.rename(each, up, src_dir_fd=folder, dst_dir_fd=top)
                         moved.append(up)
@@ -348,10 +350,11 @@ def _is_folder(name: str, folder: int) -> bool:
 
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
-    """A folder (in another, or by its path), with all rights of its owner; no link is followed.
+    """Yield a folder (in another, or by its path) with all rights of its owner; no link is
+    followed.
 
     Raises:
-        OSError: it is none, or somebody else's.
+        OSError: it is not a folder, or belongs to another user.
     """
     flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(name, flags | getattr(os, "O_PATH", os.O_RDONLY), dir_fd=folder)
@@ -368,7 +371,7 @@ def _opened(name: str, folder: int | None) -> Iterator[int]:
 
 
 def _has_mounts(folder: str) -> bool:
-    """Whether something is mounted in it. Where nobody can tell, nothing is."""
+    """Whether anything is mounted in it; False if that is unknown."""
     try:
         with open(_MOUNTS, "rb") as stream:
             lines = stream.read().split(b"\n")

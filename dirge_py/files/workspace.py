@@ -1,4 +1,4 @@
-"""The workspace: its folders, and reading and writing of files as one tool call may do it."""
+"""The workspace: its folders, and the file access of each tool call."""
 
 import contextlib
 import os
@@ -31,7 +31,7 @@ from dirge_py.types.errors import FileError
 from dirge_py.types.tools import FileChange
 
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
-"""Bytes. Larger files are never held in memory, so they cannot be edited either."""
+"""In bytes. Larger files are never loaded into memory, so they cannot be edited either."""
 
 Unkept = Callable[[str], str]
 Keep = Callable[[str, Callable[[], bytes]], None]
@@ -42,13 +42,13 @@ class LocatedPath:
     """A path and where it leads at this moment."""
 
     path: str
-    """The path that was asked for, made absolute."""
+    """The absolute form of the path that was asked for."""
     real: str
     """Its physical path; its last components may not exist yet."""
     inside: bool
     """Whether `real` lies beneath a root."""
     kind: Kind
-    """What stands there."""
+    """The kind of file there."""
 
     @property
     def exists(self) -> bool:
@@ -64,31 +64,32 @@ class WriteTarget:
     content: bytes | None
     """Its new content; None removes it."""
     expected: FileIdentity | None
-    """Its version now; None where there must be no file."""
+    """Its current version; None if there must be no file."""
     moved_from: str | None = None
     """Path that a new file takes owner, attributes and mode from."""
 
 
 class Originals:
-    """The contents that tools replace or remove, for whoever keeps them.
+    """Hooks for the original contents that tools replace or remove.
 
-    Whoever keeps snapshots sets both functions; without them nothing is kept and nothing is said.
+    The snapshot store sets both functions; without them nothing is stored or reported.
     """
 
     def __init__(self) -> None:
         self.unkept: Unkept = lambda real: ""
-        """Why removing the file at this physical path needs a person's word, as no snapshot holds
-        it; "" where one does."""
+        """Returns why removing the file at this physical path needs a question, because no snapshot
+        contains it; "" if one does."""
         self.keep: Keep = lambda real, read: None
-        """Called with a physical path and what reads it, before a tool replaces or removes it.
+        """Called with a physical path and a function that reads it, before a tool replaces or
+        removes it.
 
-        Raises FileError where that could not be kept: then nothing is changed."""
+        Raises FileError if the content could not be stored: then nothing is changed."""
 
 
 class ApprovedChanges:
     """The changes of one call as they were shown, by every name of their files.
 
-    `real_of` tells the physical path of a path.
+    `real_of` returns the physical path of a path.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class ApprovedChanges:
         self._chosen = _by_name(chosen or (), real_of)
 
     def check(self, path: str, real: str, found: FileContent | None) -> None:
-        """Return if `found` is what was shown of the file, or nothing was.
+        """Check that `found` is the version of the file that was shown, if it was shown.
 
         Raises:
             FileError: it is another version.
@@ -117,9 +118,9 @@ class ApprovedChanges:
             )
 
     def chosen(self, path: str) -> FileChange | None:
-        """What the person made of the file; None where they took it as it was shown.
+        """Return the user's version of the change; None if the user accepted it as it was shown.
 
-        Its `after` is None for a file that is left alone, also for one that was to be removed.
+        Its `after` is None for a file that stays unchanged, also for one that was to be removed.
         """
         return self._chosen.get(path)
 
@@ -137,11 +138,11 @@ def _by_name(
 class Workspace:
     """The roots (the start folder and those added to it), and what has been read in the session.
 
-    Roots come from the person who started us, never from a model. Owns one descriptor per root
-    until `close`. Every method may be called from any thread.
+    Roots come from the user, never from a model. Owns one descriptor per root until `close`. Every
+    method may be called from any thread.
 
-    `journals` is a folder for what is written down while several files change together. A change
-    of files below our roots that was cut short is taken back at once; `notices` says so.
+    `journals` is a folder for the journals of changes to several files. An interrupted change of
+    files below the roots is undone immediately; `notices` reports it.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class Workspace:
         self.roots = tuple(_physical_folder(root, self.cwd) for root in roots)
         self.ledger = ReadLog()
         self.withheld: Callable[[str], bool] = lambda real: False
-        """Set by whoever knows the rules: files that a search must pass over in silence."""
+        """Set by the permission engine: returns whether a search must silently skip a file."""
         self.originals = Originals()
         self._handles = {root: open_folder_handle(root) for root in {*self.roots, "/"}}
         self._approved: dict[str, frozenset[str]] = {}
@@ -169,10 +170,10 @@ class Workspace:
             os.close(self._handles.popitem()[1])
 
     def add_root(self, folder: Path | str) -> str:
-        """Work in `folder` as well from now on; its physical path.
+        """Add `folder` to the roots; return its physical path.
 
         Raises:
-            FileError: it is no folder, or cannot be opened.
+            FileError: it is not a folder, or cannot be opened.
         """
         root = _physical_folder(folder, self.cwd)
         if root not in self._handles:
@@ -182,7 +183,7 @@ class Workspace:
         return root
 
     def locate(self, path: str, cwd: str | None = None) -> LocatedPath:
-        """Where `path` leads now, seen from `cwd` (else from ours). Opens nothing.
+        """Return where `path` leads now, relative to `cwd` (else the workspace's). Opens nothing.
 
         Raises:
             FileError: it leads nowhere: a link loop, a file used as a folder, a bad name.
@@ -197,29 +198,29 @@ class Workspace:
         )
 
     def approve(self, call_id: str, reals: Collection[str]) -> None:
-        """From now on this call may open exactly these physical paths, or what lies beneath them.
+        """Allow this call to open exactly these physical paths, and what is below them.
 
-        Without an approval a call may open what lies beneath a root.
+        Without an approval a call may open what is below a root.
         """
         self._approved[call_id] = frozenset(reals)
 
     def release(self, call_id: str) -> None:
-        """Forget what the call may open and what was shown of it; it has ended."""
+        """Forget what the ended call may open and what was shown of it."""
         self._approved.pop(call_id, None)
         self._shown.pop(call_id, None)
 
     def hold_to(
         self, call_id: str, shown: Sequence[FileChange], chosen: Sequence[FileChange] | None
     ) -> None:
-        """From now on the call makes the changes that were `shown`, or what was `chosen` of them.
+        """Restrict the call to the changes that were `shown`, or to the user's version in `chosen`.
 
-        It may read a file that was shown only in the version that was. `chosen` has the files that
-        the person made something else of.
+        It may read a shown file only in the version that was shown. `chosen` has the files that the
+        user changed.
         """
         self._shown[call_id] = ApprovedChanges(shown, chosen, lambda path: self.locate(path).real)
 
     def at_call(self, call_id: str) -> "CallFiles":
-        """The files as one tool call may use them."""
+        """Return the files as one tool call may use them."""
         return CallFiles(
             self,
             lambda: self._approved.get(call_id, self.roots),
@@ -227,11 +228,13 @@ class Workspace:
         )
 
     def for_person(self) -> "CallFiles":
-        """The files for reading what is shown to a person and to no model: a diff to approve."""
+        """Return the files for reading what only the user sees: a diff to approve."""
         return CallFiles(self, lambda: ("/",))
 
     def anchor(self, real: str) -> tuple[int, str]:
-        """The descriptor to start from for the physical path `real`, and the way from there."""
+        """Return the descriptor to start from for the physical path `real`, and the path from
+        there.
+        """
         for root in self.roots:
             if is_below_any(real, [root]):
                 return self._handles[root], real[len(root) :].lstrip("/")
@@ -239,10 +242,10 @@ class Workspace:
 
 
 class CallFiles:
-    """Reading and writing within what one call may open.
+    """Reads and writes files that one call may open.
 
     Every path is resolved anew at each use and must still lead to an approved place; then it is
-    opened without following any link, so what was judged is what is opened.
+    opened without following any link, so that only the judged file is opened.
     """
 
     def __init__(
@@ -257,16 +260,16 @@ class CallFiles:
 
     @property
     def roots(self) -> Sequence[str]:
-        """The physical folders of the workspace."""
+        """Return the physical folders of the workspace."""
         return self._workspace.roots
 
     @property
     def ledger(self) -> ReadLog:
-        """What is known of files in this session."""
+        """Return the versions of files known in this session."""
         return self._workspace.ledger
 
     def locate(self, path: str) -> LocatedPath:
-        """`Workspace.locate`, refusing what this call may not open.
+        """Call `Workspace.locate`, and reject a path that this call may not open.
 
         Raises:
             FileError: it leads nowhere, or outside of what was approved.
@@ -275,17 +278,17 @@ class CallFiles:
         if not is_below_any(located.real, self._allowed()):
             raise FileError(
                 f"{path} leads to {located.real}, which this call may not open.",
-                hint="Name the place itself, so that it can be approved.",
+                hint="Use that path itself, so that it can be approved.",
             )
         return located
 
     @contextlib.contextmanager
     def open(self, path: str) -> Iterator[tuple[BinaryIO, LocatedPath, os.stat_result]]:
-        """A regular file, open for reading from its start.
+        """Open a regular file for reading from its start.
 
         Raises:
-            FileError: it is missing, no regular file, or may not be read; also in the block, where
-                the system refuses to read on.
+            FileError: it is missing, unreadable, or not a regular file; also in the block, if
+                reading fails.
         """
         located = self.locate(path)
         descriptor, status = open_regular(*self._workspace.anchor(located.real), path)
@@ -296,7 +299,7 @@ class CallFiles:
                 raise FileError(f"{path} cannot be read: {reason_of(error)}.") from error
 
     def read(self, path: str) -> FileContent:
-        """The whole file. Does not count as having read it: see `remember_read`.
+        """Return the whole file. Does not count as having read it: see `remember_read`.
 
         Raises:
             FileError: as `open`, it is larger than `WHOLE_FILE_LIMIT`, or not as it was shown.
@@ -304,7 +307,7 @@ class CallFiles:
         with self.open(path) as (stream, located, status):
             content = b""
             if status.st_size <= WHOLE_FILE_LIMIT:
-                # Files of the system, and those that grow, hold more than they say.
+                # System files and growing files contain more than their size says.
                 content = stream.read(WHOLE_FILE_LIMIT + 1) or b""
             if max(status.st_size, len(content)) > WHOLE_FILE_LIMIT:
                 raise FileError(
@@ -318,10 +321,10 @@ class CallFiles:
         return found
 
     def read_if_there(self, path: str) -> FileContent | None:
-        """`read`; None if nothing stands there.
+        """Return the result of `read`; None if the file does not exist.
 
         Raises:
-            FileError: as `read`; or it was shown, and is gone since.
+            FileError: as `read`; or it was shown, and has been removed since.
         """
         located = self.locate(path)
         if located.exists:
@@ -330,9 +333,9 @@ class CallFiles:
         return None
 
     def chosen(self, path: str) -> FileChange | None:
-        """What the person made of the change of this file that they were shown; None: they took it.
+        """Return the user's version of this file's shown change; None if they accepted it.
 
-        Its `after` is what to write instead; None: this file is left as it is.
+        Its `after` is what to write instead; None: this file stays as it is.
         """
         shown = self._shown()
         return None if shown is None else shown.chosen(path)
@@ -343,15 +346,17 @@ class CallFiles:
             shown.check(located.path, located.real, found)
 
     def entries(self, path: str) -> list[DirectoryEntry]:
-        """Everything in a folder, sorted by name.
+        """Return everything in a folder, sorted by name.
 
         Raises:
-            FileError: it is no folder, or may not be listed.
+            FileError: it is not a folder, or may not be listed.
         """
         return list_directory(self._workspace, self.locate(path).real, path)
 
     def names_beside(self, located: LocatedPath) -> list[str]:
-        """The names in the folder of a missing file, if that lies in the workspace; else none."""
+        """Return the names in the folder of a missing file; empty if it is outside the
+        workspace.
+        """
         folder = os.path.dirname(located.real)
         if not is_below_any(folder, self._workspace.roots):
             return []
@@ -361,20 +366,20 @@ class CallFiles:
             return []
 
     def walk(self, search: FileSearch) -> Iterator[FoundFile]:
-        """The wanted files below `search.root`, a physical path of this call's; see `walk.walk`.
+        """Yield the wanted files below `search.root`, a physical path; see `walk.walk`.
 
         Raises:
-            FileError: the call may not look there.
+            FileError: the call may not search there.
         """
         self.locate(search.root)
         return walk(self._workspace, search)
 
     def remember_read(self, real: str, identity: FileIdentity) -> None:
-        """The model now knows this version of the file."""
+        """Record that the model knows this version of the file."""
         self._workspace.ledger.remember(real, identity)
 
     def check_fresh(self, path: str, content: FileContent) -> None:
-        """Return if the model knows exactly this content.
+        """Check that the model knows exactly this content.
 
         Raises:
             FileError: it never read the file, or the file has changed since.
@@ -382,12 +387,12 @@ class CallFiles:
         self._workspace.ledger.check_fresh(content.real, content.identity, shown=path)
 
     def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> None:
-        """Make `content` the whole file if `expected` still stands there (None: nothing does).
+        """Write `content` to the file if its version is still `expected` (None: it does not exist).
 
         Missing folders are created. Counts as having read the file.
 
         Raises:
-            FileError: something else stands there now, or it cannot be written; nothing changed.
+            FileError: it has another version now, or it cannot be written; nothing changed.
         """
         real = self.locate(path).real
         anchor, relative = self._workspace.anchor(real)
@@ -399,17 +404,17 @@ class CallFiles:
         self.remember_read(real, FileIdentity.of(status, sha256_of(content)))
 
     def write_all(self, targets: Sequence[WriteTarget]) -> None:
-        """Make all of `targets` so, or none; no two of them are the same file.
+        """Write all of `targets`, or none; no two of them are the same file.
 
         Missing folders are created. Counts as having read what was written.
 
         Raises:
-            FileError: something else stands at one of them now, or it cannot be written.
+            FileError: one of them has another version now, or cannot be written.
         """
         reals = [self.locate(target.path).real for target in targets]
         pairs = list(zip(reals, targets, strict=True))
         with contextlib.ExitStack() as stack:
-            # In one order everywhere, so that two changes never wait for each other.
+            # Always in the same order, so that two changes never wait for each other.
             for real in sorted(set(reals)):
                 stack.enter_context(self._workspace.ledger.lock(real))
             places = {real: self._place(real, target.path, stack) for real, target in pairs}

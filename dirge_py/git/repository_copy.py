@@ -56,7 +56,7 @@ def make_index_folder(target: Path, places: GitFolders) -> None:
         (target / folder).mkdir(parents=True)
     head = read_regular(git_dir / "HEAD", _SMALL_BYTES)
     if not _HEAD.fullmatch(head):
-        raise OSError(errno.EINVAL, "its HEAD is none")
+        raise OSError(errno.EINVAL, "its HEAD is not valid")
     (target / "HEAD").write_bytes(head)
     (target / "config").write_text(_config(places.settings), encoding="utf-8")
     (target / "objects/info/alternates").write_bytes(_as_line(common / "objects") + b"\n")
@@ -85,7 +85,7 @@ def _config(settings: Mapping[str, str]) -> str:
 
 
 def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
-    """Copy a regular file, if there is one.
+    """Copy a regular file, if it exists.
 
     A link is followed only to a file that `begins` with these bytes: it may lead to any file of the
     user.
@@ -139,10 +139,10 @@ def _names(folder: Path, prefix: str) -> list[str]:
 
 
 def _as_line(path: Path) -> bytes:
-    """An absolute path as a line of `alternates`.
+    """Return an absolute path as a line of `alternates`.
 
     Raises:
-        OSError: it has a line break, which git takes for the end of the path.
+        OSError: it has a line break, which git reads as the end of the path.
     """
     line = os.fsencode(path)
     if b"\n" in line:

@@ -1,1 +1,1 @@
-"""Starting commands, bounding their output, and leaving nothing behind."""
+"""Starts commands, limits their output, and ends all their processes."""

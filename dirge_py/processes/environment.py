@@ -1,12 +1,12 @@
-"""The environment of commands: an allow-list, never our own minus something.
+"""The environment of commands: built from an allow-list, not from dirge's own minus something.
 
-A command of the model gets besides:
+A command of the model also gets:
 
-- a stand-in for every editor. Programs start the editor that the environment names and wait for it,
-  and such a command has no terminal. The stand-in answers at once: it keeps a message that git
-  prepared (a merge, a revert, `--amend`), and otherwise fails with words that say what to do;
-- settings of git that ordinary use would not miss. They beat the files of the repository, so a mere
-  `git status` starts no program that the repository names.
+- a replacement for every editor. Programs start the editor that the environment names and wait for
+  it, and such a command has no terminal. The replacement answers immediately: it keeps a message
+  that git prepared (a merge, a revert, `--amend`), and otherwise fails and says what to do;
+- git settings that do not affect ordinary use. They override the repository's files, so that a
+  plain `git status` starts no program that the repository names.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dirge_py.lib.shell_lexer import word_set
 
 SCRIPT_NAME = "DIRGE_NO_EDITOR"
-"""Holds the script, so that a program that shows the name of its editor shows a short one."""
+"""Holds the script, so that programs show a short name for the editor."""
 
 _SCRIPT = """\
 case "${1##*/}" in
@@ -55,12 +55,12 @@ UNATTENDED: Mapping[str, str] = {
     **dict.fromkeys(_EDITOR_NAMES, _EDITOR),
     **dict.fromkeys(_PAGER_NAMES, "cat"),
 }
-"""Variables for a command without a person: no editor and no pager waits for a key."""
+"""Variables for a command without a user: no editor and no pager waits for a key."""
 
 MARKER_NAME = "DIRGE_CALL"
-"""Carried by every process of one command, so that it is found again after it left its parent."""
+"""Set in every process of one command, so that it is found after it left its parent."""
 
-# Spelled out, not `LC_*`: a prefix would also pass on anything that hides behind it.
+# Listed in full, not as `LC_*`: a prefix would also pass on any other variable that starts with it.
 PASSED_ON = word_set(
     "PATH HOME USER LOGNAME SHELL TERM TMPDIR TZ VIRTUAL_ENV LANG LANGUAGE LC_ALL LC_ADDRESS "
     "LC_COLLATE LC_CTYPE LC_IDENTIFICATION LC_MEASUREMENT LC_MESSAGES LC_MONETARY LC_NAME "
@@ -72,7 +72,7 @@ OF_A_PERSON = word_set(
     "XAUTHORITY XDG_RUNTIME_DIR XDG_SESSION_TYPE DBUS_SESSION_BUS_ADDRESS WSL_INTEROP "
     "WSL_DISTRO_NAME"
 )
-"""What a command gets besides, if a person typed it: their desktop, their editor, their pager."""
+"""Additional variables for a command that the user typed: their desktop, editor and pager."""
 
 _NEVER_PASSED = re.compile(
     r"BASH_ENV|ENV|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|PROMPT_COMMAND|PS4|IFS|CDPATH|GLOBIGNORE"
@@ -80,7 +80,8 @@ _NEVER_PASSED = re.compile(
     rf"|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|NODE_OPTIONS|{SCRIPT_NAME}|{MARKER_NAME}",
     re.DOTALL,
 )
-"""What changes the meaning of a command that was judged by its words, or has programs started."""
+"""Variables that change the meaning of a command that was judged by its words, or start
+programs."""
 
 GIT_SETTINGS = (
     ("core.fsmonitor", "false"),
@@ -100,17 +101,17 @@ HARMLESS_GIT_VARIABLES = word_set(
     "GIT_HTTP_LOW_SPEED_LIMIT GIT_HTTP_LOW_SPEED_TIME GIT_LFS_SKIP_SMUDGE GIT_MERGE_AUTOEDIT "
     "GIT_REFLOG_ACTION GIT_SSL_CAINFO"
 )
-"""Variables of git that a person may pass on: they name no program and no other repository."""
+"""Git variables that a user may pass on: they name no program and no other repository."""
 
 _COUNT, _KEY, _VALUE = "GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
 _PR_SET_DUMPABLE = 4  # linux/prctl.h
 
 
 class EnvironmentPolicy:
-    """Which variables commands get: `PASSED_ON` and what the user listed, less what is withheld.
+    """Which variables commands get: `PASSED_ON` and those the user listed, except withheld ones.
 
-    `withheld` are the variables that hold keys; they stay here even when listed, and so do those
-    that `may_be_passed` does not let through, named in `refused`. `source` is where values come
+    `withheld` are the variables that hold keys; they are never passed on, even when listed, nor are
+    those that `may_be_passed` rejects, which are named in `refused`. `source` is where values come
     from, read anew for every command; None means this process's environment.
     """
 
@@ -128,12 +129,14 @@ class EnvironmentPolicy:
         self._source = os.environ if source is None else source
 
     def build(self, marker: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The whole environment of one command; `extra` wins over everything but the marker."""
+        """Return the whole environment of one command; `extra` overrides everything but the
+        marker.
+        """
         passed_on = self._passed_on(self.names)
         return {**passed_on, **UNATTENDED, **harden_git(extra or {}), MARKER_NAME: marker}
 
     def build_for_person(self, marker: str) -> dict[str, str]:
-        """The environment of a command that a person typed: they are there, and judged it."""
+        """Return the environment of a command that the user typed and so judged themselves."""
         return {**self._passed_on(self._names_for_person), MARKER_NAME: marker}
 
     def _passed_on(self, names: Iterable[str]) -> dict[str, str]:
@@ -142,12 +145,12 @@ class EnvironmentPolicy:
 
 
 def may_be_passed(name: str) -> bool:
-    """Whether a variable of this name can be handed to commands at all."""
+    """Whether a variable of this name may be passed to commands at all."""
     return name in HARMLESS_GIT_VARIABLES or not _NEVER_PASSED.fullmatch(name)
 
 
 def absolute_only(path: str) -> str:
-    """`path` without relative entries: in those a repository could offer its own `git`."""
+    """Return `path` without relative entries: there a repository could provide its own `git`."""
     entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
     return os.pathsep.join(entries) or os.defpath
 
@@ -161,11 +164,11 @@ def git_config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
-    """`extra` on top of what every git gets. Settings of both hold; those of `extra` win."""
+    """Return `extra` with the settings that every git gets; those of `extra` win."""
     count = extra.get(_COUNT, "")
     numbers = range(int(count)) if count.isdecimal() else ()
     own = [(extra[f"{_KEY}{number}"], extra[f"{_VALUE}{number}"]) for number in numbers]
-    # Of two values for one key git takes the later one.
+    # Of two values for one key git uses the later one.
     numbered = git_config_variables((*GIT_SETTINGS, *own))
     others = {
         name: value
@@ -177,15 +180,18 @@ def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def block_inspection() -> bool:
-    """Whether commands can no longer look into us: read our environment in /proc, or attach.
+    """Keep commands from reading dirge's environment in /proc, and from attaching to it.
 
-    Linux only, and not where they run as root. What a command starts itself stays open to it.
+    Returns whether it worked: Linux only, and not if they run as root. Processes that a command
+    starts stay open to that command.
     """
     return set_process_option(_PR_SET_DUMPABLE, 0)
 
 
 def set_process_option(option: int, value: int) -> bool:
-    """Call `prctl` for this process; whether the kernel did it, which only Linux can."""
+    """Call `prctl` for this process; return whether it succeeded, which is possible only on
+    Linux.
+    """
     if sys.platform != "linux":
         return False
     try:

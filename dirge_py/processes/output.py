@@ -1,4 +1,5 @@
-"""The output of a command: captured in bounded memory, kept whole in a file, cut to an excerpt."""
+"""The output of a command: captured in bounded memory, stored whole in a file, cut to an
+excerpt."""
 
 import codecs
 import dataclasses
@@ -18,45 +19,45 @@ MAX_FILE_BYTES = 64 * 1024 * 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 KEEP_BYTES = 64 * 1024
-"""Kept of the beginning and again of the end, in memory."""
+"""The most bytes kept in memory of the beginning, and again of the end."""
 
 SHOWN_WHOLE_BYTES = 8 * 1024
 
 SHOWN_WHOLE_LINES = 200
-"""Output up to this size is shown whole; beyond it a file is written, too."""
+"""Output up to this size is shown whole; larger output is also written to a file."""
 
 _LIVE_BYTES = 4 * 1024
 
-# Neither models nor terminals gain from these, and some services reject a NUL in JSON.
+# These help neither models nor terminals, and some services reject a NUL in JSON.
 _CONTROLS = {code: "�" for code in range(32) if chr(code) not in "\t\n\r\x1b"} | {127: "�"}
 
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 
 EXCERPT_LINES = 50
-"""Lines shown of the beginning, and of the end."""
+"""The lines shown of the beginning, and of the end."""
 
 EXCERPT_BYTES = 8 * 1024
-"""Most that is shown of either, however long their lines are."""
+"""The most bytes shown of either, however long their lines are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedOutput:
-    """What a command wrote, as far as it is kept in memory."""
+    """The part of a command's output that is kept in memory."""
 
     head: bytes = b""
     """Its beginning."""
     tail: bytes = b""
-    """Its end: begins where `head` ends, or later when bytes were left out."""
+    """Its end: begins where `head` ends, or later if bytes were left out."""
     total_bytes: int = 0
-    """All bytes that it wrote."""
+    """The number of bytes that the command wrote."""
     total_lines: int = 0
-    """All lines that it wrote."""
+    """The number of lines that the command wrote."""
     path: str = ""
-    """The file that holds all of it; empty where it was small, or `file_error` says why."""
+    """The file with all of it; "" if it was small, or if there is a `file_error`."""
     is_file_cut: bool = False
-    """The file holds only its first 64 MiB."""
+    """Whether the file holds only the first 64 MiB."""
     file_error: str = ""
-    """Why there is no file; empty if nothing went wrong."""
+    """Why there is no file; "" if there was no error."""
 
     @property
     def is_small(self) -> bool:
@@ -65,9 +66,9 @@ class BoundedOutput:
 
 @dataclasses.dataclass(slots=True)
 class OutputFile:
-    """A file being written, up to `MAX_FILE_BYTES`; what comes after that is dropped.
+    """A file being written, up to `MAX_FILE_BYTES`; later output is dropped.
 
-    Never raises: when the disk is full or the folder is gone, `error` says so, and the file is
+    Never raises: if the disk is full or the folder is missing, `error` says so, and the file is
     removed.
     """
 
@@ -81,7 +82,7 @@ class OutputFile:
             return
         waiting = memoryview(chunk)[: MAX_FILE_BYTES - self.written]
         try:
-            while waiting:  # a nearly full disk takes a part without saying so
+            while waiting:  # a nearly full disk writes only a part without an error
                 count = os.write(self._fd, waiting)
                 self.written += count
                 waiting = waiting[count:]
@@ -99,13 +100,13 @@ class OutputFile:
 
 
 class OutputStore:
-    """The folder of kept outputs of one conversation. Made when first needed."""
+    """The folder of stored outputs of one conversation, created on first use."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def create(self, name: str) -> OutputFile:
-        """A new file named after `name`; look at its `error` before you trust it."""
+        """Return a new file named after `name`; check its `error` before using it."""
         stem = _UNSAFE.sub("_", name).strip("._")[:80] or "output"
         names = itertools.chain([f"{stem}.txt"], (f"{stem}-{n}.txt" for n in itertools.count(2)))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -119,7 +120,7 @@ class OutputStore:
         raise AssertionError("the names never end")
 
     def keep(self, call_id: str, output: bytes) -> str:
-        """Store `output` whole; returns the path at which it is found.
+        """Store the whole `output`; return its path.
 
         Raises:
             FileError: it could not be stored.
@@ -136,10 +137,10 @@ class OutputStore:
 
 
 class OutputCapture:
-    """Captures a command's output as it comes, in a few hundred KiB of memory at most."""
+    """Captures a command's output as it arrives, in a few hundred KiB of memory at most."""
 
     def __init__(self, open_file: Callable[[], OutputFile] | None = None) -> None:
-        """`open_file` is called once, when the output grows too big to be shown whole."""
+        """`open_file` is called once, when the output gets too large to be shown whole."""
         self._open_file = open_file
         self._file: OutputFile | None = None
         self._head = bytearray()
@@ -151,7 +152,7 @@ class OutputCapture:
 
     @property
     def quiet_s(self) -> float:
-        """Seconds since the last piece, or since the beginning."""
+        """Return the seconds since the last output, or since the start."""
         return time.monotonic() - self._fed_at
 
     def feed(self, chunk: bytes) -> None:
@@ -162,32 +163,32 @@ class OutputCapture:
         self._ends_line = chunk.endswith(b"\n") if chunk else self._ends_line
         if self._file is None and self._open_file is not None and not self._is_small:
             self._file = self._open_file()
-            # Everything so far is still in `_head`: a file begins long before that is full.
+            # Everything so far is still in `_head`: a file is opened long before that is full.
             self._file.write(bytes(self._head))
         if self._file is not None:
             self._file.write(chunk)
         free = KEEP_BYTES - len(self._head)
         self._head += chunk[:free]
         self._tail += chunk[free:][-KEEP_BYTES:]
-        # Cut rarely, not at every chunk: each cut moves what stays.
+        # Cut rarely, not at every chunk, because each cut copies the rest.
         if len(self._tail) > 2 * KEEP_BYTES:
             del self._tail[:-KEEP_BYTES]
 
     def live_tail(self) -> str:
-        """The last few KiB as text, in whole characters, to show while the command runs."""
+        """Return the last few KiB as text, in whole characters, to show while the command runs."""
         recent = bytes(self._tail[-_LIVE_BYTES:])
         if len(recent) < _LIVE_BYTES:
             recent = (bytes(self._head) + recent)[-_LIVE_BYTES:]
         return readable(whole_characters(recent, is_cut_before=self.total_bytes > len(recent)))
 
     def finish(self) -> BoundedOutput:
-        """Close the file; returns all that came."""
+        """Close the file; return all output."""
         if self._file is not None:
             self._file.close()
         return self.so_far()
 
     def so_far(self) -> BoundedOutput:
-        """All that came until now. The file holds it already, if there is one."""
+        """Return all output so far. The file contains it already, if there is one."""
         file = self._file
         return BoundedOutput(
             head=bytes(self._head),
@@ -216,7 +217,7 @@ def is_small(total_bytes: int, total_lines: int) -> bool:
 def whole_characters(
     piece: bytes, *, is_cut_before: bool = False, is_cut_after: bool = False
 ) -> str:
-    """UTF-8 as text without the halves of characters at its cut ends; bad bytes become U+FFFD."""
+    """Decode UTF-8 without partial characters at cut ends; invalid bytes become U+FFFD."""
     if is_cut_before:
         piece = piece[:3].lstrip(_CONTINUATION_BYTES) + piece[3:]
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -224,29 +225,29 @@ def whole_characters(
 
 
 def readable(text: str) -> str:
-    """`text` with Windows line ends made plain, and control characters shown as U+FFFD."""
+    """Return `text` with Windows line ends converted, and control characters shown as U+FFFD."""
     return text.replace("\r\n", "\n").translate(_CONTROLS)
 
 
 class UnreadOutput:
-    """New output in bounded memory: its beginning and its end, whole characters only."""
+    """Unread output in bounded memory: its beginning and its end, in whole characters."""
 
     def __init__(self, partial: bytes = b"") -> None:
-        """`partial` is the beginning of a character of which the rest is still to come."""
+        """`partial` is the beginning of a character whose rest has not arrived yet."""
         self._restart(partial)
 
     @property
     def size(self) -> int:
-        """Bytes that `read` would give now."""
+        """Return the number of bytes that `read` would return now."""
         return self._capture.total_bytes - len(self._partial)
 
     def feed(self, chunk: bytes) -> None:
         self._capture.feed(chunk)
 
     def read(self, *, is_over: bool) -> BoundedOutput:
-        """What is new; after that nothing is, until more comes.
+        """Return the unread output and mark it as read.
 
-        Half a character at the end stays here for next time, unless there will be none.
+        Half a character at the end is kept for the next call, unless the output is over.
         """
         output, partial = self._capture.finish(), b""
         if not is_over:
@@ -261,7 +262,7 @@ class UnreadOutput:
 
 
 def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
-    """`output` up to its last whole character, and the bytes of the next one."""
+    """Split `output` after its last whole character; also return the bytes of the next one."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode((output.tail or output.head)[-3:])
     partial = decoder.getstate()[0]
@@ -274,7 +275,7 @@ def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
 
 
 def excerpt(output: BoundedOutput) -> str:
-    """The output as text. If something is left out, it says how much and where all of it is."""
+    """Return the output as text; if parts are left out, it says how much and where to find all."""
     kept = output.head + output.tail
     is_contiguous = len(kept) == output.total_bytes
     if is_contiguous and output.is_small:

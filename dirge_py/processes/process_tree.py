@@ -1,10 +1,10 @@
-"""Processes of commands: the process table, the tree of one command, and what got away from it.
+"""Processes of commands: the process table, the tree of one command, and processes that escaped it.
 
-Every process of a command carries `DIRGE_CALL=<marker>` in its environment. A `CommandTree` finds
+Every process of a command has `DIRGE_CALL=<marker>` in its environment. A `CommandTree` finds
 the members of one command by that, and by parent, group and session; it ends them when the command
 is over. On Linux this process is also a subreaper: the kernel makes every orphan among its
-descendants its child. So what left its session, lost its parent and cleared its environment is
-still a child of ours, and the `OrphanReaper` ends it.
+descendants its child. So a process that left its session, lost its parent and cleared its
+environment is still a child of dirge, and the `OrphanReaper` ends it.
 
 `abandoned_processes` are those of a dirge that was killed and could not end its commands.
 """
@@ -28,19 +28,19 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 _RESCAN_S = 0.005
-"""Pause between two scans for processes that were killed and still run."""
+"""The pause between two scans for processes that were killed and still run."""
 
 _LONGEST_PAUSE_S = 0.05
-"""Longest pause between two looks whether a tree has ended by itself."""
+"""The longest pause between two checks whether a tree has ended by itself."""
 
 _KILL_LIMIT_S = 2.0
-"""How long members of a tree are killed, at most."""
+"""The longest time for killing the members of a tree."""
 
 _ORPHAN_LIMIT_S = 2.5
-"""How long the orphans of one command are killed, before its result names those left."""
+"""The longest time for killing one command's orphans, before its result names the rest."""
 
 _LAST_ORPHAN_LIMIT_S = 1.0
-"""The same, for what is left of all commands when dirge ends."""
+"""The same for all commands when dirge ends."""
 
 _SLICE_S = 0.01
 """How long the event loop is blocked at a time: a process that keeps forking must not escape."""
@@ -56,17 +56,18 @@ class ProcessEntry:
     group: int
     """Its process group."""
     session: int
-    """Its session; on macOS its process group, as `ps` prints no session there."""
+    """Its session; on macOS its process group, because `ps` prints no session there."""
     is_zombie: bool
-    """No thread of it runs any more; a process whose first thread alone has ended is no zombie."""
+    """Whether all its threads have ended, not only the first one."""
     started: int
-    """When it started, in clock ticks: tells two processes with one pid apart; 0 where unknown."""
+    """Its start time in clock ticks, which distinguishes processes with the same pid; 0 if
+    unknown."""
     work_s: float = 0.0
-    """Processor time it has used, in seconds; 0 where unknown."""
+    """The processor time it has used, in seconds; 0 if unknown."""
 
 
 def process_table() -> dict[int, ProcessEntry]:
-    """Every process we can see, by number."""
+    """Return every visible process by pid."""
     if sys.platform == "linux":
         pids = (int(name) for name in os.listdir("/proc") if name.isdecimal())
         entries = [entry for pid in pids if (entry := read_entry(pid)) is not None]
@@ -76,27 +77,27 @@ def process_table() -> dict[int, ProcessEntry]:
 
 
 def family_table() -> dict[int, ProcessEntry]:
-    """A process table with all our descendants in it; empty where there can be none.
+    """Return a process table that includes all of dirge's descendants; empty if there are none.
 
-    Where orphans become our children, a process without children has no descendants either. Then
-    the table of the whole machine, most of the cost of a short command, need not be read.
+    Where orphans become dirge's children, a process without children has no descendants either.
+    Then the table of the whole machine, most of the cost of a short command, need not be read.
     """
     return {} if adopt_orphans() and not _has_children() else process_table()
 
 
 def our_children() -> list[ProcessEntry]:
-    """Our own children, dead ones too: much faster than reading a whole table.
+    """Return dirge's own children, including dead ones: much faster than reading a whole table.
 
-    Fast enough to catch a descendant that forks and exits again and again.
+    Fast enough to catch a descendant that forks and exits repeatedly.
     """
     if not _has_children():
         return []
-    # The kernel's lists of our children. An orphan is in them before its parent counts as dead.
+    # The kernel's lists of children. An orphan is in them before its parent counts as dead.
     listed = []
     try:
         for thread in os.listdir("/proc/self/task"):
             path = f"/proc/self/task/{thread}/children"
-            # A thread that ends meanwhile leaves its children to another one of ours.
+            # A thread that ends meanwhile leaves its children to another thread of this process.
             gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
             with gone, open(path, "rb") as file:
                 listed.append(file.read())
@@ -117,7 +118,7 @@ def _has_children() -> bool:
 
 
 def read_entry(pid: int) -> ProcessEntry | None:
-    """One row from /proc, None if there is none (any more)."""
+    """Read one row from /proc; None if the process does not exist (any more)."""
     try:
         # Hundreds are read for each command: a file object would cost more.
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
@@ -127,14 +128,14 @@ def read_entry(pid: int) -> ProcessEntry | None:
             os.close(fd)
     except OSError:
         return None
-    # The program's name stands in parentheses and may itself hold parentheses and blanks.
+    # The program's name is in parentheses and may contain parentheses and blanks.
     fields = line[line.rfind(b")") + 2 :].split()
     return ProcessEntry(
         pid=pid,
         parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
-        # The state is that of the first thread. Others may run on behind a dead one.
+        # The state is that of the first thread. Others may continue after it has ended.
         is_zombie=fields[0] in (b"Z", b"X") and int(fields[17]) <= 1,
         started=int(fields[19]),
         work_s=(int(fields[11]) + int(fields[12])) / _TICKS_PER_S,
@@ -142,12 +143,12 @@ def read_entry(pid: int) -> ProcessEntry | None:
 
 
 def has_in_environment(pid: int, setting: bytes) -> bool:
-    """Whether the process was started with this `NAME=value`; False where that cannot be read."""
+    """Whether the process was started with this `NAME=value`; False if that cannot be read."""
     return setting in _strings(pid, "environ")
 
 
 def _strings(pid: int, name: str) -> list[bytes]:
-    """The strings in `environ` or `cmdline` of a process; none where they cannot be read."""
+    """Return the strings in `environ` or `cmdline` of a process; empty if they cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read().split(b"\0")
@@ -156,7 +157,7 @@ def _strings(pid: int, name: str) -> list[bytes]:
 
 
 def _from_ps() -> list[ProcessEntry]:
-    """macOS has no /proc, and its `ps` prints no usable session: the group stands for it."""
+    """Read the table with `ps`: macOS has no /proc, nor a usable session, so the group is used."""
     command = ["/bin/ps", "-A", "-o", "pid=,ppid=,pgid=,state="]
     try:
         ended = subprocess.run(command, capture_output=True, check=False, timeout=2)
@@ -178,34 +179,34 @@ def _from_ps() -> list[ProcessEntry]:
 
 @functools.cache
 def adopt_orphans() -> bool:
-    """Whether orphans among our descendants come to us from now on; asked of the kernel once.
+    """Make orphaned descendants children of this process; return whether that works. Asked once.
 
-    Linux only. Elsewhere they go to process 1, and are found by their process group alone.
+    Linux only. Elsewhere they go to process 1, and are found only by their process group.
     """
     return set_process_option(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedProcesses:
-    """What came of ending the processes of a command."""
+    """The result of ending a command's processes."""
 
     running: int
-    """How many ran when the ending began."""
+    """How many ran at the start."""
     left: tuple[int, ...] = ()
     """The pids of those that still run."""
 
 
 class CommandTree:
-    """The processes that came out of one command, whatever they did to get away.
+    """The processes of one command, including those that tried to escape.
 
-    Members are the leader (the process we started), all descendants by parent, its group and
-    session, and every process that inherited the marker in its environment. Who once was a member
-    stays one. What gets away is a process that cleared its environment *and* left the session *and*
-    lost its parent before the first scan: the `OrphanReaper` finds that one.
+    Members are the leader (the process dirge started), all descendants by parent, its group and
+    session, and every process with the marker in its environment. A member stays one. Only a
+    process escapes that cleared its environment *and* left the session *and* lost its parent before
+    the first scan: the `OrphanReaper` finds that one.
     """
 
     def __init__(self, leader: int, marker: str) -> None:
-        """`leader` must not have been reaped yet: its number is still its own."""
+        """`leader` must not have been reaped yet, so that its pid is still its own."""
         self._leader = leader
         self._variable = _variable_of(marker)
         entry = read_entry(leader)
@@ -213,37 +214,39 @@ class CommandTree:
         self._known: dict[int, int] = {leader: self._leader_started}
 
     def running(self) -> list[ProcessEntry]:
-        """Members that still run, newest first. Dead ones that became our children are reaped."""
+        """Return running members, newest first. Dead ones that became dirge's children are
+        reaped.
+        """
         members = self._members(family_table())
         self._known = {entry.pid: entry.started for entry in members}
         for entry in members:
-            # One by one: waiting for any child would steal the exit codes of other owners.
+            # Reaped by pid: waiting for any child would steal the exit codes of other owners.
             # The leader is reaped by its Popen, which needs its exit code.
             is_ours = entry.parent == os.getpid() and entry.pid != self._leader
             if entry.is_zombie and is_ours:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(entry.pid, os.WNOHANG)
         running = [entry for entry in members if not entry.is_zombie]
-        # A process that forks and exits in a chain is caught, if at all, at its newest link.
+        # In a chain of processes that fork and exit, only the newest one can be caught.
         return sorted(running, key=lambda entry: entry.pid, reverse=True)
 
     def running_pids(self) -> tuple[int, ...]:
-        """The numbers of the members that still run, in ascending order."""
+        """Return the pids of the running members, in ascending order."""
         return tuple(sorted(entry.pid for entry in self.running()))
 
     def work_s(self) -> float:
-        """Processor time that the members running now have used, in seconds."""
+        """Return the processor time of the running members, in seconds."""
         return sum(entry.work_s for entry in self.running())
 
     def send(self, number: signal.Signals) -> int:
-        """Signal every running member once; returns how many there were."""
+        """Signal every running member once; return how many there were."""
         members = self.running()
         if any(entry.group == self._leader for entry in members):
-            # The whole group in one step: none of it can fork between two kills.
+            # The whole group in one step, so that none of it can fork between two kills.
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._leader, number)
         pids = {entry.pid for entry in members}
-        # A shell goes before its children, whose end it would report.
+        # A shell is ended before its children, whose end it would report.
         for entry in sorted(members, key=lambda entry: entry.parent in pids):
             if entry.group != self._leader:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -266,15 +269,15 @@ class CommandTree:
             is_running = suspect is not None and not suspect.is_zombie
             if is_running and has_in_environment(pid, self._variable):
                 members |= _with_descendants([pid], children)
-        # Only a command that runs dirge itself could make us a member of our own tree.
+        # Only a command that runs dirge itself could make this process a member of its own tree.
         members.discard(os.getpid())
         return [table[pid] for pid in members if pid in table]
 
     def _shares_session(self, entry: ProcessEntry, table: Mapping[int, ProcessEntry]) -> bool:
         if self._leader not in (entry.session, entry.group):
             return False
-        # A number is not given away while a session bears it. If another process has the
-        # leader's, the session is gone, and this one only has the same number.
+        # A number is not reused while a session has it. If another process has the leader's pid,
+        # the session is gone, and this process only has the same number.
         leader = table.get(self._leader)
         return leader is None or leader.started == self._leader_started
 
@@ -291,7 +294,9 @@ async def wait_for_tree(tree: CommandTree, *, limit_s: float) -> None:
 async def end_tree(
     tree: CommandTree, *, grace_s: float, limit_s: float = _KILL_LIMIT_S
 ) -> EndedProcesses:
-    """Ask every process of the tree to stop; after `grace_s` kill what is left, for `limit_s`."""
+    """Ask every process of the tree to stop; after `grace_s` kill the rest, for at most
+    `limit_s`.
+    """
     running = tree.send(signal.SIGTERM)
     if running:
         await wait_for_tree(tree, limit_s=grace_s)
@@ -310,10 +315,10 @@ def kill_tree(tree: CommandTree) -> None:
 def _killing(
     tree: CommandTree, *, empty_scans: int = 0, limit_s: float = _KILL_LIMIT_S
 ) -> Iterator[int]:
-    """Kill until two scans in a row find nothing, yielding how many each scan found.
+    """Kill until two scans in a row find nothing; yield how many each scan found.
 
     One empty scan proves nothing: a process may have forked behind it and ended before it.
-    `empty_scans` are those just made.
+    `empty_scans` is the number of empty scans just made.
     """
     deadline = time.monotonic() + limit_s
     while empty_scans < 2 and time.monotonic() < deadline:
@@ -338,33 +343,33 @@ class _Command:
     """A running command."""
 
     variable: bytes
-    """The setting that its processes inherit in their environment."""
+    """The variable that its processes inherit in their environment."""
     older: frozenset[tuple[int, int]]
-    """Pid and start time of the orphans that were there before it began."""
+    """Pid and start time of the orphans that existed before it started."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """The orphans of one command that one look found."""
+    """The orphans of one command that one scan found."""
 
     running: tuple[int, ...] = ()
-    """Pids of those that ran."""
+    """Pids of the running ones."""
     dead: tuple[int, ...] = ()
     """Pids of those that had ended and were reaped."""
 
 
 class OrphanReaper:
-    """Tells the orphans among our children from the children that others in this process started.
+    """Finds the orphans of commands among this process's children, and kills them.
 
     A child is spared if it
 
     - is the started process of a running command,
-    - was our child already when the first of the running commands began,
-    - or shares our session: no descendant of a command can come back into that.
+    - was a child already when the first of the running commands started,
+    - or shares dirge's session, which no descendant of a command can join again.
 
-    When a command ends, all others that carry its marker are killed. Those that cleared their
-    environment are killed when the last running command ends: before that, one of them may belong
-    to a command that still runs.
+    When a command ends, all others with its marker are killed. Those that cleared their environment
+    are killed when the last running command ends: before that, one of them may belong to a command
+    that still runs.
 
     The dead are reaped whenever a command ends. A child in its own session must be started with a
     `Runner` while commands run.
@@ -376,25 +381,25 @@ class OrphanReaper:
         self._is_unfinished = False
 
     def expect(self) -> None:
-        """A command is about to begin."""
-        # What outran us must not count as having been here before.
+        """Prepare for a command that is about to start."""
+        # An orphan of an earlier command must not count as older than this one.
         if not self._leaders and not self._is_unfinished and adopt_orphans():
             self._earlier = {entry.pid: entry.started for entry in our_children()}
 
     def began(self, leader: int, marker: str) -> None:
-        """A command began, with the process `leader`, whose environment holds `marker`."""
-        # Alone it owns all that comes: there is nothing to compare with.
+        """Register a started command: its process `leader`, with `marker` in its environment."""
+        # A single command owns all new orphans: there is nothing to compare with.
         orphans = self._orphans() if self._leaders else []
         older = frozenset((entry.pid, entry.started) for entry in orphans)
         self._leaders[leader] = _Command(_variable_of(marker), older)
 
     async def end_after(self, leader: int) -> EndedProcesses:
-        """This command is over: kill its orphans; returns how many ran, and which still run."""
+        """Kill the orphans of an ended command; return how many ran, and which still run."""
         most, last = await self.end_during(leader)
         return EndedProcesses(most, self._left_after(leader, last))
 
     async def end_during(self, leader: int) -> tuple[int, _Scan]:
-        """Kill the orphans of this command; returns how many ran at once, and the last scan."""
+        """Kill the orphans of this command; return how many ran at once, and the last scan."""
         most, last = 0, _Scan()
         for last, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
             most = max(most, len(last.running))
@@ -403,7 +408,7 @@ class OrphanReaper:
         return most, last
 
     def kill_after(self, leader: int) -> None:
-        """As `end_after`, without an event loop. Doing it again changes nothing."""
+        """Do the same as `end_after`, without an event loop. Repeating it changes nothing."""
         last = _Scan()
         for scan, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
             last = scan
@@ -411,16 +416,16 @@ class OrphanReaper:
         self._left_after(leader, last)
 
     def kill_rest(self) -> None:
-        """Kill what is left of all commands, without an event loop; none runs any more."""
+        """Kill the orphans of all commands, without an event loop, when none runs any more."""
         if self._is_unfinished and not self._leaders:
             for _, pause_s in self._killing(None, _LAST_ORPHAN_LIMIT_S):
                 time.sleep(pause_s or 0)
 
     def _killing(self, leader: int | None, limit_s: float) -> Iterator[tuple[_Scan, float | None]]:
-        """Kill until two scans in a row find nothing; yields each scan, and the pause after it.
+        """Kill until two scans in a row find nothing; yield each scan, and the pause after it.
 
-        A dead orphan counts as much as a running one: whatever forks and exits leaves one for each
-        time it got away from us. No pause (None) while there are new ones.
+        A dead orphan counts as much as a running one: a process that forks and exits leaves one for
+        each escape. No pause (None) while there are new ones.
         """
         if not adopt_orphans() or (leader is not None and leader not in self._leaders):
             return
@@ -438,7 +443,7 @@ class OrphanReaper:
                 slice_end = time.monotonic() + _SLICE_S
 
     def _left_after(self, leader: int, last: _Scan) -> tuple[int, ...]:
-        """Give up the command; returns what may still run of it after this last scan."""
+        """Unregister the command; return the pids that may still run after this last scan."""
         command = self._leaders.get(leader)
         if command is None:
             return ()
@@ -449,16 +454,16 @@ class OrphanReaper:
         left = set(last.running or last.dead[-1:])
         for entry in self._orphans():
             if entry.pid in left:
-                # It was killed, and dies as soon as it can: the next command need not wait for it.
+                # It was killed, and ends as soon as it can: the next command need not wait for it.
                 self._earlier[entry.pid] = entry.started
             elif self._may_be_of(entry, command):
                 left.add(entry.pid)
-        # Given up last: a command that begins meanwhile takes over what is left.
+        # Unregistered last: a command that starts meanwhile takes over the remaining orphans.
         del self._leaders[leader]
         return tuple(sorted(left))
 
     def _may_be_of(self, entry: ProcessEntry, command: _Command) -> bool:
-        """Whether it runs, carries no command's marker, and came while the command ran."""
+        """Whether it runs, has no command's marker, and appeared while the command ran."""
         if entry.is_zombie or (entry.pid, entry.started) in command.older:
             return False
         return not any(
@@ -466,10 +471,10 @@ class OrphanReaper:
         )
 
     def _kill(self, leader: int | None) -> _Scan:
-        """Kill every orphan of this command that runs, reap every dead one."""
+        """Kill every running orphan of this command, reap every dead one."""
         orphans = self._orphans()
         meant = [entry for entry in orphans if self._is_meant(entry, leader)]
-        # The newest first: of a chain of processes only the last one is alive.
+        # The newest first: in a chain of processes only the last one is alive.
         running = [entry for entry in reversed(meant) if not entry.is_zombie]
         for entry in running:
             try:
@@ -477,11 +482,12 @@ class OrphanReaper:
             except ProcessLookupError:
                 continue
             except PermissionError:
-                # Another user's by now: the result names it, and no later command waits for it.
+                # It belongs to another user by now: the result names it, and no later command waits
+                # for it.
                 self._earlier[entry.pid] = entry.started
         for entry in orphans:
             if entry.is_zombie:
-                # By its number: waiting for any child would steal the exit codes of other owners.
+                # Reaped by pid: waiting for any child would steal the exit codes of other owners.
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(entry.pid, os.WNOHANG)
         return _Scan(
@@ -497,7 +503,7 @@ class OrphanReaper:
         if own is None:
             return False
         if entry.is_zombie:
-            # Its environment is gone. It may be a link of a chain of forks that continues.
+            # Its environment is unreadable. It may be part of a chain of forks that continues.
             return (entry.pid, entry.started) not in own.older
         return has_in_environment(entry.pid, own.variable)
 
@@ -512,7 +518,7 @@ class OrphanReaper:
 
 
 ORPHAN_REAPER = OrphanReaper()
-"""The one of this process: children belong to a process, not to a `Runner`."""
+"""The reaper of this process: children belong to a process, not to a `Runner`."""
 
 
 def _variable_of(marker: str) -> bytes:
@@ -521,21 +527,21 @@ def _variable_of(marker: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbandonedProcess:
-    """A process that a dirge which was killed left running."""
+    """A process left running by a dirge that was killed."""
 
     pid: int
-    """Its number."""
+    """Its pid."""
     started: int
-    """When it started, in clock ticks: tells it from a later one with its number."""
+    """Its start time in clock ticks, which distinguishes it from a later one with the same pid."""
     command: str
     """Its command line."""
 
 
 def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
-    """What still runs of the commands that the process `program` started, oldest first.
+    """Return the running processes of commands that the process `program` started, oldest first.
 
-    Nothing while that process itself runs. A command that cleared its environment is not found, and
-    where there is no /proc none is.
+    Empty while that process itself runs. A command that cleared its environment is not found;
+    without /proc none is.
     """
     table = process_table()
     owner = table.get(program)
@@ -553,7 +559,7 @@ def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
 
 
 def kill_abandoned(leftovers: Sequence[AbandonedProcess]) -> None:
-    """Kill them, children of theirs that have the mark included."""
+    """Kill them, and their children with the same marker."""
     for process in leftovers:
         entry = read_entry(process.pid)
         if entry is not None and entry.started == process.started:

@@ -1,9 +1,9 @@
-"""Programs that are started unasked: found where the project has no say, and run.
+"""Finds programs that run without a question, outside of the project, and runs them.
 
-The first half says which folders programs may come from, for dirge itself and for commands that
-only look. `run_program` asks a program something short (its version, the clipboard),
-`run_in_foreground` gives it the terminal (an editor, a pager), `start_detached` lets it outlive us
-(an editor beside us).
+The first half says which folders programs may come from, for dirge itself and for read-only
+commands. `run_program` runs a short program (its version, the clipboard), `run_in_foreground` gives
+it the terminal (an editor, a pager), `start_detached` lets it outlive dirge (an editor in its own
+window).
 """
 
 import asyncio
@@ -27,18 +27,19 @@ PROGRAM_FOLDERS = (
     "/gnu/store", "/snap", "/run/current-system", "/run/wrappers", "/System", "/Library",
     "/home/linuxbrew/.linuxbrew",
 )  # fmt: skip
-"""Where programs of the system lie."""
+"""The folders of the system's programs."""
 
 USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
-"""Where to look if the workspace holds every folder of `PATH`: to a shell an empty one means the
-current folder.
+"""The search path if the workspace contains every folder of `PATH`: a shell reads an empty one as
+the current folder.
 """
 
 
 def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
-    """The physical folders in which no file may be executed: the workspace and the home folders.
+    """Return the physical folders in which no file may be executed: workspace and home folders.
 
-    One that holds the system's programs, such as `/`, is left out: nothing could run without them.
+    A folder that contains the system's programs, such as `/`, is excluded: nothing could run
+    without them.
     """
     reals = dict.fromkeys(
         os.path.realpath(path) for path in (*roots, home, _account_home()) if path
@@ -49,9 +50,9 @@ def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
 
 @cache
 def _account_home() -> str:
-    """The home folder that the account has, whatever HOME says; "" if that is not on this machine.
+    """Return the home folder of the account, whatever HOME says; "" if it is not on this machine.
 
-    Read from the file: asking for the account (`pwd`) may go to a server.
+    Read from the file, because looking the account up (`pwd`) may ask a server.
     """
     user = str(os.geteuid()).encode()
     with contextlib.suppress(OSError), open("/etc/passwd", "rb") as accounts:
@@ -63,7 +64,9 @@ def _account_home() -> str:
 
 
 def search_path(path: str, closed: Sequence[str]) -> str:
-    """The folders of a `PATH` that lie in none of the physical folders `closed`; never empty."""
+    """Return the folders of a `PATH` that are in none of the physical folders `closed`; never
+    empty.
+    """
     allowed = [
         folder
         for folder in path.split(os.pathsep)
@@ -73,9 +76,9 @@ def search_path(path: str, closed: Sequence[str]) -> str:
 
 
 def program_problem(name: str, path: str, closed: tuple[str, ...]) -> str:
-    """Why the program `name` must not be started unasked, or "".
+    """Return why the program `name` must not be started without a question, or "".
 
-    A name that is nowhere on `path` is no problem: it is built into the shell, or fails.
+    A name that is not found on `path` is no problem: it is a shell builtin, or fails.
     """
     found = shutil.which(name, path=_remembered_path(path, closed))
     if found is not None and not is_below_any(os.path.realpath(found), closed):
@@ -86,30 +89,30 @@ def program_problem(name: str, path: str, closed: tuple[str, ...]) -> str:
     return f"`{name}` is {found}, and programs in the workspace or your home folder can do anything"
 
 
-# For judging only, which would cost more than all else it does. Where a folder of PATH becomes a
-# link into the workspace later, the kernel still executes nothing there.
+# Cached for judging only, where it would cost more than everything else. If a folder of PATH
+# becomes a link into the workspace later, the kernel still executes nothing there.
 _remembered_path = lru_cache(maxsize=16)(search_path)
 
 
 @lru_cache(maxsize=16)
 def remembered_closed_folders(roots: tuple[str, ...], home: str) -> tuple[str, ...]:
-    """As `closed_folders`, for folders that are physical already."""
+    """Return the same as `closed_folders`, for folders that are physical already."""
     return closed_folders(roots, home)
 
 
 def find_program(
     name: str, *, path: str | None = None, outside: Sequence[str] | None = None
 ) -> str | None:
-    """The first program `name` on `path` (None: PATH) that lies `outside` of these folders.
+    """Return the first program `name` on `path` (None: PATH) that is `outside` of these folders.
 
-    Neither its name nor a link on the way to it may enter one of them: what is written there would
-    choose the program. A relative entry of the path counts from the working directory, which is the
-    project, so it is passed over. `outside` None means `project_folders()`.
+    Neither its path nor a link on the way may enter one of them: a file there would choose the
+    program. A relative entry of the path starts at the working directory, which is the project, so
+    it is skipped. `outside` None means `project_folders()`.
     """
     if outside is None:
         try:
             outside = project_folders()
-        except FileNotFoundError:  # the working directory was deleted: nothing can be in there
+        except FileNotFoundError:  # the working directory was deleted, so it contains no program
             outside = ()
     folders = [os.path.realpath(each) for each in outside]
     searched = os.environ.get("PATH", os.defpath) if path is None else path
@@ -124,14 +127,16 @@ def find_program(
 
 
 def find_inside(name: str) -> str | None:
-    """The program `name` on PATH where only one in the project is, which dirge does not start."""
+    """Return the program `name` on PATH if the only one is in the project; dirge does not start
+    it.
+    """
     if find_program(name) is not None:
         return None
     return find_program(name, outside=())
 
 
 def why_not_found(name: str) -> str:
-    """What is wrong where `find_program` found nothing, as the end of a sentence."""
+    """Return why `find_program` found nothing, as the end of a sentence."""
     inside = find_inside(name)
     if inside is None:
         return "it is not on the PATH"
@@ -139,10 +144,10 @@ def why_not_found(name: str) -> str:
 
 
 def program_of_person(name: str) -> str:
-    """The program to start where a person named it: a path as it is, a bare name from PATH.
+    """Return the program that the user named: a path unchanged, a bare name from PATH.
 
     Raises:
-        ProcessError: the name is found nowhere outside of the project.
+        ProcessError: the name is not found outside of the project.
     """
     if "/" in name:
         return name
@@ -156,9 +161,9 @@ def program_of_person(name: str) -> str:
 
 
 def project_folders(start: str | None = None) -> list[str]:
-    """The working directory and the repository around it, as far as these are a project.
+    """Return the working directory and the repository around it, if these are a project.
 
-    A folder that holds the home folder is none: programs that the person installed are in there.
+    A folder that contains the home folder is not one: the user's installed programs are in there.
     """
     real = os.path.realpath(start or os.getcwd())
     home = os.path.realpath(os.path.expanduser("~"))
@@ -167,7 +172,7 @@ def project_folders(start: str | None = None) -> list[str]:
 
 
 def _steps(path: str) -> Iterator[str]:
-    """Every place that is looked at on the way to an absolute path, through all its links."""
+    """Yield every path that is visited on the way to an absolute path, through all its links."""
     links = 0
     left = [part for part in reversed(path.split("/")) if part]
     at = "/"
@@ -188,18 +193,18 @@ def _steps(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """How a program ended."""
+    """The result of a program."""
 
     code: int
     """Its exit code."""
     out: bytes = b""
-    """What it wrote to stdout; empty unless it was read."""
+    """Its stdout; empty unless it was read."""
     err: bytes = b""
-    """What it wrote to stderr; empty unless it was read."""
+    """Its stderr; empty unless it was read."""
 
     @property
     def last_words(self) -> str:
-        """The last line that it wrote to stderr, or its exit code."""
+        """Return the last line of its stderr, or its exit code."""
         lines = self.err.decode(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else f"it ended with {self.code}"
 
@@ -207,12 +212,12 @@ class ProgramResult:
 def run_program(
     arguments: Sequence[str], *, input_bytes: bytes = b"", limit_s: float, reads: bool = True
 ) -> ProgramResult:
-    """Run a program of the person's, with their environment, to its end.
+    """Run a program of the user's, with their environment, to its end.
 
-    One in the project does not count, see `find_program`: a repository could bring its own.
+    A program in the project is not used, see `find_program`: a repository could provide its own.
 
-    `reads=False` is for programs that leave a child behind that keeps what they were given: it
-    would hold our end of their output open.
+    `reads=False` is for programs that leave a child behind which keeps their data: it would keep
+    the output pipe open.
 
     Raises:
         ProcessError: it cannot be started, or took longer than `limit_s`; it is killed then.
@@ -229,8 +234,8 @@ def run_program(
             stderr=output,
             timeout=limit_s,
             check=False,
-            # Not a session of its own: what leaves ours while commands run is taken for something
-            # that they left behind, such as the child by which `wl-copy` keeps what was copied.
+            # Not in its own session: a child that leaves dirge's session while commands run counts
+            # as one of their orphans, such as the child by which `wl-copy` keeps the copied data.
             process_group=0,
         )
     except subprocess.TimeoutExpired as error:
@@ -241,16 +246,16 @@ def run_program(
 
 
 def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int], object]) -> None:
-    """Start a program with our environment, but without our terminal, and do not wait for it.
+    """Start a program with dirge's environment, but without its terminal, and do not wait for it.
 
-    It outlives us. While we run, `ended` gets its exit code, on the running event loop.
+    It outlives dirge. While dirge runs, `ended` gets its exit code, on the running event loop.
 
     Raises:
         ProcessError: it cannot be started.
     """
     try:
-        # A group of its own keeps Ctrl+C from it. It stays in our session: what leaves that while
-        # commands run is taken for something that they left behind.
+        # Its own group protects it from Ctrl+C. It stays in dirge's session: a process that leaves
+        # it while commands run counts as one of their orphans.
         program = subprocess.Popen(
             [program_of_person(arguments[0]), *arguments[1:]],
             cwd=cwd,
@@ -266,16 +271,16 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
 
     def wait() -> None:
         code = program.wait()
-        with contextlib.suppress(RuntimeError):  # The loop is closed: we are ending.
+        with contextlib.suppress(RuntimeError):  # The loop is closed: dirge is ending.
             loop.call_soon_threadsafe(ended, code)
 
     threading.Thread(target=wait, name="detached", daemon=True).start()
 
 
 async def run_in_foreground(arguments: Sequence[str]) -> int:
-    """Run a program with our own terminal and environment; returns its exit code.
+    """Run a program with dirge's own terminal and environment; return its exit code.
 
-    Only what awaits this stands still. Ctrl+C reaches us too: it is the caller's to pass over.
+    Only the awaiting task is blocked. Ctrl+C reaches dirge too: the caller has to ignore it.
 
     Raises:
         ProcessError: the program cannot be started.

@@ -1,8 +1,8 @@
-"""A command on its own terminal: a person types into it, and sees what it writes.
+"""Runs a command on its own terminal: the user types into it, and sees its output.
 
-`TerminalText` is what it wrote, as the text that was left on the terminal: a program that draws a
-full screen leaves none, and a line that was written over again and again, such as a
-progress bar, counts once, as it was in the end.
+`TerminalText` is the output as the text that remained on the terminal: a full-screen program leaves
+none, and a line that was overwritten repeatedly, such as a progress bar, counts once, in its final
+state.
 """
 
 import codecs
@@ -31,13 +31,13 @@ from dirge_py.processes.running_command import (
 from dirge_py.types.errors import ProcessError
 
 OnBytes: TypeAlias = Callable[[bytes], None]
-"""Given what the command writes, as it comes, escape sequences and all."""
+"""Called with the command's raw output as it arrives, including escape sequences."""
 MOST_TYPED_BYTES = 1024 * 1024
-"""Input that waits for a program which does not read; what comes after that is dropped."""
+"""The most input, in bytes, that waits for a program which does not read; the rest is dropped."""
 _READ_BYTES = 32 * 1024
 _PAUSE_S = 0.01
 
-# The session's first process to open the terminal makes it the one that its keys are for.
+# The session's first process that opens the terminal makes it the controlling terminal.
 _TAKE_TERMINAL = ': <"$0"; exec "$@"'
 
 
@@ -48,15 +48,15 @@ class OpenedTerminal:
     process: subprocess.Popen[bytes]
     """The process."""
     keyboard_fd: int
-    """The end of the terminal that a person types into and reads from."""
+    """The end of the terminal that dirge writes keys to and reads output from."""
     program_fd: int
-    """The end of the terminal that the process has."""
+    """The process's end of the terminal."""
 
 
 def open_terminal(
     command: str, *, cwd: str, environment: Mapping[str, str], rows: int, columns: int
 ) -> OpenedTerminal:
-    """Start a command line with the person's shell (`$SHELL`, else bash) on a new terminal.
+    """Start a command line with the user's shell (`$SHELL`, else bash) on a new terminal.
 
     It has its own session and process group.
 
@@ -95,14 +95,14 @@ def open_terminal(
 
 
 def set_size(fd: int, *, rows: int, columns: int) -> None:
-    """Give a terminal its size; the programs on it are told by SIGWINCH."""
+    """Set the size of a terminal; SIGWINCH notifies its programs."""
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
 class PtyCommand(RunningCommand):
     """A started command on its terminal; `finished.output` is its text, without escape sequences.
 
-    However much it writes, at most 32 KiB are read at once: one that floods is made to wait.
+    At most 32 KiB are read at once, so a command that floods the terminal has to wait.
     """
 
     def __init__(self, opened: OpenedTerminal, tree: CommandTree, on_bytes: OnBytes) -> None:
@@ -120,7 +120,7 @@ class PtyCommand(RunningCommand):
         self._write_keys()
 
     def resize(self, *, rows: int, columns: int) -> None:
-        """The terminal has another size now."""
+        """Change the size of the terminal."""
         if self._output_fd is not None:
             with suppress(OSError):
                 set_size(self._output_fd, rows=rows, columns=columns)
@@ -151,7 +151,7 @@ class PtyCommand(RunningCommand):
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
-                chunk = b""  # Linux: all who had the terminal open are gone
+                chunk = b""  # Linux: no process has the terminal open any more
             if not chunk:
                 self._close_output()
                 return
@@ -184,20 +184,20 @@ class PtyCommand(RunningCommand):
         self._close_program_end()
 
     def _close_program_end(self) -> None:
-        """Close our copy of the program's end, which keeps the terminal open until then."""
+        """Close dirge's copy of the program's end, which keeps the terminal open until then."""
         if self._program_fd is not None:
             os.close(self._program_fd)
             self._program_fd = None
 
 
 _LONGEST_LINE = 16 * 1024
-"""Characters after which a line that does not end is taken as it is."""
+"""After this many characters, an unfinished line is processed as it is."""
 _FULL_SCREEN = re.compile(r"\x1b\[\?(?:1049|1047|47)([hl])")
 _LINE_END = re.compile(r"\r+\n")
 
 
 class TerminalText:
-    """Takes bytes of any length as they come; what a chunk leaves unfinished waits for the next."""
+    """Converts bytes as they arrive; an unfinished part of a chunk waits for the next one."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -205,7 +205,9 @@ class TerminalText:
         self._is_full_screen = False
 
     def feed(self, chunk: bytes) -> bytes:
-        """The lines that are finished now, as UTF-8 without anything a terminal would obey."""
+        """Return the lines that are finished now, as UTF-8 without anything a terminal would
+        obey.
+        """
         text = self._partial + self._decoder.decode(chunk)
         end = text.rfind("\n") + 1
         if not end and len(text) > _LONGEST_LINE:
@@ -214,7 +216,7 @@ class TerminalText:
         return self._plain(text[:end])
 
     def end(self) -> bytes:
-        """What is left."""
+        """Return the rest."""
         left, self._partial = self._partial + self._decoder.decode(b"", final=True), ""
         return self._plain(left)
 
@@ -225,7 +227,7 @@ class TerminalText:
         return clean(text).encode("utf-8", "replace")
 
     def _without_full_screen(self, text: str) -> str:
-        """`text` without what was drawn on a screen of the program's own."""
+        """Return `text` without the output to the terminal's alternate screen."""
         if "\x1b[?" not in text and not self._is_full_screen:
             return text
         kept: list[str] = []
@@ -240,7 +242,7 @@ class TerminalText:
 
 
 def _final_line(line: str) -> str:
-    """A line with carriage returns and backspaces, as it was in the end."""
+    """Return the final state of a line with carriage returns and backspaces."""
     passes = line.split("\r")
     last = next((one for one in reversed(passes) if clean(one).strip()), "")
     if "\b" not in last:

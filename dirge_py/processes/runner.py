@@ -1,4 +1,4 @@
-"""Starting commands for tools, and ending every one of them when the program ends."""
+"""Starts commands for tools, and ends every one of them when the program ends."""
 
 import asyncio
 import math
@@ -40,24 +40,24 @@ class CommandOptions(TypedDict, total=False):
     timeout_s: float
     """Its time limit, at most `MAX_TIMEOUT_S`."""
     call_id: str
-    """The tool call it is run for; names the file of its output."""
+    """The tool call that it runs for; names the file of its output."""
     on_output: OnOutput | None
     """Called with its latest output while it runs."""
     outputs: OutputStore | None
-    """Where output that is too big to show is kept."""
+    """Stores output that is too large to show."""
     extra_env: Mapping[str, str] | None
-    """Variables to set besides."""
+    """Additional variables."""
     stdin_text: str | None
-    """Its input; without one the input ends at once."""
+    """Its input; without it, the input ends immediately."""
     watching: WatchSettings | None
-    """What to look out for while it runs."""
+    """What to watch for while it runs."""
     shows: Sequence[str]
-    """Places that it reads even where a sandbox would hide them."""
+    """Places that it reads even if a sandbox would hide them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Approval:
-    """What was decided about the command that a call will run."""
+    """The decision about the command that a call will run."""
 
     environment: Mapping[str, str]
     permits: frozenset[Permit] = frozenset()
@@ -74,8 +74,8 @@ class Runner:
         *,
         read_only: ReadOnlyProfile | None = None,
     ) -> None:
-        """`launcher` may wrap every argument list, such as into a sandbox. `read_only` is for the
-        commands that are prepared so, in its place.
+        """`launcher` may wrap every argument list, such as into a sandbox. `read_only` replaces it
+        for commands that are prepared as read-only.
         """
         self._environment = environment
         self._launcher = launcher
@@ -92,10 +92,10 @@ class Runner:
         *,
         is_read_only: bool = False,
     ) -> None:
-        """Add variables to the command that the call `call_id` will run next, once.
+        """Add variables to the next command of the call `call_id`, once.
 
-        `permits` is what the launcher may let it do. With `is_read_only` it only looks, and is
-        held to that where the machine has a mechanism for it.
+        `permits` is what the launcher may allow. With `is_read_only` the command may only read, and
+        the machine's mechanism enforces that, if it has one.
         """
         self._approvals[call_id] = _Approval(
             environment=dict(extra_env), permits=permits, is_read_only=is_read_only
@@ -110,9 +110,9 @@ class Runner:
     ) -> CommandResult:
         """Run a command line with bash, or an argument list as it is, to its end.
 
-        Returns when the started process has exited or was stopped, and nothing it started runs
-        any more. A cancelled caller gets its CancelledError at once; the command is ended behind
-        it.
+        Returns when the started process has exited or was stopped, and no process it started runs
+        any more. A cancelled caller gets its CancelledError at once; the command is ended in the
+        background.
 
         Raises:
             ProcessError: it could not be started.
@@ -176,7 +176,7 @@ class Runner:
     def start_for_person(
         self, command: str, *, cwd: str, rows: int, columns: int, on_bytes: OnBytes
     ) -> PtyCommand:
-        """Start what a person typed, on its own terminal, outside of any sandbox.
+        """Start a command that the user typed, on its own terminal, outside of any sandbox.
 
         It ends by itself, when it is stopped, or with the runner; there is no time limit.
 
@@ -199,7 +199,7 @@ class Runner:
         if self._is_shut_down:
             raise ProcessError("No command is started while dirge ends.")
         adopt_orphans()
-        # Call ids are the model's words and may come twice, so the marker is not made of them.
+        # Call ids come from the model and may repeat, so the marker does not contain them.
         running = start(f"{os.getpid()}-{secrets.token_hex(8)}")
         task = running.begin(timeout_s)
         self._running[task] = running
@@ -207,7 +207,7 @@ class Runner:
         return running
 
     async def shutdown(self) -> None:
-        """End every command that runs, gently at first, and start no more."""
+        """End every running command, first gently, and start no more."""
         self._is_shut_down = True
         self._approvals.clear()
         for running in self._running.values():
@@ -218,6 +218,6 @@ class Runner:
 
 
 def _tree_of(leader: int, marker: str) -> CommandTree:
-    """The tree of a process just started."""
+    """Return the tree of a process just started."""
     ORPHAN_REAPER.began(leader, marker)
     return CommandTree(leader, marker)

@@ -31,19 +31,20 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 
 OnOutput: TypeAlias = Callable[[str, int], None]
-"""Given the last few KiB of output and its size so far; at most 20 times a second."""
+"""Called with the last few KiB of output and its size so far; at most 20 times a second."""
 
 TIMEOUT_GRACE_S = 2.0
 STOP_GRACE_S = 0.3
 LEFT_GRACE_S = 0.15
-"""Between SIGTERM and SIGKILL: after a time-out; after an abort; for what was left behind."""
+"""The time between SIGTERM and SIGKILL: after a time-out; after an abort; for leftover
+processes."""
 
 _TREE_KILL_S = 0.3
-"""How long members are killed where they stand in the process table, at first."""
+"""The longest time of the first attempt to kill the members of the tree."""
 
 _CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 0.25
-# A last writer closes the pipe a moment before it is gone; that one was not left behind.
+# The last writer closes the pipe a moment before it ends; it was not left running.
 _LINGER_S = 0.1
 _UPDATE_S = 0.05
 _EXIT_POLL_S = 0.01
@@ -53,15 +54,15 @@ _EndedBy: TypeAlias = Literal["exit", "timeout", "abort", "question"]
 
 @dataclass(frozen=True, slots=True)
 class StartedCommand:
-    """A process just started, and the pipe its output comes out of. Owned by the caller."""
+    """A process just started, and its output pipe. Owned by the caller."""
 
     process: subprocess.Popen[bytes]
     """The process."""
     output_fd: int
-    """Where to read its output."""
+    """The descriptor to read its output from."""
 
 
-# Never looked for on PATH: what is found there could be a file of the repository.
+# Never searched on PATH, where it could be a file of the repository.
 _BASH_PLACES = (
     "/bin/bash",
     "/usr/bin/bash",
@@ -72,9 +73,9 @@ _BASH_PLACES = (
 
 
 def shell_arguments(text: str) -> list[str]:
-    """How bash is asked to run `text` and nothing else.
+    """Return the arguments that make bash run `text` and nothing else.
 
-    No start files are read. `--` keeps text that begins with a dash from being taken for options.
+    No start files are read. `--` keeps text that begins with a dash from being read as options.
     """
     bash = next((path for path in _BASH_PLACES if os.access(path, os.X_OK)), None)
     if bash is None:
@@ -95,10 +96,10 @@ def start_command(
 ) -> StartedCommand:
     """Start a process without terminal, stdout and stderr merged in the order written.
 
-    Its input is `stdin_text` and then ends; without one it ends at once. A session of its own has
-    no controlling terminal: what would ask there for a password fails at once instead of waiting.
-    It also makes one process group of all it starts. With `restrict` it is started by a thread
-    that called that first.
+    Its input is `stdin_text` and then ends; without it, the input ends immediately. Its own session
+    has no controlling terminal: a program that asks there for a password fails immediately instead
+    of waiting. It also puts all processes it starts into one process group. With `restrict`, a
+    thread that called that first starts it.
 
     Raises:
         ProcessError: nothing was started.
@@ -125,8 +126,8 @@ def start_command(
         if restrict is None:
             process = start()
         else:
-            # The kernel keeps these rights by thread, and a process gets those of the thread it is
-            # started by. A helper program that restricts itself would cost the start of an
+            # The kernel stores these rights per thread, and a process inherits those of the thread
+            # that starts it. A helper program that restricts itself would cost the start of an
             # interpreter.
             with ThreadPoolExecutor(1, "dirge-restricted-start") as thread:
                 process = thread.submit(start).result()
@@ -142,7 +143,7 @@ def start_command(
 
 
 def _input_of(data: bytes) -> int:
-    """A descriptor to read `data` from, which needs no writer."""
+    """Return a descriptor to read `data` from that needs no writer."""
     try:
         fd = os.memfd_create("input", os.MFD_CLOEXEC)
     except (AttributeError, OSError):  # not Linux
@@ -160,7 +161,9 @@ def start_problem(
     *,
     hint: str = "A very long command belongs into a script file.",
 ) -> ProcessError:
-    """The error to raise where `program` could not be started; `hint` is for a reason not known."""
+    """Return the error to raise if `program` could not be started; `hint` is for unknown
+    reasons.
+    """
     if not os.path.isdir(cwd):
         return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
     if isinstance(error, ValueError):
@@ -176,33 +179,35 @@ def start_problem(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a command ended."""
+    """The result of a command."""
 
     exit_code: int | None = None
-    """Its exit code; None when `signal` ended it, or before it started."""
+    """Its exit code; None if `signal` ended it, or if it did not start."""
     signal: int | None = None
     """The signal that ended it."""
     timed_out: bool = False
-    """It was stopped at its time limit."""
+    """Whether it was stopped at its time limit."""
     aborted: bool = False
-    """It was stopped by an abort, or never started because of one."""
+    """Whether an abort stopped it, or kept it from starting."""
     question: str = ""
-    """What it asked when it was stopped for that; empty if it was not."""
+    """The question for which it was stopped; "" if it was not."""
     output: BoundedOutput = field(default_factory=BoundedOutput)
-    """What it wrote."""
+    """Its output."""
     duration_s: float = 0.0
     """How long it ran, in seconds."""
     quiet_s: float = 0.0
-    """How long it had written nothing at its end, in seconds."""
+    """The seconds without output before its end."""
     stopped: int = 0
-    """How many processes it had left running in the background."""
+    """How many background processes it left running."""
     left: tuple[int, ...] = ()
-    """Pids of those that still run: another user's, stuck in the kernel, faster than we are, or not
-    to be told from those of a command that still runs."""
+    """Pids of those that still run: another user's, stuck in the kernel, forking faster than they
+    can be killed, or possibly those of another running command."""
 
 
 class RunningCommand:
-    """A started command. `begin` comes once; `stop` and `kill_now` may come at any moment."""
+    """A started command. `begin` is called once; `stop` and `kill_now` may be called at any
+    time.
+    """
 
     def __init__(
         self,
@@ -246,7 +251,7 @@ class RunningCommand:
 
     @property
     def question(self) -> str:
-        """What it asks right now; empty if nothing, or if it is not watched."""
+        """Return its current question; "" if there is none, or if it is not watched."""
         return self._watch.question if self._watch is not None else ""
 
     @property
@@ -255,7 +260,7 @@ class RunningCommand:
 
     @property
     def output(self) -> BoundedOutput:
-        """What it wrote so far."""
+        """Return its output so far."""
         return self._capture.so_far()
 
     @property
@@ -270,16 +275,16 @@ class RunningCommand:
         return self.finished
 
     def set_timeout(self, timeout_s: float) -> None:
-        """Set its time limit anew, counted from its start."""
+        """Change its time limit, counted from its start."""
         if self._limit is not None:
             self._limit.cancel()
         rest_s = max(0.0, timeout_s - self.duration_s)
         self._limit = self._loop.call_later(rest_s, self._resolve, self._ends["timeout"])
 
     def detach(self, on_chunk: Callable[[bytes], None]) -> None:
-        """Let it run without a waiting caller; `on_chunk` gets what it writes.
+        """Let it run without a waiting caller; `on_chunk` gets its output.
 
-        From now on a question does not end it: it might be answered some other way.
+        From now on a question does not end it, because it may be answered in another way.
         """
         self._on_output, self._on_chunk = None, on_chunk
         self._stops_when_asking = False
@@ -289,7 +294,7 @@ class RunningCommand:
     ) -> None:
         """Wait until it has ended, or until `unless` is done.
 
-        Until then an abort ends it, and so does the cancellation of the caller.
+        Until then an abort or the cancellation of the caller ends it.
         """
 
         def stop() -> None:
@@ -313,14 +318,14 @@ class RunningCommand:
                 forget()
 
     def stop(self) -> None:
-        """Ask for an early end, which comes soon. Asking again changes nothing."""
+        """Request an early end, which follows soon. Repeating it changes nothing."""
         self._resolve(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:
-        """Wait for the end of the command, and end the last of its processes.
+        """Wait for the end of the command, and end its remaining processes.
 
-        It is over when the started process has exited, not when its output ends: something in the
-        background may hold the pipe open for ever.
+        It is over when the started process has exited, not when its output ends: a background
+        process may keep the pipe open forever.
         """
         try:
             await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -346,12 +351,12 @@ class RunningCommand:
         ended = await end_tree(self._tree, grace_s=grace_s, limit_s=_TREE_KILL_S)
         if not ended.left:
             return ended
-        # What forks faster than a tree is read is caught among our children.
+        # Processes that fork faster than a tree is read are caught among dirge's children.
         await ORPHAN_REAPER.end_during(self._process.pid)
         return EndedProcesses(ended.running, (await end_tree(self._tree, grace_s=0)).left)
 
     def kill_now(self) -> None:
-        """Kill what is left and release all resources. Needs no event loop; may be repeated."""
+        """Kill the rest and release all resources. Needs no event loop; may be repeated."""
         if not self._is_over:
             self._is_over = True
             kill_tree(self._tree)
@@ -411,7 +416,7 @@ class RunningCommand:
     # --- its output ---
 
     def _read(self) -> None:
-        # One chunk per turn of the event loop, so that a flood does not starve other work.
+        # One chunk per turn of the event loop, so that a flood does not block other work.
         if self._output_fd is None:
             return
         try:

@@ -1,4 +1,4 @@
-"""Commands that run in the background of a conversation, and what of their output is unread."""
+"""Commands in the background of a conversation, and their unread output."""
 
 import asyncio
 import dataclasses
@@ -17,7 +17,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
 
 _LINGER_S = 0.1
-"""After the first new output, for what comes right behind it."""
+"""The wait after the first new output, for output that follows directly."""
 
 Status = Literal["running", "exited", "timed_out", "killed"]
 BACKGROUND_TIMEOUT_S = 600.0
@@ -27,10 +27,10 @@ MAX_KEPT = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellState:
-    """One background command at one moment."""
+    """The state of one background command at one moment."""
 
     id: str
-    """How the model names it: `sh1`."""
+    """The id that the model uses: `sh1`."""
     command: str
     """Its command line."""
     cwd: str
@@ -42,29 +42,29 @@ class ShellState:
     duration_s: float
     """How long it has run, in seconds."""
     exit_code: int | None = None
-    """Its exit code; None while it runs, or when `signal` ended it, or we did."""
+    """Its exit code; None while it runs, or if `signal` or dirge ended it."""
     signal: int | None = None
     """The signal that ended it."""
     total_bytes: int = 0
-    """All bytes that it wrote."""
+    """The number of bytes that it wrote."""
     output_path: str = ""
-    """The file that holds all its output; empty while that is small."""
+    """The file with all its output; "" while that is small."""
     question: str = ""
-    """What a running one asks, as far as that shows."""
+    """The question that a running command asks, if one was detected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """What a background command wrote since its output was last read."""
+    """The output of a background command since it was last read."""
 
     output: BoundedOutput
     """The new output."""
     state: ShellState
-    """How the command is now."""
+    """The current state of the command."""
 
 
 class Shell:
-    """A command that runs in the background; its output waits here until it is read."""
+    """A background command; its output is kept here until it is read."""
 
     def __init__(self, shell_id: str, running: RunningCommand, *, command: str, cwd: str) -> None:
         self.id = shell_id
@@ -99,11 +99,11 @@ class Shell:
 
     @property
     def output(self) -> BoundedOutput:
-        """All that it wrote so far, up to the last whole character."""
+        """Return all its output so far, up to the last whole character."""
         return split_whole(self._running.output)[0]
 
     def read_new_output(self) -> NewOutput:
-        """The output that was not read yet, and the state of the command."""
+        """Return the unread output, and the state of the command."""
         whole = self._running.output
         new = replace(
             self._unread.read(is_over=not self.is_running),
@@ -114,7 +114,7 @@ class Shell:
         return NewOutput(output=new, state=self.state)
 
     async def wait_for_news(self, limit_s: float, signal: AbortSignal) -> None:
-        """Wait for output that is unread, for the end, for an abort, or until time is up."""
+        """Wait for unread output, the end, an abort, or the time limit."""
         if self._unread.size or not self.is_running:
             return
         loop = asyncio.get_running_loop()
@@ -132,16 +132,16 @@ class Shell:
                 self._waiting.remove(news)
 
     async def end_within(self, limit_s: float) -> bool:
-        """Wait up to `limit_s`; whether it has ended by then."""
+        """Wait up to `limit_s`; return whether it has ended by then."""
         await asyncio.wait({self._running.finished}, timeout=limit_s)
         return not self.is_running
 
     def stop(self) -> None:
-        """Ask it to end, with all its processes."""
+        """Request its end, with all its processes."""
         self._running.stop()
 
     async def ended(self) -> None:
-        """Wait until it has ended and nothing of it runs any more."""
+        """Wait until it and all its processes have ended."""
         await asyncio.wait({self._running.finished})
 
     def _on_chunk(self, chunk: bytes) -> None:
@@ -178,7 +178,7 @@ def _ended(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
 class _Foreground:
-    """A command that a caller waits for, until it has ended or `moved` is done: see `shell`."""
+    """A command that a caller waits for, until it ends or `moved` is done, which sets `shell`."""
 
     command: str
     options: CommandOptions
@@ -190,8 +190,8 @@ class _Foreground:
 class Shells:
     """The commands of one conversation that run, or ran, in the background.
 
-    At most `MAX_RUNNING` are started side by side; a person may move further ones there. The last
-    `MAX_KEPT` are kept with what of their output is unread.
+    At most `MAX_RUNNING` are started at the same time; the user may move further ones there. The
+    last `MAX_KEPT` are kept with their unread output.
     """
 
     def __init__(self, runner: Runner) -> None:
@@ -202,7 +202,7 @@ class Shells:
         self._count = 0
 
     def start(self, command: str, **options: Unpack[CommandOptions]) -> Shell:
-        """Run a command line in the background; the usual time limit is `BACKGROUND_TIMEOUT_S`.
+        """Run a command line in the background; the default time limit is `BACKGROUND_TIMEOUT_S`.
 
         Raises:
             ProcessError: it could not be started, or too many run already.
@@ -226,7 +226,7 @@ class Shells:
         signal: AbortSignal | None = None,
         **options: Unpack[CommandOptions],
     ) -> CommandResult | Shell:
-        """Run a command line in the foreground, to its end or until it is moved away.
+        """Run a command line in the foreground, until it ends or is moved to the background.
 
         Raises:
             ProcessError: it could not be started.
@@ -246,8 +246,8 @@ class Shells:
     def to_background(self, call_id: str | None = None) -> str | None:
         """Move the foreground command of that call, or the newest one, to the background.
 
-        Returns its id there, None if there is none. Its caller is answered at once, and its time
-        limit is at least that of a command that was started in the background.
+        Returns its id there, None if there is none. Its caller gets its result at once, and its
+        time limit is at least that of a command that was started in the background.
         """
         for entry in reversed(self._foreground):
             options = entry.options
@@ -261,10 +261,10 @@ class Shells:
         return None
 
     def get(self, shell_id: str) -> Shell:
-        """One of them.
+        """Return one of the commands.
 
         Raises:
-            ProcessError: there is none of that id (any more).
+            ProcessError: there is none with that id (any more).
         """
         if shell_id in self._shells:
             return self._shells[shell_id]
@@ -274,16 +274,16 @@ class Shells:
         )
 
     def list(self) -> Sequence[ShellState]:
-        """All that are kept, the oldest first."""
+        """Return the state of all kept commands, the oldest first."""
         return [shell.state for shell in self._shells.values()]
 
     async def new_output(
         self, shell_id: str, *, wait_s: float = 0.0, signal: AbortSignal | None = None
     ) -> NewOutput:
-        """What one wrote since the last call; if nothing, wait that long for some, or its end.
+        """Return the new output of one command; without any, wait that long for output or its end.
 
         Raises:
-            ProcessError: there is none of that id.
+            ProcessError: there is none with that id.
         """
         shell = self.get(shell_id)
         if wait_s > 0:
@@ -291,10 +291,10 @@ class Shells:
         return shell.read_new_output()
 
     async def kill(self, shell_id: str) -> ShellState:
-        """End one with all its processes; one that has ended stays as it is.
+        """End a command with all its processes; one that has ended stays as it is.
 
         Raises:
-            ProcessError: there is none of that id.
+            ProcessError: there is none with that id.
         """
         shell = self.get(shell_id)
         shell.stop()
@@ -302,7 +302,7 @@ class Shells:
         return shell.state
 
     async def shutdown(self) -> Sequence[ShellState]:
-        """End all that run; returns how those were until then."""
+        """End all running commands; return their states before that."""
         ran = [shell for shell in self._shells.values() if shell.is_running]
         states = [shell.state for shell in ran]
         for shell in ran:
@@ -326,7 +326,7 @@ def _first_line(command: str) -> str:
 
 
 def ended_notice(ran: Sequence[ShellState]) -> str:
-    """The notice about commands that `shutdown` ended; empty if there were none."""
+    """Return the notice about commands that `shutdown` ended; "" if there were none."""
     if not ran:
         return ""
     listed = ", ".join(f"{state.id} (`{_first_line(state.command)}`)" for state in ran)

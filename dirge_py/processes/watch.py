@@ -1,4 +1,4 @@
-"""Watching a running command: whether it is quiet, and whether it asks a person something."""
+"""Watches a running command: whether it is quiet, and whether it asks the user something."""
 
 import asyncio
 import re
@@ -30,24 +30,24 @@ _QUESTION = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:
-    """What a watch looks out for.
+    """When a watched command counts as quiet or as asking.
 
     A command asks if its last line is an unfinished question and for `asks_s` it neither writes nor
-    computes, or if it writes the same question again and again.
+    uses the processor, or if it writes the same question repeatedly.
     """
 
     quiet_s: float = 60.0
     """Seconds without output after which it is quiet."""
     on_quiet: Callable[[str, float], None] | None = None
-    """Called with the end of the output and the seconds it has been quiet, every few seconds."""
+    """Called with the end of the output and the quiet seconds, every few seconds."""
     asks_s: float = 3.0
-    """Seconds after an unfinished question at which it counts as asking."""
+    """Seconds after an unfinished question when the command counts as asking."""
     look_s: float = 1.0
-    """Seconds between two looks."""
+    """Seconds between two checks."""
 
 
 class CommandWatch:
-    """The watch over one command. `question` is what it asks right now, empty if nothing."""
+    """Watches one command. `question` is its current question, "" if there is none."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class CommandWatch:
         tree: CommandTree,
         on_question: Callable[[], None],
     ) -> None:
-        """`on_question` is called each time that a question was found."""
+        """`on_question` is called each time a question was found."""
         self.question = ""
         self._settings = settings
         self._capture = capture
@@ -94,7 +94,7 @@ class CommandWatch:
         question = question_at_end(self._capture.live_tail())
         if not question:
             return
-        # Left alone with the question, it may have gone on without an answer and be at work.
+        # The command may have continued without an answer and be busy.
         now, work_s = time.monotonic(), self._tree.work_s()
         waited_s = now - self._since if self._since else 0.0
         if not self._since or work_s - self._work_s > _BUSY_SHARE * waited_s:
@@ -109,33 +109,33 @@ class CommandWatch:
 
 
 def question_at_end(text: str) -> str:
-    """The last line of `text` if it is unfinished and looks like a question, else ""."""
+    """Return the last line of `text` if it is unfinished and looks like a question, else ""."""
     return _as_question(clean(text).rpartition("\n")[2])
 
 
 def repeated_question(text: str) -> str:
-    """The question that fills the end of `text`, ten times or more, else "".
+    """Return the question that fills the end of `text`, ten times or more, else "".
 
-    Whatever stands between, such as `Answer yes or no.`, is the same each time.
+    Text between the questions, such as `Answer yes or no.`, must be the same each time.
     """
     text = clean(text)
     repeated = _REPEATED.match(text[::-1])
     if repeated is None:
         return ""
-    # The longest that is repeated may itself be several turns: the first place where it begins
-    # again within itself tells.
+    # The longest repeated text may consist of several rounds: the first position where it begins
+    # again within itself shows the length of one.
     period = (repeated[1] * 2).find(repeated[1], 1)
     if "\n" in text[-period:]:
         lines = text[-2 * period :].split("\n")[1:]
     else:
-        # A turn of a loop that writes no line ends may have begun at any character of it.
+        # A round of a loop that writes no line ends may begin at any of its characters.
         turn = text[-period:]
         lines = [turn[start:] + turn[:start] for start in range(min(period, _LONGEST))]
     return max(filter(None, map(_as_question, lines)), key=_likeness, default="")
 
 
 def _likeness(question: str) -> tuple[bool, bool, int, str]:
-    """The larger, the more it looks like the whole of a question and nothing but that."""
+    """Return a sort key: the larger, the more the text looks like one complete question."""
     return question[-1] in "?:)]", question[0].isalnum(), len(question), question
 
 

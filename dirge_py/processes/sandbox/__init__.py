@@ -1,1 +1,1 @@
-"""Shutting commands in: what they may see, change and reach."""
+"""Sandboxes commands: limits what they may see, change and reach."""

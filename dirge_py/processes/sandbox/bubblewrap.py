@@ -1,9 +1,9 @@
-"""The sandbox made of bubblewrap: namespaces, and its own view of the file system.
+"""The bubblewrap sandbox: namespaces, and a separate view of the file system.
 
-A place that a command must not make (`.git`, where there is none) is kept from it by a mount, and
-that takes something to mount upon: an empty folder, or a file that says what its absence says.
-`PlaceholderMounts` makes it. Ours is marked, so that one that was left behind by a crash is known
-again, and locked, so that another dirge does not take it away under the commands of this one.
+A place that a command must not create (`.git`, where there is none) is protected by a mount, which
+needs a mount point: an empty folder, or a file whose content means the same as its absence.
+`PlaceholderMounts` creates it. The placeholder is marked, so that one left behind by a crash is
+recognized, and locked, so that another dirge does not remove it while commands of this one run.
 """
 
 import atexit
@@ -23,7 +23,7 @@ from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.types.errors import ProcessError
 
 PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap")
-"""Never looked for on PATH. The first is what the profiles of AppArmor name."""
+"""Never searched on PATH. The first is the path in the profiles of AppArmor."""
 NO_FILTER = "System calls are not filtered on this machine: there is no list of them."
 ENV_PROGRAM = "/usr/bin/env"
 _BASH = ("/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash")
@@ -36,18 +36,18 @@ _NEEDED_BY_RELAY = (os.path.realpath(sys.base_prefix), os.path.dirname(_RELAY[-1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BubblewrapSetup:
-    """What this machine has to make the sandbox of."""
+    """The parts of this machine that the sandbox uses."""
 
     program: str
     """The path of bubblewrap."""
     bash: str
     """The path of bash, which starts bubblewrap."""
     filter_path: str = ""
-    """What bash reads the filter of system calls from; empty if this machine has none."""
+    """The file that bash reads the system call filter from; "" if this machine has none."""
     lets_end_gently: bool = True
-    """`env` can give SIGTERM its meaning back, so that bubblewrap may ignore it."""
+    """Whether `env` can restore SIGTERM, so that bubblewrap may ignore it."""
     limits: str = ""
-    """Statements of bash that set the limits of a command."""
+    """Bash statements that set the limits of a command."""
 
 
 class Bubblewrap:
@@ -56,7 +56,7 @@ class Bubblewrap:
     def __init__(
         self, profile: SandboxProfile, program: str, *, lets_end_gently: bool = True
     ) -> None:
-        """`profile` is physical. Raises `ValueError`: one of its hosts is no host."""
+        """`profile` is physical. Raises `ValueError`: one of its hosts is invalid."""
         self._profile = profile
         self._is_closed = False
         self._placeholders = PlaceholderMounts()
@@ -71,7 +71,7 @@ class Bubblewrap:
         )
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
-        """The argument list that runs `arguments` inside.
+        """Return the argument list that runs `arguments` inside.
 
         Raises:
             ProcessError: a place cannot be guarded, the command would start in a hidden one, the
@@ -102,11 +102,11 @@ class Bubblewrap:
         return bool(self._setup.filter_path)
 
     def tidy(self) -> None:
-        """Remove what was put on disk, while no command runs; the next command puts it back."""
+        """Remove the placeholders while no command runs; the next command creates them again."""
         self._placeholders.release()
 
     def close(self) -> None:
-        """As `tidy`, and nothing can be run any more."""
+        """Do the same as `tidy`; after this, no command can run any more."""
         self._is_closed = True
         self.tidy()
         if self._proxy is not None:
@@ -115,19 +115,21 @@ class Bubblewrap:
 
 
 def bash_program() -> str:
-    """The bash that starts bubblewrap. Never looked for on PATH."""
+    """Return the bash that starts bubblewrap. Never searched on PATH."""
     return next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0])
 
 
 def wrapped(arguments: Sequence[str], inside: Sequence[str], setup: BubblewrapSetup) -> list[str]:
-    """`arguments` in bubblewrap with the options `inside`, started by a bash that sets limits.
+    """Return `arguments` in bubblewrap with the options `inside`, started by a bash that sets
+    limits.
 
-    The environment is not among the options, as everybody may read argument lists: what bubblewrap
-    gets was made for the command, and is passed on.
+    The environment is not among the options, because every user can read argument lists:
+    bubblewrap's own environment was made for the command, and is passed on.
     """
     script, filtering = setup.limits, []
     if setup.lets_end_gently:
-        # Else SIGTERM to all ends bubblewrap first, and with it the command before it can tidy up.
+        # Otherwise a SIGTERM to all ends bubblewrap first, and the command with it before it can
+        # clean up.
         script += "trap '' TERM; "
         arguments = [ENV_PROGRAM, "--default-signal=TERM", *arguments]
     script += 'exec "$@"'
@@ -143,7 +145,7 @@ def wrapped(arguments: Sequence[str], inside: Sequence[str], setup: BubblewrapSe
 def mount_arguments(
     places: MountPlan, *, ensure: Callable[[str], str | None], has_network: bool
 ) -> list[str]:
-    """The options of bubblewrap for a mount plan; `ensure` makes a guarded place exist."""
+    """Return bubblewrap's options for a mount plan; `ensure` makes a guarded place exist."""
     options = [*_NAMESPACES, *(["--share-net"] if has_network else [])]
     options += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *_of_proc()]
     for path, effect in ordered(places):
@@ -164,9 +166,9 @@ def mount_arguments(
 
 
 def _of_proc() -> list[str]:
-    """What of /proc is about the whole machine, read-only.
+    """Return options that make the machine-wide parts of /proc read-only.
 
-    root without capabilities may still write there, such as the program that the kernel starts
+    Root without capabilities may still write there, such as to the program that the kernel starts
     for a crash; bubblewrap covers less of it.
     """
     options = []
@@ -193,27 +195,27 @@ def _started_proxy(hosts: HostList) -> HostProxy:
 
 
 def filter_source(program: bytes | None) -> str:
-    """What bash reads a filter of system calls from, as it stands behind `<`; empty for None."""
+    """Return what bash reads a system call filter from, in the form for `<`; "" for None."""
     if program is None:
         return ""
     return " <(printf '" + "".join(f"\\x{byte:02x}" for byte in program) + "')"
 
 
-# Only its owner, with the sticky bit: no folder has this mode by chance.
+# Only for its owner, with the sticky bit: no other folder has this mode by chance.
 _MARK = 0o1700
 _FILE_MARK = 0o1644
 _FILES = {"commondir": b".\n", "config.worktree": b""}
-"""Of git. Names of what is kept by a file, and what that holds."""
+"""Git's names of places that are protected by a file, and the file's content."""
 
 
 class PlaceholderMounts:
-    """The placeholders made so far. `release` removes those that are still as they were made."""
+    """The placeholders created so far. `release` removes the unchanged ones."""
 
     def __init__(self) -> None:
         self._held: dict[str, int] = {}
 
     def ensure(self, path: str) -> str | None:
-        """Make sure that something exists at `path`; returns what, None if it can't be made.
+        """Make sure that something exists at `path`; return what was created, None if it can't be.
 
         That is `path`, or the first of the folders above it that was missing.
         """
@@ -230,16 +232,16 @@ class PlaceholderMounts:
             except OSError:
                 return None
         if _is_ours(place) and not self._hold(place) and not os.path.lexists(place):
-            return self.ensure(path)  # another dirge took it away in this moment
+            return self.ensure(path)  # another dirge just removed it
         return place
 
     def hand_over(self, path: str) -> None:
-        """Let others use the folder at `path`, if it is a placeholder of ours."""
+        """Let other programs use the folder at `path`, if it is one of dirge's placeholders."""
         if self._holds(path):
             _unmark(path)
 
     def release(self) -> None:
-        """Remove what was kept and is still as it was, unless another dirge keeps it, too."""
+        """Remove unchanged placeholders, unless another dirge uses them, too."""
         for path, descriptor in self._held.items():
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -259,7 +261,7 @@ class PlaceholderMounts:
         return path in self._held and _is_same(path, self._held[path])
 
     def _hold(self, path: str) -> bool:
-        """Lock the placeholder; whether it is still there and locked."""
+        """Lock the placeholder; return whether it still exists and is locked."""
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
         except OSError:
@@ -279,7 +281,7 @@ class PlaceholderMounts:
 
 
 def _make(path: str, content: bytes | None) -> None:
-    """A marked file of this content, a folder for None."""
+    """Create a marked file with this content, a folder for None."""
     if content is None:
         os.mkdir(path, 0o700)
         os.chmod(path, _MARK)

@@ -1,8 +1,8 @@
-"""The sandbox made of Landlock, for machines without user namespaces.
+"""The Landlock sandbox, for machines without user namespaces.
 
-A command keeps its view of the machine, but may open only what it is allowed to. Rules only ever
-allow, and what is allowed for a folder holds for all in it, new files too. So next to a `.git`
-that is guarded nothing new can be made: of such a folder the entries are allowed one by one.
+A command keeps its view of the machine, but may open only allowed places. Rules can only allow,
+and a rule for a folder applies to everything in it, including new files. So nothing new can be
+created next to a guarded `.git`: the entries of such a folder are allowed one by one.
 """
 
 import json
@@ -33,7 +33,7 @@ _SCOPED_SIGNALS_ABI = 6
 
 
 def reason_against() -> str:
-    """Why Landlock cannot be used here; empty if it can be tried."""
+    """Return why Landlock cannot be used here; "" if it can be tried."""
     if filter_program(sockets=False) is None:
         return f"sockets cannot be closed on {platform.machine()}"
     found = landlock_exec.abi()
@@ -45,7 +45,7 @@ def reason_against() -> str:
 
 
 def limits_here() -> str:
-    """What Landlock cannot do on this machine."""
+    """Return what Landlock cannot do on this machine."""
     return LIMITS + ("" if landlock_exec.abi() >= _SCOPED_SIGNALS_ABI else _SIGNALS)
 
 
@@ -58,7 +58,7 @@ class Landlock:
         self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="dirge-sandbox-"))
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
-        """The argument list that runs `arguments` inside.
+        """Return the argument list that runs `arguments` inside.
 
         Raises:
             ProcessError: a place cannot be guarded, or the command would start in a hidden one.
@@ -67,7 +67,7 @@ class Landlock:
         if "git" in spec.permits:
             places = _with_open_git(places)
         has_network = self._profile.network or "network" in spec.permits
-        # root could read the disk itself there.
+        # Otherwise root could read the disk itself there.
         places |= {"/dev": "hide", self._tmp: "write"}
         places |= dict.fromkeys((f"/dev/{name}" for name in _OPEN_DEVICES), "write")
         settings = {
@@ -80,12 +80,12 @@ class Landlock:
         return [*program, json.dumps(settings), "--", *arguments]
 
     def close(self) -> None:
-        """Remove the folder for temporary files, and what was left in it."""
+        """Remove the folder for temporary files, with its contents."""
         shutil.rmtree(self._tmp, ignore_errors=True)
 
 
 def rules_of(places: MountPlan) -> Iterator[tuple[str, MountEffect]]:
-    """What to allow, so that nothing is allowed that `places` takes away further down."""
+    """Yield the rules that allow what `places` allows, and nothing that it denies further down."""
     yield from _rules("/", places["/"], places)
 
 
@@ -97,7 +97,7 @@ def _rules(path: str, effect: MountEffect, places: MountPlan) -> Iterator[tuple[
         if lowest:
             yield path, "show"
         try:
-            # Links are left out: what they lead to is allowed, or not, where it stands.
+            # Links are skipped: their targets are allowed, or not, at their own place.
             names = sorted(entry.name for entry in os.scandir(path) if not entry.is_symlink())
         except OSError:
             names = []
@@ -113,7 +113,7 @@ def _rules(path: str, effect: MountEffect, places: MountPlan) -> Iterator[tuple[
 
 
 def _with_open_git(places: MountPlan) -> MountPlan:
-    """A repository that git may write to, as a whole: Landlock cannot leave out `hooks` in it."""
+    """Open a repository that git may write to as a whole: Landlock cannot exclude its `hooks`."""
     opened = [path for path, effect in places.items() if effect == "write"]
     closed = {
         path

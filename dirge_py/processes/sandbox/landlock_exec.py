@@ -1,8 +1,8 @@
-"""Taking rights away from a process with Landlock and a system call filter, for good.
+"""Restricts a process permanently with Landlock and a system call filter.
 
-Also a program: `python -I -S landlock_exec.py SETTINGS -- COMMAND…` takes from itself
-every right that SETTINGS (JSON) does not name and becomes the command. So it imports nothing of
-dirge's: it runs before anything could be found.
+Also a program: `python -I -S landlock_exec.py SETTINGS -- COMMAND…` gives up every right that
+SETTINGS (JSON) does not name and becomes the command. So it imports nothing of dirge's: it runs
+before any module could be found.
 
 SETTINGS: `rules`, pairs of a path and a key of `RIGHTS`; `filter`, the system call filter in hex;
 `limits`, triples of a resource, its soft and its hard limit; `tmp`, a folder for temporary files.
@@ -32,19 +32,19 @@ RIGHTS = {
     "execute": _EXECUTE,
     "scratch": _ALL_OF_FILES & ~_EXECUTE,
 }
-"""What a rule allows for a path and all below it."""
+"""The rights that a rule grants for a path and everything below it."""
 
 _NETWORK = 0b11  # to bind and to connect TCP sockets
 _SCOPES = 0b11  # abstract sockets and signals
 
 LOWEST_ABI = 3
-"""Before it a file outside could be cut to nothing, if the filter of system calls lets it."""
+"""Below this version a file outside could be truncated, if the system call filter allows it."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def abi() -> int:
-    """The version of Landlock that the kernel offers; 0 if it has none."""
+    """Return the version of Landlock that the kernel offers; 0 if it has none."""
     return max(0, int(_libc.syscall(_CREATE, None, 0, 1)))
 
 
@@ -69,9 +69,10 @@ def main(words: list[str]) -> None:
 
 
 def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
-    """A descriptor of a new ruleset; the caller closes it. It may be used any number of times.
+    """Return a descriptor of a new ruleset; the caller closes it. It may be used any number of
+    times.
 
-    `rules` are pairs of a path and a key of `RIGHTS`. A path that is gone allows nothing.
+    `rules` are pairs of a path and a key of `RIGHTS`. A missing path allows nothing.
 
     Raises:
         OSError: the kernel refused it; `filename` says which call.
@@ -100,12 +101,12 @@ def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
 
 
 def restrict_thread(ruleset: int, call_filter: bytes) -> None:
-    """Hold the calling thread, and every process it starts, to `ruleset` and `call_filter`.
+    """Restrict the calling thread, and every process it starts, to `ruleset` and `call_filter`.
 
-    Other threads keep their rights. There is no way back.
+    Other threads keep their rights. This cannot be undone.
 
     Raises:
-        OSError: the kernel refused it; `filename` says which call. Rights may be gone already.
+        OSError: the kernel refused it; `filename` says which call. Rights may be lost already.
     """
     _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked("landlock", _libc.syscall(_RESTRICT, ruleset, 0))
@@ -115,10 +116,10 @@ def restrict_thread(ruleset: int, call_filter: bytes) -> None:
 
 
 def drop_capabilities(kept: Collection[int] = ()) -> None:
-    """Give up what root can do more than others, but for the capabilities with these numbers.
+    """Give up all of root's capabilities, except for those with the numbers `kept`.
 
-    Holds for the calling thread and the processes it starts. Others than root have nothing to
-    drop.
+    Applies to the calling thread and the processes it starts. Users other than root have nothing to
+    give up.
 
     Raises:
         OSError: the kernel refused it; `filename` says which call.
@@ -136,7 +137,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # gone in the meantime: nothing to allow
+        return  # removed meanwhile: nothing to allow
     try:
         if not os.path.isdir(f"/proc/self/fd/{place}"):
             rights &= _ON_A_FILE

@@ -1,9 +1,9 @@
-"""What a sandbox does with each path of the disk, whatever the sandbox is made of.
+"""What a sandbox does with each path of the disk, independent of the kind of sandbox.
 
 It hides the home folder, except for the toolchains that PATH leads to.
 
-A `.git` file is text of the repository, so it may lie. It is followed only to a place that git made
-for this folder, which shows by pointing back at it.
+A `.git` file is controlled by the repository's author, so it may lie. It is followed only to a
+place that git created for this folder, which shows by pointing back at it.
 """
 
 import configparser
@@ -20,10 +20,10 @@ from dirge_py.types.errors import ProcessError
 
 MountEffect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
 """Hide: an empty folder instead. Show: read-only. Write. Pin: writable, but can't be moved.
-Guard: read-only, and neither moved nor made where it is missing. Mask: a single file or socket
-that cannot be opened."""
+Guard: read-only, and can be neither moved nor created. Mask: a single file or socket that cannot be
+opened."""
 MountPlan: TypeAlias = dict[str, MountEffect]
-"""The effect on a path and everything below it, down to the next path that is named."""
+"""The effect on a path and everything below it, down to the next path in the plan."""
 SHARED = ("/tmp", "/var/tmp", "/run", "/var/run", "/mnt/wsl", "/mnt/wslg")
 """Where programs leave files and sockets for each other."""
 _NEEDED_OF_RUN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
@@ -33,10 +33,10 @@ _MODULE_LIMIT = 200
 
 
 def physical_profile(profile: SandboxProfile) -> SandboxProfile:
-    """The profile with every path resolved.
+    """Return the profile with every path resolved.
 
     Raises:
-        UnsuitableProfile: what it wants shown or writable would show what has to stay hidden.
+        UnsuitableProfile: a place to be shown or writable would reveal what has to stay hidden.
     """
     real = os.path.realpath
     home = real(profile.home) if profile.home else "/"
@@ -65,7 +65,7 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
 
 
 def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
-    """The mount plan for one command. `profile` is physical.
+    """Return the mount plan for one command. `profile` is physical.
 
     Raises:
         ProcessError: the command would start in a folder that it cannot see, or a root has a
@@ -101,12 +101,12 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
 
 
 def effect_on(path: str, places: Mapping[str, MountEffect]) -> MountEffect:
-    """The effect on `path`: its own, or that of the nearest folder above it."""
+    """Return the effect on `path`: its own, or that of the nearest folder above it."""
     return next(places[above] for above in upwards(path) if above in places)
 
 
 def ordered(places: Mapping[str, MountEffect]) -> Iterator[tuple[str, MountEffect]]:
-    """Every folder before what is in it."""
+    """Yield every folder before its contents."""
     return ((path, places[path]) for path in in_order(places))
 
 
@@ -131,14 +131,14 @@ def _needed(profile: SandboxProfile, spec: LaunchSpec) -> Iterator[str]:
     if profile.network or profile.hosts or "network" in spec.permits:
         yield os.path.realpath("/etc/resolv.conf")
     for root in profile.roots:
-        # Builds look for settings above their folder, up to where the repository begins.
+        # Builds look for settings above their folder, up to the top of the repository.
         repository = repository_of(root)
         if repository is not None and not is_below(profile.home, repository.top):
             yield repository.top
 
 
 def _show(places: MountPlan, wanted: Iterable[str], profile: SandboxProfile) -> None:
-    """Add what would be hidden otherwise."""
+    """Add places that would be hidden otherwise."""
     for path in in_order(set(wanted)):
         if not os.path.exists(path) or is_below_any(path, (*profile.roots, *profile.writable)):
             continue
@@ -151,20 +151,20 @@ def _guarded(root: str, *, may_write: bool) -> Iterator[str]:
     entry = os.path.join(root, ".git")
     repository = repository_of(root)
     if repository is None:
-        if not may_write:  # else this may be the command that makes one
+        if not may_write:  # otherwise this may be the command that creates one
             yield entry
-    # Git and others would take an empty `.git` for the end of the repository around it.
+    # Git and others would read an empty `.git` as the end of the surrounding repository.
     elif os.path.exists(entry):
         yield entry
     yield from submodule_entries(root)
 
 
 def _of_git(root: str, *, may_write: bool) -> MountPlan:
-    """The git directories of the repository that `root` is in, and what acts in them."""
+    """Return the git directories of the repository around `root`, and the acting files in them."""
     mounts: MountPlan = {}
     repository = repository_of(root)
     for place in repository.places if repository else ():
-        # Without settings there, a command could make some.
+        # Without settings there, a command could create some.
         is_open = may_write and os.path.isfile(os.path.join(place, "config"))
         mounts[place] = "write" if is_open else "guard"
         if is_open:
@@ -173,9 +173,9 @@ def _of_git(root: str, *, may_write: bool) -> MountPlan:
 
 
 def _pinned(places: MountPlan) -> Iterator[str]:
-    """The writable folders on the way to what is kept from a command.
+    """Yield the writable folders on the way to protected places.
 
-    Who moved one would move what is kept along with it, and could put another in its place.
+    Moving one would move the protected place along with it, so that another could replace it.
     """
     for path, effect in places.items():
         if effect in ("guard", "hide", "mask"):
@@ -187,13 +187,15 @@ def _pinned(places: MountPlan) -> Iterator[str]:
 
 
 def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
-    """Whether anything could be read or made there: a missing folder of ours, once made, acts."""
+    """Whether anything could be read or created there: a missing folder of dirge's acts once it
+    exists.
+    """
     effect = effect_on(path, places)
     return effect == "write" or (effect != "hide" and os.path.isdir(path))
 
 
 def _sockets() -> Iterator[str]:
-    """The paths of Unix sockets that a process listens on."""
+    """Return the paths of Unix sockets that a process listens on."""
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
             lines = table.readlines()[1:]
@@ -208,7 +210,7 @@ def _sockets() -> Iterator[str]:
 
 _PROGRAM_FOLDERS = frozenset(("bin", "sbin", "shims", ".bin"))
 
-# A shim of the left needs what stands to the right.
+# A shim of a program on the left needs the places on the right.
 _COMPANIONS = {
     ".cargo": (".rustup",),
     ".local/bin": (
@@ -226,21 +228,21 @@ GIT_SETTINGS = (
     ".config/git/ignore",
     ".config/git/attributes",
 )
-"""Who commits, and what is ignored. Not where git keeps passwords."""
+"""Settings with the author's name and ignore rules, not git's stored passwords."""
 CREDENTIALS = (".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials")
-"""Stay hidden though they lie in a toolchain."""
+"""Places that stay hidden although they are in a toolchain."""
 
 
 def toolchains(path: str, home: str, *, roots: Iterable[str] = ()) -> Iterator[str]:
-    """Places below `home` that the programs on `path` come from, and the virtual environments'.
+    """Yield places below `home` with the programs on `path` and with virtual environments' Pythons.
 
-    `roots` are looked into for `.venv` and `venv`. A link there only leads to what is a Python.
+    `.venv` and `venv` are searched in `roots`. A link there only leads to a Python installation.
     """
     prefixes = []
     for entry in path.split(os.pathsep):
-        # As it is written too: a link in the home folder cannot be followed once that is hidden.
+        # Also as written: a link in the home folder cannot be followed once that is hidden.
         for place in dict.fromkeys((os.path.realpath(entry), os.path.normpath(entry))):
-            # What was installed together with the programs in there.
+            # The files that were installed together with the programs in there.
             above = os.path.dirname(place)
             is_prefix = os.path.basename(place) in _PROGRAM_FOLDERS and not _holds(above, home)
             prefix = above if is_prefix else place
@@ -262,7 +264,9 @@ def _holds(folder: str, home: str) -> bool:
 
 
 def _base_python(environment: str) -> str:
-    """The prefix of the Python that a virtual environment was made with; empty if there is none."""
+    """Return the prefix of the Python that a virtual environment was made with; "" if there is
+    none.
+    """
     if not os.path.isfile(os.path.join(environment, "pyvenv.cfg")):
         return ""
     program = os.path.realpath(os.path.join(environment, "bin", "python"))
@@ -279,7 +283,7 @@ def _base_python(environment: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GitRepository:
-    """A repository and where git keeps its things for it."""
+    """A repository and its git directories."""
 
     top: str
     """The folder with the `.git` entry."""
@@ -288,7 +292,9 @@ class GitRepository:
 
 
 def repository_of(folder: str) -> GitRepository | None:
-    """The repository that `folder` is in; None if in none, or if its `.git` leads nowhere."""
+    """Return the repository around `folder`; None if there is none, or if its `.git` leads
+    nowhere.
+    """
     for top in upwards(folder):
         entry = os.path.join(top, ".git")
         if os.path.isdir(entry):
@@ -300,14 +306,14 @@ def repository_of(folder: str) -> GitRepository | None:
 
 
 def is_git_directory(path: str) -> bool:
-    """Whether git takes it for a whole git directory, not for one that shares another's objects."""
+    """Whether git reads it as a complete git directory, not one that shares another's objects."""
     return os.path.isfile(os.path.join(path, "HEAD")) and all(
         os.path.isdir(os.path.join(path, name)) for name in ("objects", "refs")
     )
 
 
 def modules_in(place: str) -> Iterator[str]:
-    """The git directories of the submodules kept in the git directory `place`, nested ones too."""
+    """Yield the git directories of submodules inside the git directory `place`, nested ones too."""
     waiting, seen = [os.path.join(place, "modules")], 0
     while waiting and seen < _MODULE_LIMIT:
         folder = waiting.pop()
@@ -320,9 +326,10 @@ def modules_in(place: str) -> Iterator[str]:
 
 
 def acting_in(place: str) -> Iterator[str]:
-    """What names programs in the git directory `place` and its submodules', or leads elsewhere.
+    """Yield files of the git directory `place` and its submodules' that name programs or other
+    places.
 
-    `commondir` says where settings and hooks are looked for instead; one may be made at any time.
+    `commondir` says where settings and hooks are instead; one may be created at any time.
     """
     for directory in (place, *modules_in(place)):
         has_more = "worktreeconfig" in _read(os.path.join(directory, "config")).lower()
@@ -337,9 +344,9 @@ def acting_in(place: str) -> Iterator[str]:
 
 
 def submodule_entries(root: str) -> Iterator[str]:
-    """The `.git` entries of the submodules below `root`, where they exist.
+    """Yield the `.git` entries of the submodules below `root`, where they exist.
 
-    Those that `.gitmodules` names, and those that git made, as a command may change that file.
+    Those in `.gitmodules`, and those that git created, because a command may change that file.
     """
     folders = []
     for line in _read(os.path.join(root, ".gitmodules")).splitlines():
@@ -388,7 +395,7 @@ def _working_tree(place: str) -> str:
 
 
 def _read(path: str) -> str:
-    """The beginning of a regular file; "" if it is none. Opening a pipe would wait for a writer."""
+    """Read the beginning of a regular file; "" if it is none. Opening a pipe would block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""Finding a sandbox that works on this machine, by running a command in it."""
+"""Finds a sandbox that works on this machine, by running a command in it."""
 
 import os
 import subprocess
@@ -34,10 +34,10 @@ _MOST = "/proc/sys/user/max_user_namespaces"
 def find_sandbox(
     profile: SandboxProfile, *, programs: Sequence[str] = bubblewrap.PROGRAMS
 ) -> Sandbox | NoSandbox:
-    """The best sandbox that was seen to work: bubblewrap, else Landlock, else seatbelt.
+    """Return the best sandbox that works in a test: bubblewrap, else Landlock, else seatbelt.
 
-    Each is tried by running a command in its whole profile. `programs` is where bubblewrap is
-    looked for. Nothing is remembered: what worked at the last start may not work now.
+    Each is tested by running a command in its whole profile. `programs` are the paths of bubblewrap
+    to try. Nothing is cached: what worked at the last start may not work now.
     """
     try:
         profile = physical_profile(profile)
@@ -45,7 +45,7 @@ def find_sandbox(
     except UnsuitableProfile as unfit:
         return NoSandbox(unfit.reason, unfit.fix)
     except ValueError as error:
-        return NoSandbox(f"{str(error)!r} is no host", "Correct it in `[sandbox] hosts`.")
+        return NoSandbox(f"{str(error)!r} is not a host", "Correct it in `[sandbox] hosts`.")
     if sys.platform == "darwin":
         return _on_macos(profile)
     if sys.platform != "linux":
@@ -61,7 +61,7 @@ def find_sandbox(
 
 
 def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
-    """The sandbox, or why it does not work; `_with_landlock` alike."""
+    """Return the sandbox, or why it does not work; `_with_landlock` does the same."""
     problem = ""
     for lets_end_gently in (True, False):
         launcher = Bubblewrap(profile, program, lets_end_gently=lets_end_gently)
@@ -117,7 +117,7 @@ def _without_hosts(profile: SandboxProfile) -> str:
 
 
 def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
-    """Run `true` in it. Empty if that worked, else why not, in one line."""
+    """Run `true` in the sandbox; return "" if that worked, else why not, in one line."""
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")
     cwd = profile.roots[0] if profile.roots else "/"
@@ -129,7 +129,7 @@ def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
 
 
 def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> str:
-    """Run a short command. Empty if that worked, else the last line that it printed, or why not."""
+    """Run a short command; return "" if that worked, else its last line of output, or why not."""
     try:
         ended = subprocess.run(
             arguments,
@@ -159,7 +159,7 @@ def _read(path: str) -> str:
 
 
 def fix_namespaces(read: Callable[[str], str] = _read) -> str:
-    """What lets bubblewrap make its namespaces, for what keeps it from them here."""
+    """Return what lets bubblewrap create its namespaces, depending on what prevents it here."""
     if read(_APPARMOR) == "1":
         return (
             "Ubuntu keeps programs from making user namespaces. Give bubblewrap a profile: "

@@ -1,7 +1,7 @@
-"""What a command in a sandbox may see, change, reach and use up.
+"""What a command in a sandbox may see, change, reach and consume.
 
-The limits suffice for any build and keep the machine up. Memory has none: sanitizers, Java and
-WebAssembly reserve more address space than any machine has, so every limit on that either breaks
+The limits suffice for any build and keep the machine responsive. Memory has none: sanitizers, Java
+and WebAssembly reserve more address space than any machine has, so a limit on that either breaks
 them or stops nothing.
 """
 
@@ -13,32 +13,32 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 Kind = Literal["bubblewrap", "landlock", "seatbelt"]
 Permit = Literal["git", "network"]
-"""What a sandbox keeps from a command unless it was allowed: to change `.git`; to reach others."""
+"""What a sandbox denies a command unless it was allowed: to change `.git`; to reach hosts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """What a launcher may know about the command it wraps."""
+    """What a launcher knows about the command it wraps."""
 
     cwd: str
     """The folder it starts in."""
     environment: Mapping[str, str]
     """All its variables."""
     call_id: str
-    """The tool call it is run for; empty for a probe."""
+    """The tool call that it runs for; "" for a probe."""
     permits: frozenset[Permit] = frozenset()
-    """What it may do although the sandbox would keep it from that."""
+    """What it may do although the sandbox would deny it by default."""
     shows: Sequence[str] = ()
-    """Places that it reads, wherever they are: what was approved, and what it runs."""
+    """Places that it reads, wherever they are: approved paths, and what it runs."""
 
 
 Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]
 """Returns the argument list to start instead, such as the same one inside a sandbox."""
 
 Restrict: TypeAlias = Callable[[], None]
-"""Takes rights away from the calling thread, which the processes it starts do not get back.
+"""Restricts the calling thread; processes that it starts inherit the restrictions.
 
-Raises OSError: it could not; then nothing must be started.
+Raises OSError if it failed; then nothing must be started.
 """
 
 
@@ -55,27 +55,27 @@ class SandboxProfile:
     readable: tuple[str, ...] = ()
     """Places below `home` to show read-only."""
     hidden: tuple[str, ...] = ()
-    """Folders of which a command sees nothing: the state of dirge itself."""
+    """Folders that a command sees as empty: the state of dirge itself."""
     network: bool = False
-    """Let every command reach the network."""
+    """Whether every command may reach the network."""
     hosts: tuple[str, ...] = ()
-    """Hosts that commands reach through a proxy of ours, where there is no `network`."""
+    """Hosts that commands reach through dirge's proxy, if there is no `network`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """A sandbox that was seen to work."""
+    """A sandbox that worked in a test."""
 
     kind: Kind
-    """What it is made of."""
+    """The kind of sandbox."""
     launcher: Launcher
     """Wraps the argument list of a command, so that it runs inside."""
     profile: SandboxProfile | None = None
     """What commands may see, change and reach; its paths are physical."""
     limits: str = ""
-    """What this kind of sandbox cannot do; empty: nothing is missing."""
+    """What this kind of sandbox cannot do; "" if there is nothing."""
     close: Callable[[], None] = lambda: None
-    """Removes what was put on disk for it. No command may run any more."""
+    """Removes its files from the disk. No command may run any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,17 @@ class NoSandbox:
     reason: str
     """Why, as the end of a sentence."""
     fix: str
-    """What a person can do about it."""
+    """What the user can do about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """What holds commands that only look to the read-only profile on this machine."""
+    """What restricts read-only commands to the read-only profile on this machine."""
 
     kind: Kind | None
-    """None: nothing does, and commands start without the profile."""
+    """None: no mechanism works, and commands start without the profile."""
     reason: str = ""
-    """Why there is none, or what the one that works cannot do; "": nothing is missing."""
+    """Why there is none, or what the working one cannot do; "" if there is nothing."""
 
     def __str__(self) -> str:
         if self.kind is None:
@@ -108,11 +108,11 @@ class RestrictedStart:
     """How to start a command in the read-only profile."""
 
     arguments: list[str]
-    """What to start instead of the command."""
+    """The arguments to start instead of the command's."""
     environment: Mapping[str, str]
-    """Variables to set besides."""
+    """Additional variables."""
     restrict: Restrict | None = None
-    """To be called first by the thread that starts it."""
+    """Called first by the thread that starts it."""
 
 
 class UnsuitableProfile(Exception):
@@ -132,11 +132,11 @@ _WANTED = (
     ("u", resource.RLIMIT_NPROC, 16_384, 1),
     ("n", resource.RLIMIT_NOFILE, 65_536, 1),
 )
-"""bash's letter, the limit, its value, and the unit in which bash counts it."""
+"""Bash's letter, the limit, its value, and the unit in which bash counts it."""
 
 
 def lowered_limits() -> Sequence[tuple[int, int, int]]:
-    """The limit, its soft and its hard value, for all that are higher or absent now."""
+    """Return limit, soft and hard value of all that are higher or missing now."""
     return [
         (limit, min(soft, value) if soft != resource.RLIM_INFINITY else value, value)
         for _letter, limit, value, _unit in _WANTED
@@ -146,7 +146,7 @@ def lowered_limits() -> Sequence[tuple[int, int, int]]:
 
 
 def limits_as_shell() -> str:
-    """Statements of bash that set the limits, each ended by a semicolon."""
+    """Return bash statements that set the limits, each ended by a semicolon."""
     named = {limit: (letter, unit) for letter, limit, _value, unit in _WANTED}
     return "".join(
         f"ulimit -S{named[limit][0]} {soft // named[limit][1]}; "

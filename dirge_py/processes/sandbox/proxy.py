@@ -26,18 +26,18 @@ class HostRefused(Exception):
 
 
 class HostList:
-    """Hosts as they are listed: `example.org`, `*.example.org` for all below it, or an address.
+    """A list of hosts: `example.org`, `*.example.org` for all hosts below it, or an address.
 
-    At the ports 80 and 443, or at the one that is listed with it: `example.org:8443`.
+    They are allowed at ports 80 and 443, or at a listed port: `example.org:8443`.
     """
 
     def __init__(self, listed: Iterable[str]) -> None:
-        """Raises `ValueError`: one of them is no host."""
+        """Raises `ValueError` if one of them is invalid."""
         self._entries = [_entry(each) for each in listed]
         self._addresses = {name for name, _port in self._entries}
 
     def check_host(self, host: str, port: int) -> str:
-        """The host in the form in which it is to be looked up.
+        """Return the host in the form for its lookup.
 
         Raises:
             HostRefused: it is not listed.
@@ -45,7 +45,7 @@ class HostList:
         try:
             name = normalize_host(host)
         except ValueError:
-            raise HostRefused(f"{host[:80]!r} is no host") from None
+            raise HostRefused(f"{host[:80]!r} is not a host") from None
         for listed, listed_port in self._entries:
             is_port = port == listed_port if listed_port else port in _WEB_PORTS
             is_below = listed.startswith("*.") and name.endswith(listed[1:])
@@ -54,7 +54,7 @@ class HostList:
         raise HostRefused(f"{name}:{port} is not listed in `[sandbox] hosts`")
 
     def check_address(self, text: str) -> None:
-        """Return if a name may lead to this address: one of the internet, or one that is listed.
+        """Check that a name may lead to this address: a public one, or one that is listed.
 
         Raises:
             HostRefused: it is an address of this machine or its own network.
@@ -65,10 +65,10 @@ class HostList:
 
 
 def normalize_host(host: str) -> str:
-    """The host in lower-case ASCII without the last dot; addresses in their one usual form.
+    """Return the host in lower-case ASCII without the last dot; addresses in their usual form.
 
     Raises:
-        ValueError: it is no host, or an address in an unusual form such as `127.1` or `0x7f000001`.
+        ValueError: it is invalid, or an unusual form of an address such as `127.1` or `0x7f000001`.
     """
     host = host.strip("[]") if host.startswith("[") else host
     try:
@@ -81,14 +81,15 @@ def normalize_host(host: str) -> str:
     labels = name.lower().split(".")
     if not all(_LABEL.fullmatch(label) for label in labels) or len(name) > 253:
         raise ValueError(host)
-    # The last label decides: what ends in a number is read as an address by the system's resolver.
+    # The last label decides: the system's resolver reads a name that ends in a number as an
+    # address.
     if _NUMBER.fullmatch(labels[-1]):
         raise ValueError(host)
     return ".".join(labels)
 
 
 def is_global_address(address: Address) -> bool:
-    """Whether it is in the internet, also when one address is wrapped in another."""
+    """Whether the address is public, also if it contains another address."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
         if inner is None and address in ipaddress.ip_network("64:ff9b::/96"):
@@ -119,10 +120,10 @@ _OF_ONE_HOP = frozenset(
 
 
 class HostProxy:
-    """A running proxy. `folder` holds nothing but its socket, `path`. Close it at the end."""
+    """A running proxy. `folder` contains only its socket, `path`. Close it at the end."""
 
     def __init__(self, hosts: HostList) -> None:
-        """Raises `OSError`: it cannot be started."""
+        """Raises `OSError` if it cannot be started."""
         self._hosts = hosts
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="dirge-proxy-"))
         self.path = os.path.join(self.folder, "socket")
@@ -191,7 +192,7 @@ class HostProxy:
     async def _connect(
         self, host: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """To an address that was checked, without looking the name up a second time."""
+        """Connect to a checked address, without looking the name up again."""
         name = self._hosts.check_host(host, port)
         async with asyncio.timeout(_CONNECT_LIMIT_S):
             found = await self._loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
@@ -208,10 +209,10 @@ class HostProxy:
 
 
 def _parse_request(head: bytes) -> tuple[str, int, bytes]:
-    """Host, port, and what to send on: nothing for CONNECT.
+    """Return host, port, and the data to forward, which is empty for CONNECT.
 
     Raises:
-        HostRefused: it is no request for a proxy.
+        HostRefused: it is not a proxy request.
     """
     line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     try:
@@ -219,7 +220,7 @@ def _parse_request(head: bytes) -> tuple[str, int, bytes]:
         parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise HostRefused("this is no request for a proxy") from None
+        raise HostRefused("this is not a proxy request") from None
     if method == "CONNECT" and host and port and not parts.path:
         return host, port, b""
     if parts.scheme != "http" or not host or not version.startswith("HTTP/1."):

@@ -1,8 +1,8 @@
-"""The read-only profile: what the kernel lets a command do that runs without being approved.
+"""The read-only profile: what the kernel allows a command that runs without approval.
 
-Such a command was judged by its words. The profile makes the judgement true where the words are
+Such a command was judged by its words. The profile enforces the judgement where the words are
 wrong: the command writes only to its own temporary folder, opens no socket, and executes no file
-that lies in the workspace or in a home folder. It applies whatever `[sandbox]` says.
+in the workspace or in a home folder. It applies whatever `[sandbox]` says.
 """
 
 import os
@@ -25,18 +25,18 @@ from dirge_py.types.errors import ProcessError
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism, restricted_start
 else:
-    # Most starts run no such command, and the mechanisms are much to load.
+    # Most starts run no such command, and the mechanisms take long to load.
     _MECHANISMS = "dirge_py.processes.sandbox.read_only_mechanisms"
     find_mechanism = late(_MECHANISMS, "find_mechanism")
     restricted_start = late(_MECHANISMS, "restricted_start")
 
 
 class ReadOnlyProfile:
-    """Starts commands that only look so that they can do nothing else. Close it at the end.
+    """Starts read-only commands so that they can do nothing else. Close it at the end.
 
-    `roots` gives the physical folders of the workspace as they are at that moment. `sandbox` is
-    what commands are shown where a sandbox is switched on: what that hides is hidden here, too.
-    Which mechanism works is found out when it is first needed, by trying it.
+    `roots` returns the current physical folders of the workspace. `sandbox` is the profile of a
+    sandbox that is switched on: what that hides is hidden here, too. The working mechanism is
+    determined on first use, by a test.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class ReadOnlyProfile:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What works here. Blocks for the try when it is asked for the first time."""
+        """Return the mechanism that works here. Blocks for the test on the first call."""
         with self._lock:
             if self._mechanism is None:
                 self._mechanism = find_mechanism()
             return self._mechanism
 
     def restricted_start(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
-        """How to start `arguments` in the profile; None where no mechanism works.
+        """Return how to start `arguments` in the profile; None if no mechanism works.
 
         Raises:
             ProcessError: the profile cannot be made for this command, or is closed.
@@ -77,7 +77,7 @@ class ReadOnlyProfile:
         return restricted_start(kind, arguments, self._sandbox, closed, spec, tmp)
 
     def close(self) -> None:
-        """Remove the temporary folder, with what was left in it. Nothing can be started then."""
+        """Remove the temporary folder with its contents. After this, nothing can be started."""
         with self._lock:
             self._is_closed = True
             if self._tmp:

@@ -1,8 +1,8 @@
-"""How Landlock, bubblewrap and seatbelt make the read-only profile.
+"""How Landlock, bubblewrap and seatbelt implement the read-only profile.
 
-Landlock comes first, also where the kernel's version is too old for a whole sandbox: what it leaves
-open there the filter of system calls closes. It restricts a thread that then starts the command, so
-it costs no process. The others cost one, and bubblewrap cannot keep files from being executed.
+Landlock comes first, even if the kernel's version is too old for a whole sandbox: the system call
+filter closes the gaps. It restricts a thread that then starts the command, so it needs no extra
+process. The others need one, and bubblewrap cannot prevent files from being executed.
 """
 
 import os
@@ -27,7 +27,7 @@ from dirge_py.processes.sandbox.profile import (
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 NO_EXECUTE = "files in the workspace can be executed"
-"""What bubblewrap's profile does not keep from a command."""
+"""What bubblewrap's profile does not prevent."""
 
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2  # root reads everybody's files, as without the profile
 _PROBE_PATH = "/usr/bin:/bin:/run/current-system/sw/bin"
@@ -36,7 +36,7 @@ _Rules = Sequence[tuple[str, str]]
 
 
 def find_mechanism() -> Mechanism:
-    """The first mechanism that was seen to work here."""
+    """Return the first mechanism that works in a test."""
     true = shutil.which("true", path=_PROBE_PATH) or "/bin/true"
     if sys.platform == "darwin":
         problem = _problem(_seatbelt([true], "/var/empty", ()))
@@ -65,7 +65,7 @@ def restricted_start(
     spec: LaunchSpec,
     tmp: str,
 ) -> RestrictedStart:
-    """How to start `arguments` so that they can only look; `tmp` is their temporary folder.
+    """Return how to start `arguments` so that they can only read; `tmp` is their temporary folder.
 
     Raises:
         ProcessError: the command would start in a folder that `profile` hides.
@@ -89,7 +89,7 @@ def restricted_start(
 
 
 def _places(profile: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
-    """What may be read: all, or what the sandbox shows."""
+    """Return what may be read: everything, or what the sandbox shows."""
     if profile is None:
         return {"/": "show"}
     return {
@@ -99,7 +99,7 @@ def _places(profile: SandboxProfile | None, spec: LaunchSpec) -> MountPlan:
 
 
 def _landlock_problem() -> str:
-    """Why no thread can be restricted; "" if one could be."""
+    """Return why no thread can be restricted; "" if it works."""
     if not _call_filter() or landlock_exec.abi() == 0:
         return landlock.reason_against()
     try:
@@ -127,7 +127,7 @@ def _call_filter() -> bytes:
 
 @lru_cache(maxsize=16)
 def _executable(closed: tuple[str, ...], path: str) -> tuple[str, ...]:
-    """The folders of programs, and those that `path` names besides, without what is closed."""
+    """Return the folders of programs, and further ones in `path`, without closed ones."""
     places: MountPlan = {"/": "hide"}
     for folder in (*PROGRAM_FOLDERS, *_prefixes(path, closed)):
         real = os.path.realpath(folder)
@@ -138,7 +138,7 @@ def _executable(closed: tuple[str, ...], path: str) -> tuple[str, ...]:
 
 
 def _prefixes(path: str, closed: Sequence[str]) -> Iterator[str]:
-    """Where the programs of each folder of `path` are installed: `/data/tools` of `…/tools/bin`."""
+    """Yield the installation folders of `path`'s programs: `/data/tools` for `…/tools/bin`."""
     for folder in search_path(path, closed).split(os.pathsep):
         real = os.path.realpath(folder)
         above = os.path.dirname(real)

@@ -1,7 +1,8 @@
-"""Started inside a sandbox, `python -I -S relay.py SOCKET COMMAND…`: the way to the proxy outside.
+"""Connects a sandbox to the proxy outside; started inside as `python -I -S relay.py SOCKET
+COMMAND…`.
 
-It listens on a port of the sandbox's own loopback, hands what comes there to the Unix socket
-SOCKET, and runs COMMAND with the environment that leads programs to it. Imports nothing of ours.
+It listens on a port of the sandbox's own loopback, forwards connections to the Unix socket SOCKET,
+and runs COMMAND with the proxy in its environment. Imports no module of dirge.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ def main(path: str, *command: str) -> int:
         except OSError as error:
             sys.stderr.write(f"{command[0]}: {error.strerror}\n")
             os._exit(127)
-    # The command decides when it is over, also when all are asked to stop.
+    # The command decides when it is over, even when all processes are asked to stop.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_accept, args=(listening, path), daemon=True).start()
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -1,4 +1,4 @@
-"""The sandbox of macOS: the profile that `sandbox-exec` takes."""
+"""The macOS sandbox: the profile for `sandbox-exec`."""
 
 import json
 import os
@@ -46,7 +46,7 @@ class Seatbelt:
         self._profile = profile
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
-        """The argument list that runs `arguments` inside.
+        """Return the argument list that runs `arguments` inside.
 
         Raises:
             ProcessError: a place cannot be guarded, or the command would start in a hidden one.
@@ -59,7 +59,7 @@ class Seatbelt:
 
 
 def seatbelt_profile(places: MountPlan, *, has_network: bool) -> str:
-    """The profile, in which of two statements about a path the later holds."""
+    """Return the profile; of two statements about a path the later one applies."""
     statements = [_ALLOWED, *_services(_SERVICES)]
     statements += [f"(allow file-write* (subpath {_quoted(path)}))" for path in _TEMPORARY]
     statements += [f'(allow file-write* (literal "/dev/{name}"))' for name in _DEVICES]
@@ -78,7 +78,7 @@ def seatbelt_profile(places: MountPlan, *, has_network: bool) -> str:
 
 
 def read_only_profile(tmp: str, closed: Sequence[str]) -> str:
-    """The profile of a command that only looks: see `read_only.py`."""
+    """Return the profile of a read-only command: see `read_only.py`."""
     return "\n".join(
         [
             _ALLOWED,
@@ -95,7 +95,7 @@ def _about(path: str, effect: MountEffect) -> Iterator[str]:
     place = f"(subpath {_quoted(path)})"
     if effect == "hide":
         yield f"(deny file-read* file-write* {place})"
-        # Else no program finds out where it is, if the way to its folder leads through here.
+        # Otherwise no program could determine its own folder, if the path to it leads through here.
         yield f"(allow file-read-metadata {place})"
     elif effect == "mask":
         yield f"(deny file-read* file-write* network-outbound (literal {_quoted(path)}))"
@@ -113,5 +113,7 @@ def _services(names: tuple[str, ...]) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """A string of the profile's language: as JSON writes it, with other letters as they are."""
+    """Return a string in the profile's language: as in JSON, with non-ASCII characters
+    unescaped.
+    """
     return json.dumps(os.fsdecode(os.fsencode(text)), ensure_ascii=False)

@@ -1,9 +1,9 @@
-"""A filter of system calls, as the kernel takes it.
+"""Builds a system call filter for the kernel.
 
-It closes what neither mounts nor namespaces do: keys of the session that dirge runs in, typing
-into the terminal, new user namespaces, sockets of the machine below (vsock), io_uring (which would
-go around the filter), and what only administrators need. For commands that only look it also closes
-every way to change a file's mode, owner, times and attributes, which Landlock leaves open.
+It denies what neither mounts nor namespaces do: the keyrings of dirge's session, typing into the
+terminal, new user namespaces, sockets of the host machine (vsock), io_uring (which would bypass the
+filter), and calls for administrators. For read-only commands it also denies every way to change a
+file's mode, owner, times and attributes, which Landlock leaves open.
 """
 
 import platform
@@ -56,12 +56,12 @@ _METADATA = {
     "x86_64": (76, 90, 91, 92, 93, 94, 132, 188, 189, 190, 197, 198, 199, 235, 260, 261, 268, 280),
     "aarch64": (5, 6, 7, 14, 15, 16, 45, 52, 53, 54, 55, 88),
 }
-"""truncate, and what sets the mode, owner, times or extended attributes of a file: chmod, lchown,
+"""truncate, and calls that set a file's mode, owner, times or extended attributes: chmod, lchown,
 utimensat, setxattr, removexattr …"""
 _METADATA_EVERYWHERE = (452, 463, 466, 469)  # fchmodat2, setxattrat, removexattrat, file_setattr
 _SOCKET_PAIR = {"x86_64": 53, "aarch64": 199}
 _LIMITS_OF_OTHERS = {"x86_64": {302: _FIRST_AT}, "aarch64": {261: _FIRST_AT}}
-"""prlimit: where the process stands among its arguments; 0 is the caller."""
+"""prlimit: the index of its process argument; 0 is the caller."""
 _SCHEDULING_OF_OTHERS = {
     "x86_64": {
         141: _SECOND_AT, 142: _FIRST_AT, 144: _FIRST_AT, 203: _FIRST_AT, 251: _SECOND_AT,
@@ -75,9 +75,9 @@ _SCHEDULING_OF_OTHERS = {
 """setpriority, sched_setparam, sched_setscheduler, sched_setaffinity, ioprio_set, sched_setattr."""
 _OPENAT2 = 437
 _OPEN = {"x86_64": {2: _SECOND_AT, 257: _THIRD_AT}, "aarch64": {56: _THIRD_AT}}
-"""open and openat: where their flags stand among the arguments."""
+"""open and openat: the index of their flags argument."""
 
-# Programs try these first and know another way where the kernel has none.
+# Programs try these first and use another call if the kernel does not have them.
 _ABSENT = frozenset(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"))
 _JUDGED = frozenset(("ioctl", "socket", "clone", "unshare"))
 
@@ -97,11 +97,12 @@ _MACHINES = {
 def filter_program(
     *, sockets: bool, ipc: bool = True, metadata: bool = True, machine: str = ""
 ) -> bytes | None:
-    """The filter, in 8-byte instructions; None on a machine whose calls are not known here.
+    """Return the filter in 8-byte instructions; None on a machine whose system calls are unknown
+    here.
 
-    Without `sockets` none can be made, but for pairs that are connected from the beginning.
-    Without `ipc` there is no memory shared with processes outside. Without `metadata` nothing
-    about a file can be changed by its path, and none is cut short by opening it to read.
+    Without `sockets`, only connected pairs can be created. Without `ipc`, no memory is shared with
+    processes outside. Without `metadata`, no file's attributes can be changed by its path, and no
+    file is truncated by opening it to read.
     """
     name = machine or platform.machine()
     known = _MACHINES.get(name)
@@ -134,7 +135,7 @@ def _instructions(
     sockets: bool,
 ) -> Iterator[_Instruction]:
     yield _LOAD, 0, 0, _MACHINE_AT
-    # Another machine's calls, such as those of 32-bit programs, have other numbers.
+    # System calls of other machines, such as those of 32-bit programs, have other numbers.
     yield _EQUAL, 1, 0, machine.audit
     yield _fail(_ENOSYS)
     yield _LOAD, 0, 0, _NUMBER_AT
@@ -162,7 +163,7 @@ def _instructions(
 
 
 def _only_connected_pairs() -> list[_Instruction]:
-    """A pair of datagram sockets can be turned to any other socket; these two kinds cannot."""
+    """Allow connected stream and packet pairs: a datagram socket could be connected elsewhere."""
     return [
         (_LOAD, 0, 0, _SECOND_AT),
         (_AND, 0, 0, _TYPE_OF_SOCKET),
@@ -173,13 +174,13 @@ def _only_connected_pairs() -> list[_Instruction]:
 
 
 def _only_for_itself(calls: Mapping[int, int]) -> Iterator[_Instruction]:
-    """Calls that take a process: they may name none but the caller (0)."""
+    """Allow calls with a process argument only for the caller (0)."""
     for number, at in calls.items():
         yield from _if_call(number, [(_LOAD, 0, 0, at), (_EQUAL, 1, 0, 0), *_REFUSE_OR_ALLOW])
 
 
 def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterator[_Instruction]:
-    """No change of a file's flags, and no file cut short by opening it to read."""
+    """Deny changes of a file's flags, and truncation by opening a file to read."""
     for code in _SET_FLAGS:
         yield from (
             (_EQUAL, 0, 4, machine.numbers["ioctl"]),
@@ -188,7 +189,7 @@ def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterat
             _fail(_EPERM),
             (_LOAD, 0, 0, _NUMBER_AT),
         )
-    yield _EQUAL, 0, 1, _OPENAT2  # its flags lie in memory, where no filter can look
+    yield _EQUAL, 0, 1, _OPENAT2  # its flags are in memory, which a filter cannot read
     yield _fail(_ENOSYS)
     for number, flags_at in opening.items():
         cuts = [
@@ -200,7 +201,7 @@ def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterat
 
 
 def _if_call(number: int, then: list[_Instruction]) -> Iterator[_Instruction]:
-    """`then`, which must end the filter, for the call `number`; else what comes after it."""
+    """Run `then`, which must end the filter, for the call `number`; else continue after it."""
     yield _EQUAL, 0, len(then), number
     yield from then
 
@@ -210,4 +211,4 @@ def _fail(errno: int) -> _Instruction:
 
 
 _REFUSE_OR_ALLOW = (_fail(_EPERM), (_RETURN, 0, 0, _ALLOW))
-"""Where the check before it jumps to the first or past it."""
+"""The jump after a check: to the first instruction, or past it."""
