@@ -36,7 +36,7 @@ Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | DocumentBlock |
 
 
 def encode_message(message: Message) -> Json:
-    """The message as a JSON object; members at their default are left out, but for `origin`."""
+    """The message as a JSON object, without members at their default, except `origin`."""
     match message:
         case UserMessage():
             encoded: Json = {"content": _content(message.content), "origin": message.origin}
@@ -61,10 +61,10 @@ def encode_message(message: Message) -> Json:
 
 
 def decode_message(encoded: Any) -> Message:
-    """The message an object stands for.
+    """The message that a JSON object encodes.
 
     Raises:
-        ValueError: it is no object, or its role is unknown.
+        ValueError: it is not an object, or its role is unknown.
     """
     if not isinstance(encoded, Mapping):
         raise ValueError("a message is an object")
@@ -76,12 +76,12 @@ def decode_message(encoded: Any) -> Message:
 
 
 def encode_usage(usage: Usage) -> Json:
-    """The four counts, zeros left out."""
+    """The token counts of `COUNTS` that aren't zero."""
     return _given(**{name: getattr(usage, name) for name in COUNTS})
 
 
 def decode_usage(encoded: Any) -> Usage:
-    """The counts that are there; what is no number counts as zero."""
+    """The token counts; missing ones, and values that aren't numbers, are zero."""
     counts = encoded if isinstance(encoded, Mapping) else {}
     return Usage(**{n: counts[n] for n in COUNTS if isinstance(counts.get(n), int)})
 
@@ -98,13 +98,13 @@ def _encode_assistant(message: AssistantMessage) -> Json:
             model=message.model,
             withheld=message.withheld,
         ),
-        # All zeros say "reported, nothing used", which differs from None: nothing reported.
+        # All zeros mean "reported, nothing used"; None means "not reported".
         **({} if message.usage is None else {"usage": encode_usage(message.usage)}),
     }
 
 
 def _content(blocks: tuple[Block, ...]) -> str | list[Json]:
-    """One text block alone is written as its text: that is most messages, and easier to read."""
+    """The blocks as JSON; a single text block as its text, which is shorter and easier to read."""
     if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
         return blocks[0].text
     return [_encode_block(block) for block in blocks]
@@ -192,7 +192,7 @@ _LEFT_OUT: Mapping[type[Block], tuple[tuple[str, Any], ...]] = {
     DocumentBlock: (("name", ""),),
     CompactionBlock: (("text", ""),),
 }
-"""Members that are not written where they have this value."""
+"""Members that are omitted when they have this value."""
 
 
 def _encode_block(block: Block) -> Json:
@@ -218,5 +218,5 @@ def _blocks(encoded: Mapping[str, Any], *allowed: type[Block]) -> tuple[Block, .
 
 
 def _given(**members: Any) -> Json:
-    """The members that say something."""
+    """The members that aren't empty."""
     return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}

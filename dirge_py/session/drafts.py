@@ -1,7 +1,7 @@
-"""What a person typed that is no message yet: drafts, the queue, a new title, earlier prompts.
+"""Stores unsent input: drafts, the queue, a new title, and the history of prompts.
 
-The journal takes what it can. A draft without a session, or one too long for a journal, goes into a
-file beside it; the prompts of a project go into a file that all its sessions share.
+Most of it goes into the journal. A draft without a session, or one too long for a journal, goes
+into a file beside it; the prompts of a project go into a file that all its sessions share.
 """
 
 import contextlib
@@ -25,15 +25,14 @@ from dirge_py.types.messages import UserMessage
 
 QueueKind = Literal["steering", "follow_up"]
 MAX_DRAFT_CHARS = 100_000
-"""A longer draft does not go into the journal: it would be written again at every pause."""
+"""A longer draft doesn't go into the journal, which would store it again at every pause."""
 
 
 class SessionDrafts:
-    """Stores what was typed in the session's journal, each time it changes.
+    """Stores unsent input in the session's journal, each time it changes.
 
-    Nothing goes there before something was said (`has_begun`: the session has messages), and
-    nothing at all without a recorder. What the journal does not take is stored in a file beside it,
-    if `set_folder` named a folder.
+    Nothing goes there before the first message (`has_begun`), or without a recorder. Such input is
+    stored in a file beside the journal, if `set_folder` named a folder.
     """
 
     def __init__(self, recorder: Recorder | None, *, has_begun: bool) -> None:
@@ -44,30 +43,30 @@ class SessionDrafts:
         self._in_journal: str | None = None
         self._file: DraftFile | None = None
         self.draft = ""
-        """What stood in the input when it was last saved."""
+        """The content of the input when it was last saved."""
         self.stash: Sequence[str] = ()
-        """Drafts that were put aside, the last one on top."""
+        """The stashed drafts, the newest last."""
         self.prompts: PromptHistory | None = None
-        """What was sent in this project, also in other sessions; None where that is not stored."""
+        """The prompts of this project, of all sessions; None if they aren't stored."""
 
     @property
     def is_stored(self) -> bool:
-        """Whether what is typed is stored with the session, so that it comes back with it."""
+        """Whether unsent input is stored with the session, and restored when it is resumed."""
         return self._recorder is not None and self._has_begun
 
     def set_folder(self, folder: Path, redact: Callable[[str], str]) -> None:
-        """Store earlier prompts in this folder, and what the journal does not take.
+        """Store the history of prompts in this folder, and drafts that don't go into the journal.
 
-        `redact` takes secrets out.
+        `redact` removes secrets.
         """
         if self._recorder is not None:
             self.prompts = PromptHistory(folder / "prompts.jsonl", redact)
             self._file = DraftFile(folder, redact)
 
     def adopt_abandoned(self) -> None:
-        """Take over what processes that are gone left beside the journal of this session.
+        """Adopt the draft files that ended processes left beside the journal of this session.
 
-        Only for a front end that shows a draft: with others it would be lost.
+        Call it only in a front end that shows drafts; in others they would be lost.
         """
         if self._file is None:
             return
@@ -78,10 +77,10 @@ class SessionDrafts:
         self.stash = [*self.stash, *left.stash]
 
     def save_draft(self, text: str) -> None:
-        """Store what stands in the input now."""
+        """Store the content of the input."""
         if self._recorder is None or not (self._has_begun or self._file):
             return
-        # Before it was stored for the first time, it is what the journal had.
+        # Until it is stored for the first time, the draft is the one in the journal.
         before = self.draft if self._in_journal is None else self._in_journal
         self.draft = text
         self._save_file()
@@ -91,7 +90,7 @@ class SessionDrafts:
             self._recorder.note_setting("draft", stored)
 
     def save_stash(self, texts: Sequence[str]) -> None:
-        """Store the drafts that were put aside; the long ones of them not beyond this process."""
+        """Store the stashed drafts; very long ones last only as long as this process."""
         is_stored = self._recorder is not None and (self._has_begun or self._file is not None)
         if not is_stored or list(texts) == list(self.stash):
             return
@@ -100,7 +99,7 @@ class SessionDrafts:
         self._note_stash()
 
     def release(self) -> None:
-        """What is typed continues in another conversation."""
+        """Stop storing: the input moves to another conversation."""
         if self._file is not None:
             (self._file.close if self._has_begun else self._file.clear)()
 
@@ -112,32 +111,32 @@ class SessionDrafts:
             self._recorder.note_setting("queue", stored)
 
     def rename(self, title: str) -> str:
-        """The name as it is stored, on one line. Raises DirgeError: empty, or nothing is stored."""
+        """Store a new title; returns it on one line. Raises DirgeError: empty, or not stored."""
         name = " ".join(title.split())
         if not name:
             raise DirgeError("a session needs a name.", hint="/rename NAME")
         if self._recorder is None:
-            raise DirgeError("this conversation keeps no session, so there is nothing to name.")
+            raise DirgeError("this conversation has no stored session to rename.")
         self._title = name
         self._save_title()
         return name
 
     @property
     def title(self) -> str:
-        """What the session is called by now; "" if it has no name, or nothing is stored."""
+        """The title of the session; "" if it has none, or isn't stored."""
         if self._title or self._recorder is None:
             return self._title
         titles = [record.data for record in self._recorder.records() if record.type == "title"]
         return text_member(titles[-1], "title") if titles else ""
 
     def close(self) -> None:
-        """Stop storing what is typed; what was typed stays for the next start."""
+        """Stop storing; the stored input stays for the next start."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def on_message(self) -> None:
-        """Store what waited for the first message; the session has one now."""
+        """Store the input in the journal, now that the session has a message."""
         is_first, self._has_begun = not self._has_begun, True
         self._save_title()
         if is_first and self.stash and self._recorder is not None:
@@ -149,7 +148,7 @@ class SessionDrafts:
         return self._recorder.session_id if self._recorder and self._has_begun else ""
 
     def _save_file(self) -> None:
-        """Store in the file what the journal does not take."""
+        """Store in the file what doesn't go into the journal."""
         if self._file is None:
             return
         is_long = len(self.draft) > MAX_DRAFT_CHARS
@@ -163,7 +162,7 @@ class SessionDrafts:
             self._recorder.note_setting("stash", short)
 
     def _save_title(self) -> None:
-        # The session's own first title comes with its first message, and would cover it.
+        # The automatic title comes with the first message, and would replace this one.
         if self._title and self._has_begun and self._recorder is not None:
             self._recorder.note("title", {"title": self._title}, sync=True)
             self._title = ""
@@ -175,7 +174,7 @@ def encode_queue(waiting: Iterable[tuple[QueueKind, UserMessage]]) -> list[dict[
 
 
 def decode_queue(value: Any) -> list[tuple[QueueKind, UserMessage]]:
-    """The queue that `encode_queue` encoded; what is no message of one is left out."""
+    """The queue that `encode_queue` encoded, without invalid messages."""
     found: list[tuple[QueueKind, UserMessage]] = []
     for entry in value if isinstance(value, list | tuple) else ():
         kind = text_member(entry, "kind")
@@ -191,33 +190,33 @@ def decode_draft(value: Any) -> str:
 
 
 def decode_stash(value: Any) -> list[str]:
-    """The drafts that were put aside, from their setting."""
+    """The stashed drafts, from the value of their setting."""
     texts = value if isinstance(value, list) else ()
     return [text for text in texts if isinstance(text, str)]
 
 
 _DRAFT_ENDING = ".unsent"
 _MAX_FILE_BYTES = 8_388_608
-"""A file that grew beyond is begun anew."""
+"""A larger draft file is rewritten from the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftState:
-    """What was typed at one moment."""
+    """The unsent input at one moment."""
 
     draft: str = ""
-    """What stood in the input."""
+    """The content of the input."""
     stash: tuple[str, ...] = ()
-    """The drafts that were put aside, the last one on top."""
+    """The stashed drafts, the newest last."""
     session: str = ""
-    """The session it belongs to; "" for one not begun."""
+    """The id of its session; "" if that hasn't begun."""
 
 
 class DraftFile:
-    """A file of this process: each state is a line, the last whole one counts.
+    """The draft file of this process: one state per line, of which the last whole one counts.
 
-    The kernel holds its lock as long as the process lives, so that others know when to adopt what
-    is in it. What cannot be written is lost. `redact` is applied to every text.
+    The process holds a lock on it while it runs, so that other processes know when to adopt it.
+    Errors of writing are ignored. `redact` is applied to every text.
     """
 
     def __init__(self, folder: Path, redact: Callable[[str], str] = lambda text: text) -> None:
@@ -228,7 +227,7 @@ class DraftFile:
         self._saved = DraftState()
 
     def save(self, typed: DraftState) -> None:
-        """Write the state; nothing typed leaves no file."""
+        """Write the state; removes the file if there is no input."""
         if not (typed.draft or typed.stash):
             self.clear()
         elif typed != self._saved:
@@ -237,22 +236,22 @@ class DraftFile:
                 self._saved = typed
 
     def clear(self) -> None:
-        """Remove the file: what was in it is elsewhere, or nowhere."""
+        """Remove the file."""
         if self._path is not None:
             with contextlib.suppress(OSError):
                 self._path.unlink()
         self.close()
 
     def close(self) -> None:
-        """Leave the file to the process that comes next."""
+        """Close the file, which a later process may adopt."""
         if self._path is not None:
             os.close(self._fd)
         self._path, self._saved = None, DraftState()
 
     def adopt_abandoned(self, session: str) -> DraftState:
-        """What processes that are gone have left for this session, which is ours from now on.
+        """The unsent input that ended processes left for this session; this file now holds it.
 
-        Of several drafts the newest is the draft, the others are put on the stash.
+        Of several drafts the newest becomes the draft, the others go onto the stash.
         """
         oldest_first: list[Path] = []
         with contextlib.suppress(OSError):
@@ -271,7 +270,7 @@ class DraftFile:
             )
             self.save(found)
             if self._saved == found or not (found.draft or found.stash):
-                # Not before it is written down here.
+                # Remove the others only once this file holds their drafts.
                 for path in left:
                     with contextlib.suppress(OSError):
                         path.unlink()
@@ -301,12 +300,12 @@ class DraftFile:
 
 
 def _read_abandoned(path: Path, session: str, locks: contextlib.ExitStack) -> DraftState | None:
-    """What is in the file of a process that is gone; `locks` keeps it locked."""
+    """The state in an ended process's file, which `locks` keeps locked; None if it still runs."""
     try:
         fd = open_regular(path, APPEND_FLAGS)
         file = locks.enter_context(os.fdopen(fd, "rb"))
         if not try_lock(fd):
-            return None  # Its process lives.
+            return None  # Its process still runs.
     except (OSError, SessionError):
         return None
     typed = next(_decode_states(file.read(2 * _MAX_FILE_BYTES)), DraftState())
@@ -314,7 +313,7 @@ def _read_abandoned(path: Path, session: str, locks: contextlib.ExitStack) -> Dr
 
 
 def _decode_states(content: bytes) -> Iterator[DraftState]:
-    """The states that can be read, the newest first."""
+    """The readable states, the newest first."""
     for line in reversed(content.splitlines()):
         try:
             state: Any = json.loads(line)
@@ -330,17 +329,17 @@ def _encodable(text: str) -> str:
 
 
 MAX_PROMPTS = 500
-"""As many of the newest are loaded."""
+"""How many of the newest prompts are loaded."""
 MAX_HISTORY_BYTES = 4_194_304
-"""A file that would grow beyond replaces the one of earlier prompts."""
+"""The size at which the file is rotated; only one earlier file is kept."""
 _LOCK_TIMEOUT_S = 0.5
 
 
 class PromptHistory:
-    """A file of JSON lines, only added to; closed to others, secrets taken out by `redact`.
+    """The history of prompts: an append-only file of JSON lines, private to its owner.
 
-    Several processes may add at the same time. What cannot be written or read is left out: a
-    missing prompt must not stop anybody's work.
+    `redact` removes secrets. Several processes may append at the same time. Errors are ignored: a
+    missing prompt must not stop the user's work.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str] = lambda text: text) -> None:
@@ -350,13 +349,13 @@ class PromptHistory:
         self._redact = redact
 
     def load(self) -> list[str]:
-        """The newest prompts, oldest first; lines that are damaged are skipped."""
+        """The newest prompts, oldest first, without damaged lines."""
         with contextlib.suppress(OSError), self._locked():
             return [*_read_prompts(self._before), *_read_prompts(self._path)][-MAX_PROMPTS:]
         return []
 
     def add(self, text: str) -> None:
-        """Store a prompt of any length, unless it is of spaces only."""
+        """Store a prompt of any length, unless it is blank."""
         if not text.strip():
             return
         prompt = _encodable(self._redact(text))

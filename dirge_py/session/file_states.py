@@ -1,8 +1,8 @@
-"""The states of the files that a journal names, and what differs between them and now.
+"""The snapshots that a journal names, and how the files now differ from them.
 
-Some files are not in the snapshot of then although they were there. Snapshots leave some out until
-a tool is about to change them; going back takes such a file from the first tree that holds it.
-Others were ignored, too large, or in another repository; going back must not remove those.
+A snapshot can lack files that existed. It omits ignored and large files until a tool is about to
+change them; going back takes such a file from the first later tree that holds it. Other files were
+ignored, too large, or in another repository; going back must not remove those.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,28 +30,27 @@ class FileState:
     by: ChangedBy
     """Who made the changes between it and the one before."""
     at: str = ""
-    """The moment it was taken: see `SnapshotMoment`."""
+    """The kind of moment it was taken at; see `SnapshotMoment`."""
     run_id: str = ""
     """The run it belongs to."""
     toward: str = ""
-    """The tree that a move was about to put back then."""
+    """The tree that a move was about to restore."""
     left_out: tuple[str, ...] = ()
-    """Files that it does not hold."""
+    """Existing files that it doesn't hold."""
     held: tuple[str, ...] = ()
-    """Paths that no state before it holds, though they were there: here they are as then."""
+    """Paths of existing files that this state is the first to hold, unchanged since before."""
 
 
 def file_states(records: Sequence[Record]) -> list[FileState]:
-    """The states of the files, in the order in which they were.
+    """The states of the files, in the order of the journal.
 
-    That order is the one of the file, not of a branch: there is one working tree, whichever branch
-    the conversation is on.
+    Not the order of a branch: all branches of the conversation share one working tree.
     """
     return [state for record in records if (state := _state(record)) is not None]
 
 
 def unfinished_move(records: Sequence[Record]) -> FileState | None:
-    """The files before a move that was killed while it put them back, if that is the last thing."""
+    """The state before a move that was killed while it restored files; None if it finished."""
     states = file_states(records)
     last = states[-1] if states else None
     if last is None or not last.toward:
@@ -61,9 +60,9 @@ def unfinished_move(records: Sequence[Record]) -> FileState | None:
 
 
 def state_before(states: Sequence[FileState], point: RewindPoint) -> FileState | None:
-    """The files as they were when a prompt was sent; None if nobody looked.
+    """The files as they were when a prompt was sent; None without a snapshot from then.
 
-    The snapshot of a run that a prompt opened may have been recorded only after the prompt.
+    The snapshot of a run may be recorded after the prompt that started it.
     """
     opening = next(
         (s for s in states if point.run_id and s.run_id == point.run_id and s.at == "before_run"),
@@ -114,7 +113,7 @@ async def files_held_later(
 async def changes_to_state(
     snapshots: SnapshotRepository, now: str, state: FileState, held: Mapping[str, str]
 ) -> Sequence[TreeChange]:
-    """What going to `state` would change, by path. Raises SessionError: a tree is gone."""
+    """The changes to get to `state`, by path. Raises SessionError: a tree is gone."""
     found = [
         change
         for change in await changes_between(snapshots, now, state.tree)
@@ -129,7 +128,7 @@ async def changes_to_state(
 async def restore_files(
     snapshots: SnapshotRepository, paths: Sequence[str], state: FileState, held: Mapping[str, str]
 ) -> RestoreResult:
-    """Make these paths as they were. Raises SessionError: a tree is gone."""
+    """Restore these paths to `state`. Raises SessionError: a tree is gone."""
     done: list[str] = []
     failed: list[tuple[str, str]] = []
     trees = {path: held.get(path, state.tree) for path in paths}
@@ -141,7 +140,7 @@ async def restore_files(
 
 
 _MAX_EARLIER_TREES = 50
-"""Trees in which a file is looked for that was ignored then."""
+"""How many earlier trees are searched for a file that was ignored at the time."""
 
 
 async def find_hidden_files(
@@ -152,9 +151,9 @@ async def find_hidden_files(
     states: Sequence[FileState],
     now: Snapshot,
 ) -> frozenset[str]:
-    """Of the files that `changes` would remove to get to `state`, those that may have been there.
+    """The files that `changes` would remove although they may have existed at `state`.
 
-    `states` are all that are known, in order. Raises SessionError: a tree is gone.
+    `states` are all known states, in order. Raises SessionError: a tree is gone.
     """
     removed = [change.path for change in changes if change.kind == "removed"]
     if not removed:
@@ -170,7 +169,7 @@ async def find_hidden_files(
 async def _never_held(
     snapshots: SnapshotRepository, paths: set[str], state: FileState, states: Sequence[FileState]
 ) -> set[str]:
-    """Those that no state before held: what is held once stays held, until it is not there."""
+    """The paths that no earlier state holds; a held file stays held until it is deleted."""
     left = set(paths)
     before = [known.tree for known in states if known.seq < state.seq and known.tree != state.tree]
     for tree in list(dict.fromkeys(reversed(before)))[:_MAX_EARLIER_TREES]:
@@ -185,7 +184,7 @@ async def _never_held(
 async def files_changed_by_person(
     snapshots: SnapshotRepository, state: FileState, later: Sequence[FileState], now: Snapshot
 ) -> set[str] | None:
-    """The paths that changed since `state` while no run was active; None where that is unknown."""
+    """The paths that changed since `state` while no run was active; None if unknown."""
     found: set[str] = set()
     try:
         for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
@@ -200,7 +199,7 @@ async def files_changed_by_person(
 async def changes_between(
     snapshots: SnapshotRepository, before: str, after: str
 ) -> Sequence[TreeChange]:
-    """What differs. Raises SessionError: a tree is gone."""
+    """The changes from one tree to another. Raises SessionError: a tree is gone."""
     return await snapshots.changes(before, after) if before != after else ()
 
 
@@ -210,25 +209,25 @@ async def _changes_of_person(
     changed = {c.path for c in await changes_between(snapshots, before.tree, after.tree)}
     if not changed or not before.toward:
         return changed
-    # A move that was killed had put back some of these: they are as it wanted them.
+    # A killed move had already restored some of these files.
     other = await changes_between(snapshots, before.toward, after.tree)
     return changed & {change.path for change in other}
 
 
 UncommittedDiff: TypeAlias = Callable[[], Awaitable[str | None]]
-"""The change since the last commit, with new files; None where that is unknown."""
+"""Returns the diff since the last commit, with new files; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDiff:
-    """What differs in the files since the session began."""
+    """The changes to the files since the session began."""
 
     diff: str = ""
-    """The unified diff; empty where nothing differs."""
+    """The unified diff; empty if nothing differs."""
     since: str = ""
-    """What it is compared with, for people."""
+    """The base of the comparison, in words."""
     obstacle: str = ""
-    """Why there is no diff at all."""
+    """Why there is no diff; empty if there is one."""
 
 
 async def diff_since_beginning(
@@ -240,8 +239,8 @@ async def diff_since_beginning(
 ) -> SessionDiff:
     """The difference between the oldest snapshot of the session and the files now.
 
-    `path`, relative to the project, narrows it to one file or folder. Where no snapshots are kept
-    it is the change since the last commit, of all files.
+    `path`, relative to the project, limits it to one file or folder. Without snapshots, it is the
+    diff of all files since the last commit.
 
     Raises:
         SessionError: the snapshots cannot be read.

@@ -1,4 +1,4 @@
-"""What a journal says when it is read from end to end: messages, choices, costs and plan phases."""
+"""Replays a journal from end to end: messages, choices, costs and plan phases."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -26,7 +26,7 @@ _TITLE_LENGTH = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionChoices:
-    """What was chosen and kept in a session, the newest value of each."""
+    """The user's choices and stored values of a session, the newest of each."""
 
     model: str = ""
     """The model chosen last."""
@@ -37,12 +37,12 @@ class SessionChoices:
     decisions: tuple[Mapping[str, Any], ...] = ()
     """The newest decisions given to `note_decision`."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """What is stored by name, the newest value of each."""
+    """The stored values by name, the newest of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDescription:
-    """What a list of sessions shows of one: its title, its folder and its dates."""
+    """Title, folder and dates of a session, for lists."""
 
     title: str = ""
     """The name of the session, or its first prompt."""
@@ -58,9 +58,9 @@ class SessionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSession:
-    """A session as its journal says: the current branch, and what holds for the whole session.
+    """A session replayed from its journal: its current branch, and totals of all branches.
 
-    Usage and cost are of all branches: those that were left were paid for, too.
+    Usage and cost are of all branches, because you paid for abandoned ones, too.
     """
 
     messages: tuple[Message, ...] = ()
@@ -70,15 +70,15 @@ class LoadedSession:
     open_calls: tuple[ToolCallBlock, ...] = ()
     """Calls that wait for a decision, or belong to the `interruption`."""
     healed: tuple[TranscriptRepairs, ...] = ()
-    """Answers that were made up just now."""
+    """Results generated now for calls without one."""
     reused: tuple[TranscriptRepairs, ...] = ()
-    """Answers that were kept when their call finished."""
+    """Results that were recorded when their call finished, before their message."""
     interruption: InterruptedRun | None = None
-    """What the last run left when it was killed; None if it came to an end."""
+    """The unfinished state of the last run if it was killed; None if it ended."""
     compactions: tuple[Mapping[str, Any], ...] = ()
     """The compactions of `messages`, oldest first, as given to `note_compaction`."""
     choices: SessionChoices = field(default_factory=SessionChoices)
-    """What was chosen in the session, on any branch."""
+    """The user's choices, on any branch."""
     grants: tuple[str, ...] = ()
     """The rules granted for this session."""
     usage: Usage = field(default_factory=Usage)
@@ -90,11 +90,11 @@ class LoadedSession:
     description: SessionDescription = SessionDescription()
     """Its title, its folder and its dates."""
     notices: tuple[str, ...] = ()
-    """What the person should know about the journal."""
+    """Notices for the user about the journal."""
 
 
 def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedSession:
-    """The session that `records` describe. A notice that was recorded is not repeated."""
+    """The session that `records` describe. Already recorded notices are not repeated."""
     header = _newest(records, "session")
     copied_to = text_member(header, "forked_at") or None
     transcript = read_transcript(branch(records), copied_to=copied_to)
@@ -132,7 +132,7 @@ def title_of(message: UserMessage) -> str:
 
 
 def shorten_title(text: str) -> str:
-    """The same for any text."""
+    """A text on one line of at most 80 characters."""
     return one_line(text, _TITLE_LENGTH)
 
 
@@ -186,19 +186,22 @@ def _newest(records: Sequence[Record], type_name: str) -> Mapping[str, Any]:
 class SessionSpending:
     """Tokens, cost and model turns of the records so far.
 
-    The `usage` record behind a message repeats its tokens and adds the price; a crash between the
-    two leaves a message whose tokens are counted and whose price stays unknown, as it does where
-    the service reported no tokens. Other `usage` records are of models that were asked on the side:
-    paid for, but no turns. `unpriced` are the tokens of the last answer until they have a price.
+    The `usage` record after a message repeats its tokens and adds the price. After a crash between
+    the two, the tokens are counted and the price stays unknown, as when the service reports no
+    tokens. Other `usage` records belong to side requests, which cost money but are not turns.
     """
 
     usage: Usage = field(default_factory=Usage)
+    """All tokens."""
     unpriced: Usage = field(default_factory=Usage)
+    """The tokens of the last answer, until its price is recorded."""
     cost_usd: float | None = 0.0
+    """The cost of all priced answers; None as soon as one price is unknown."""
     turns: int = 0
+    """The number of model turns."""
 
     def after(self, record: Record) -> "SessionSpending":
-        """With one more record, the next in order. Never raises, whatever the record holds."""
+        """The totals including `record`, the next in order. Never raises, even if it is damaged."""
         if not isinstance(record.data, dict):
             return self
         if record.type == "usage":
@@ -214,13 +217,13 @@ class SessionSpending:
 
     @property
     def whole_cost_usd(self) -> float | None:
-        """None as soon as one part of it is unknown."""
+        """The cost; None if any part of it is unknown."""
         return None if self.unpriced else self.cost_usd
 
     def _after_answer(self, answer: Mapping[str, Any]) -> "SessionSpending":
         unpriced = decode_usage(answer.get("usage"))
         has_no_price = answer.get("content") and not unpriced
-        # An answer that was broken off to be asked for again, or again with less, is no turn.
+        # An answer that was cut off and requested again doesn't count as a turn.
         is_final = answer.get("stop_reason") not in (*UNFINISHED,)
         return SessionSpending(
             usage=self.whole_usage,
@@ -249,10 +252,10 @@ PlanRecordEvent: TypeAlias = PlanPhase | EvidenceTaken
 
 
 def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordEvent]]:
-    """The events of plans on the current branch, in order, each behind that many messages.
+    """The plan events of the current branch, each with the number of messages before it.
 
-    An implementation stands before its messages, though it is recorded when it ends: a person
-    looks for the heading of a part at its beginning. What is damaged is left out.
+    An implementation comes before its messages, although it is recorded when it ends, so that its
+    heading is at its beginning. Damaged events are left out.
     """
     found: list[tuple[int, PlanRecordEvent]] = []
     messages = begins = 0

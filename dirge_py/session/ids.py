@@ -13,7 +13,7 @@ from dirge_py.git.repository import work_tree_of
 from dirge_py.types.errors import SessionError
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
-# `<id>` is also a folder beside these files of other sessions.
+# `<id>` is also the name of a folder, which must not collide with these files.
 _RESERVED_ENDINGS = (".jsonl", ".lock", ".damaged")
 # Crockford's base 32: sorts like the numbers, no letters that look alike.
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -36,19 +36,19 @@ def new_session_id(now: float) -> str:
 
 
 def check_session_id(session_id: str) -> str:
-    """The id itself, if it can be one.
+    """Return the id if it is valid.
 
     Raises:
         SessionError: it has other characters than `[A-Za-z0-9._-]`, over 128, or a reserved ending.
     """
     if not _SESSION_ID.fullmatch(session_id) or session_id in (".", ".."):
         raise SessionError(
-            f"{session_id!r} cannot be a session id.",
+            f"{session_id!r} is not a valid session id.",
             hint="Use 1 to 128 letters, digits, dots, underscores or hyphens.",
         )
     if session_id.endswith(_RESERVED_ENDINGS):
         raise SessionError(
-            f"{session_id!r} cannot be a session id: its ending is reserved.",
+            f"{session_id!r} is not a valid session id: its ending is reserved.",
             hint=f"Choose one that does not end in {', '.join(_RESERVED_ENDINGS)}.",
         )
     return session_id
@@ -70,7 +70,7 @@ def project_id(path: Path) -> str:
 
 
 def ids_fitting(ids: Sequence[str], name: str) -> list[str]:
-    """The ids that `name` means: itself, else those it begins, else those whose tail it begins."""
+    """The ids that match `name`: exactly, else by prefix, else by the part after the date."""
     if name in ids:
         return [name]
     return [known for known in ids if known.startswith(name)] or [
@@ -82,9 +82,9 @@ _MIN_SHORT_NAME = 4
 
 
 def short_names(ids: Iterable[str]) -> Mapping[str, str]:
-    """For each id of a project what is enough to find it: four characters at least, if it has them.
+    """The shortest unique name of each id of a project, of at least four characters.
 
-    It is the beginning of what follows the date, else of the whole id, else the id.
+    A prefix of the part after the date, else a prefix of the id, else the id itself.
     """
     known = sorted(set(ids))
     tails = sorted(session_id.partition("-")[2] for session_id in known)
@@ -95,7 +95,7 @@ def _short_name(session_id: str, known: Sequence[str], tails: Sequence[str]) -> 
     tail = session_id.partition("-")[2]
     for length in range(_MIN_SHORT_NAME, len(tail) + 1):
         name = tail[:length]
-        # The beginnings of whole ids come first when a session is looked for.
+        # `ids_fitting` matches prefixes of whole ids first.
         if _count_beginning(tails, name) == 1 and _count_beginning(known, name) == 0:
             return name
     for length in range(2 * _MIN_SHORT_NAME, len(session_id)):
@@ -105,6 +105,6 @@ def _short_name(session_id: str, known: Sequence[str], tails: Sequence[str]) -> 
 
 
 def _count_beginning(names: Sequence[str], start: str) -> int:
-    """How many of the sorted names begin so; 2 stands for more."""
+    """How many of the sorted names begin with `start`: 0, 1, or 2 for several."""
     at = bisect_left(names, start)
     return sum(name.startswith(start) for name in names[at : at + 2])

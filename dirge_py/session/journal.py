@@ -1,7 +1,7 @@
 """The append-only journal of a session: opening it safely, adding records, repairing it.
 
-One process at a time appends, which holds the writer's lock. An append writes whole records or
-nothing. A repair rewrites nothing: it sets damaged bytes aside and reports what is lost.
+Only the process with the writer's lock appends. An append writes whole records or nothing. A repair
+copies damaged bytes to another file and reports the loss; it never rewrites records.
 """
 
 import contextlib
@@ -36,11 +36,11 @@ from dirge_py.types.errors import SessionBusy, SessionError
 
 
 def lock_session(first: Path) -> FileLock:
-    """The writer's lock of the session with this first segment, taken at once or not at all.
+    """Take the writer's lock of the session with this first segment, without waiting.
 
     Raises:
         SessionBusy: another process (or another part of this one) holds it.
-        SessionError: the folder cannot be written, or its file system has no locks.
+        SessionError: the folder can't be written, or its file system has no locks.
     """
     path = first.with_suffix(".lock")
     try:
@@ -54,19 +54,19 @@ def lock_session(first: Path) -> FileLock:
     except OSError as error:
         if error.filename is not None:
             raise SessionError(
-                f"The session's lock {str(path)!r} cannot be opened: {error.strerror}.",
+                f"Can't open the session's lock {str(path)!r}: {error.strerror}.",
                 hint="Make the state folder writable, set DIRGE_STATE_DIR, or use `--no-session`.",
             ) from error
         raise SessionError(
-            f"The file system of {str(path.parent)!r} cannot lock files: {error.strerror}.",
+            f"The file system of {str(path.parent)!r} can't lock files: {error.strerror}.",
             hint="Set DIRGE_STATE_DIR to a folder on a local disk.",
         ) from error
 
 
 class SegmentFile:
-    """One segment, held open for its writer. It appears on disk with the first append.
+    """One segment, open for writing. Its file appears with the first append.
 
-    `records` and `size` (bytes) are what it holds.
+    `records` counts its records, `size` its bytes.
     """
 
     def __init__(self, path: Path, *, number: int) -> None:
@@ -77,17 +77,17 @@ class SegmentFile:
         self._fd: int | None = None
 
     def open(self, *, records: int) -> None:
-        """Open the file that is there, which holds so many records.
+        """Open the existing file, which holds `records` records.
 
         Raises:
-            SessionError: it cannot be opened, or is no regular file.
+            SessionError: it can't be opened, or isn't a regular file.
         """
         self._fd = open_regular(self.path, APPEND_FLAGS)
         self.records = records
         self.size = os.fstat(self._fd).st_size
 
     def append(self, payload: bytes, *, records: int, sync: bool) -> None:
-        """Add `records` whole lines behind the last one, a torn one included.
+        """Append `records` whole lines, even after a torn line.
 
         Raises:
             OSError: nothing was written.
@@ -115,12 +115,12 @@ class SegmentFile:
         self.size = before.st_size + len(payload)
 
     def sync(self) -> None:
-        """Put what was written on the disk. Raises OSError."""
+        """Flush the file to disk. Raises OSError."""
         if self._fd is not None:
             os.fsync(self._fd)
 
     def cut(self, size: int) -> None:
-        """Remove what comes after the first `size` bytes. Raises OSError."""
+        """Truncate the file to `size` bytes. Raises OSError."""
         if self._fd is not None:
             os.ftruncate(self._fd, size)
             self.size = size
@@ -143,23 +143,23 @@ _DEFAULT_LIMITS = SegmentLimits()
 
 
 def read_journal(path: Path) -> Scan:
-    """What the journal holds now, without lock or repair; another process may be writing it.
+    """Read a journal without lock or repair; another process may be writing it.
 
-    `path` is its first file; all its segments are read.
+    `path` is its first segment; all segments are read.
 
     Raises:
-        SessionError: there is no such file, or it cannot be read.
+        SessionError: there is no such file, or it can't be read.
     """
     return read_segments(path).scan
 
 
 class Journal:
-    """One session's files, held by its only writer. `path` is the first of them.
+    """The files of one session, open for its only writer. `path` is the first segment.
 
-    When the last one is full (see `SegmentLimits`), the next record goes into another. A new
+    When the last segment is full (see `SegmentLimits`), the next record goes into a new one. A new
     session appears on disk with its first record, preceded by a `session` record of the `header`;
-    until then only its lock exists, and closing leaves nothing behind.
-    `notices` are for the person: what was found damaged when it was opened.
+    until then only its lock exists, and closing removes that.
+    `notices` report to the user what was damaged when it was opened.
     """
 
     def __init__(
@@ -192,15 +192,14 @@ class Journal:
         clock: Clock = time.time,
         limits: SegmentLimits = _DEFAULT_LIMITS,
     ) -> "Journal":
-        """Take the writer's lock of `<id>.jsonl`, read it all and repair its end.
+        """Take the writer's lock of `<id>.jsonl`, read all segments and repair the end.
 
-        Bytes that are no record are copied to `<id>.damaged`, once; of those only an unfinished end
-        of the last file is then cut off, the rest stays where it is. One of a newer format can only
-        be read.
+        Damaged bytes are copied to `<id>.damaged`, once. Then only an unfinished end of the last
+        file is cut off; other damage stays. A journal of a newer format is read-only.
 
         Raises:
             SessionBusy: another process writes it.
-            SessionError: it cannot be opened or read.
+            SessionError: it can't be opened or read.
         """
         lock = lock_session(path)
         journal = cls(path, lock, header=header or {}, clock=clock, limits=limits)
@@ -217,7 +216,7 @@ class Journal:
 
     @property
     def is_new(self) -> bool:
-        """True until something is on disk."""
+        """Whether nothing is on disk yet."""
         return self._leaf is None
 
     @property
@@ -234,13 +233,13 @@ class Journal:
         at: float | None = None,
         sync: bool = False,
     ) -> Record:
-        """Write one record behind `parent` (None: the last record).
+        """Append one record whose parent is `parent` (None: the last record).
 
-        With `sync` it and everything before it is on the disk when this returns; without it a crash
-        of the machine (not of the process) may lose it. `at` is when it happened, if not now.
+        With `sync`, it and everything before it is on disk when this returns; without it, a crash
+        of the machine (not of the process) may lose it. `at` is its time, by default now.
 
         Raises:
-            SessionError: it was not written. Nothing has changed then, neither here nor on disk.
+            SessionError: it was not written; nothing has changed, in memory or on disk.
         """
         when = timestamp(self._clock() if at is None else at)
         record = Record(
@@ -249,7 +248,7 @@ class Journal:
         return self._add(record, sync=sync)
 
     def adopt(self, records: Iterable[Record]) -> None:
-        """Write copies of another journal's records in a row, with the ids and times they have.
+        """Append copies of another journal's records in order, with their ids and times.
 
         Raises:
             SessionError: as `append`; the copies before the one that failed stay.
@@ -261,8 +260,8 @@ class Journal:
     def records(self) -> list[Record]:
         """Every record, in order.
 
-        Those found when it was opened are handed over, not kept: a session of 20 MB should be in
-        memory once. Later calls read the file.
+        The first call hands over the records read by `open`, so that a session of 20 MB is in
+        memory only once. Later calls read the file.
         """
         found, self._found = self._found, None
         if found is not None:
@@ -270,7 +269,7 @@ class Journal:
         return read_journal(self.path).records if self._leaf else []
 
     def close(self) -> None:
-        """Close files and lock. A session that never got a record leaves nothing behind."""
+        """Close the files and release the lock; a session without records leaves no files."""
         self._file.close()
         if self.is_new:
             folder = folder_of(self.path)
@@ -281,7 +280,7 @@ class Journal:
         self._lock.release()
 
     def _add(self, record: Record, *, sync: bool) -> Record:
-        """Number the record and write it, behind what has to come first in its file."""
+        """Number the record and write it, after the header of a new file."""
         if self._refusal:
             raise self._refusal
         file = self._file
@@ -294,21 +293,21 @@ class Journal:
             was_tip = record.parent in (None, self._leaf)
             record = replace(record, parent=first.id if was_tip else record.parent)
         record = replace(record, seq=self._next_seq + (first is not None))
-        # Used up even if the write fails: an exception out of a signal handler may come after it.
+        # Advance even if the write fails: a signal handler may raise after a successful write.
         self._next_seq = record.seq + 1
         try:
             self._write(file, [first, record] if first else [record], sync=sync)
         except OSError as error:
             raise SessionError(
                 f"Session {self.id} cannot be saved: {error.strerror}.",
-                hint=f"Free space or fix access to {str(self.path.parent)!r}; it is tried again.",
+                hint=f"Free space or fix access to {str(self.path.parent)!r}; dirge tries again.",
             ) from error
         self._leaf = record.id
         self._found = None
         return record
 
     def _first_record_of(self, file: SegmentFile) -> Record | None:
-        """What has to stand before everything else in a file that holds nothing yet."""
+        """The header record of an empty file; None if the file has records."""
         if not self.is_new and (file.records or file.number == 1):
             return None
         now = timestamp(self._clock())
@@ -328,12 +327,12 @@ class Journal:
 
     def _write(self, file: SegmentFile, records: list[Record], *, sync: bool) -> None:
         folder = folder_of(self.path)
-        # In one write, so that no file ever holds a header and nothing else.
+        # Write them at once, so that no file holds only a header.
         payload = b"".join(encode(store_large_texts(record, folder)) for record in records)
         if file is self._file:
             file.append(payload, records=len(records), sync=sync)
             return
-        # What is in the next file must not outlive what came before it.
+        # Records in the next file must not survive a crash that loses earlier ones.
         self._file.sync()
         try:
             file.append(payload, records=len(records), sync=sync)
@@ -368,7 +367,7 @@ class Journal:
             self._next_seq = self._found[-1].seq + 1
 
     def _set_aside(self, found: SessionFiles) -> None:
-        """Copy damaged bytes to `<id>.damaged` unless they are there; then cut a torn end off."""
+        """Copy damaged bytes to `<id>.damaged` unless it has them; then cut off a torn end."""
         kept = self.path.with_suffix(".damaged")
         try:
             known = set(kept.read_bytes().split(b"\n")) if kept.exists() else set()
@@ -389,7 +388,7 @@ class Journal:
         except OSError as error:
             # A full disk must not make a session unreadable: a torn end is tolerated by append.
             self.notices.append(
-                f"Session {self.id} is damaged and cannot be repaired now: {error.strerror}."
+                f"Session {self.id} is damaged, and dirge can't repair it now: {error.strerror}."
             )
 
 
@@ -400,21 +399,21 @@ class RepairReport:
     records: int
     """How many records are intact."""
     kept: Path
-    """The file with the bytes that are no record."""
+    """The file with the damaged bytes."""
     torn_bytes: int = 0
-    """The size of an unfinished end, cut off by now."""
+    """The size of an unfinished end, which was cut off."""
     damaged_bytes: int = 0
-    """The size of what is damaged before that; it stays."""
+    """The size of damage before that, which stays."""
     missing_segments: Sequence[int] = ()
     """The numbers of segments without a file."""
     orphans: int = 0
-    """How many records have lost their place in the tree."""
+    """How many records have a missing parent."""
     lost_outputs: int = 0
-    """How many large results have no file, or another content than they had."""
+    """How many large results have a missing or damaged file."""
     is_newer: bool = False
-    """A newer dirge wrote it, so nothing was repaired."""
+    """Whether a newer dirge wrote it, so that nothing was repaired."""
     notices: Sequence[str] = ()
-    """What the journal said when it was opened."""
+    """The notices of the journal when it was opened."""
 
     @property
     def is_sound(self) -> bool:
@@ -428,11 +427,11 @@ class RepairReport:
 
 
 def repair_session(first: Path) -> RepairReport:
-    """Open the session of this first segment once for writing, which sets aside what is no record.
+    """Repair the session with this first segment by opening it for writing.
 
     Raises:
         SessionBusy: another process writes it.
-        SessionError: it is not there, or cannot be read.
+        SessionError: it doesn't exist, or can't be read.
     """
     found = read_segments(first)
     last = max(found.parts)

@@ -1,4 +1,4 @@
-"""One line of a journal, and what makes it trustworthy.
+"""The record: one line of a journal, with a checksum.
 
     {"v":1,"seq":7,"ts":"…Z","type":"mode","id":"…","parent":"…","data":{"mode": "plan"},"crc":"…"}
 
@@ -26,24 +26,28 @@ VERSION = 1
 
 _CRC_NAME = b',"crc":"'
 _CRC_LENGTH = len(_CRC_NAME) + 8 + len(b'"}')
-# Half of what the JSON reader can take within Python's recursion limit.
+# Half of what the JSON parser can read within Python's recursion limit.
 _DEEPEST = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One thing that happened. `parent` is the record before it on its branch, None for the first.
-
-    `seq` orders a journal's records; `ts` is for people and never compared.
-    """
+    """One entry of a journal."""
 
     seq: int
+    """Its position in the journal."""
     ts: str
+    """When it was written (ISO 8601); for people, never compared."""
     type: str
+    """The kind of entry."""
     id: str
+    """Its id, unique within a session and all its forks."""
     parent: str | None
+    """The id of the record before it on its branch; None for the first."""
     data: Any
+    """Its content, by type."""
     v: int = VERSION
+    """The version of the format."""
 
 
 def new_record_id() -> str:
@@ -57,7 +61,7 @@ def timestamp(now: float) -> str:
 
 
 def parse_timestamp(text: Any) -> datetime | None:
-    """The moment of an ISO 8601 time, in UTC where it names no zone; None for what is none."""
+    """Parse an ISO 8601 time, in UTC if it names no zone; None if it is invalid."""
     try:
         moment = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -66,10 +70,10 @@ def parse_timestamp(text: Any) -> datetime | None:
 
 
 def encode(record: Record) -> bytes:
-    """The record's line, with its line end. Never raises, whatever `data` holds.
+    """The record's line, with its line end. Never raises.
 
-    What JSON cannot say is stored as the nearest thing it can: NaN and infinities as null, unknown
-    objects as their text, nesting beyond 200 levels as a remark.
+    Values that JSON can't represent are replaced: NaN and infinities by null, unknown objects by
+    their text, nesting beyond 200 levels by a remark.
     """
     members = [
         f'"v":{record.v}',
@@ -85,7 +89,7 @@ def encode(record: Record) -> bytes:
 
 
 def decode(line: bytes) -> Record | None:
-    """The record written on `line` (given without its line end), None if it is not intact."""
+    """The record on `line` (without its line end); None if the line is damaged."""
     body, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
     if crc != b'%b%b"}' % (_CRC_NAME, _checksum(body)):
         return None
@@ -103,7 +107,7 @@ def json_text(value: Any) -> str:
         text = _READABLE.encode(value)
         text.encode()
     except UnicodeEncodeError:
-        # Half a surrogate pair, as a cut stream leaves behind; escaped it comes back unharmed.
+        # A cut stream can end in half a surrogate pair, which survives only escaped.
         return _ESCAPED.encode(value)
     except (TypeError, ValueError, RecursionError):
         return _ESCAPED.encode(_storable(value, depth=0))
@@ -126,13 +130,13 @@ _ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_nearest
 
 
 def text_member(value: Any, name: str) -> str:
-    """The member of an object if it is a text, else ""."""
+    """The named member of a JSON object if it is a text, else ""."""
     found = value.get(name) if isinstance(value, Mapping) else None
     return found if isinstance(found, str) else ""
 
 
 def _storable(value: Any, *, depth: int) -> Any:
-    """`value` with everything JSON cannot say replaced; also ends circular values."""
+    """`value` with everything replaced that JSON can't represent, circular references included."""
     if depth > _DEEPEST:
         return "(nested too deeply to be stored)"
     if isinstance(value, float):

@@ -1,6 +1,6 @@
-"""The recorder of a session: a sink that stores events and an interceptor that writes ahead.
+"""The recorder of a session: an event sink, and an interceptor that records calls before they run.
 
-Secrets are taken out of every record before it is stored.
+Secrets are removed from every record before it is stored.
 """
 
 import dataclasses
@@ -37,15 +37,15 @@ from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, changes_some
 Redact = Callable[[str], str]
 
 _RECORDED_ELSEWHERE = ("result", "continuation")
-# By type of block: what a provider wants back byte for byte. It holds nothing a person could read.
+# By type of block: members that a provider wants back byte for byte, and that nobody can read.
 _OPAQUE = {"thinking": ("signature", "redacted"), "compaction": ("data",)}
 
 
 def redacted_record(type_name: str, data: Any, redact: Redact) -> Any:
     """The data of a record of this type with every text in it redacted.
 
-    Only blocks of assistant messages have parts that are left alone: anything else that looks like
-    such a block was written by a model, a tool or a person.
+    Only blocks of assistant messages have parts that aren't redacted: a model, a tool or the user
+    may write anything else that looks like such a block.
     """
     if type_name == "message" and isinstance(data, Mapping):
         return _redacted_message(data, redact)
@@ -86,7 +86,7 @@ def _redacted_block(block: Mapping[str, Any], redact: Redact) -> Json:
 
 @dataclasses.dataclass(slots=True)
 class _Progress:
-    """How far a call came that has no result message yet."""
+    """The progress of a call without a result message."""
 
     is_announced: bool = False
     has_begun: bool = False
@@ -94,13 +94,13 @@ class _Progress:
 
 
 class Recorder:
-    """Writes one session down while it happens.
+    """Records one session while it runs.
 
-    Nothing is written before the first message, so that a session in which nothing was said leaves
-    no trace. While the disk refuses, records wait in memory in their order and are tried again
-    before the next one; the person is notified once, and tools that change anything do not run.
+    Writes nothing before the first message, so that an empty session leaves no trace. If the disk
+    refuses a write, records wait in memory in order and are retried before the next one; the user
+    is notified once, and tools that change anything don't run.
 
-    `redact` is applied to every text before it is stored; `on_notice` gets lines for the person.
+    `redact` is applied to every text before it is stored; `on_notice` gets lines for the user.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class Recorder:
         self._message_count = 0
         self._calls: dict[str, _Progress] = {}
         self.interruption: InterruptedRun | None = None
-        """What the last run left when it was killed, until the conversation continues."""
+        """The unfinished state of a killed run, until the conversation continues."""
         self.written_seq: int | None = None
-        """The record of the last event; None if it has none (yet)."""
+        """The number of the last event's record; None if it has none (yet)."""
 
     @property
     def session_id(self) -> str:
@@ -139,14 +139,14 @@ class Recorder:
 
     @property
     def is_saving(self) -> bool:
-        """False while the disk refuses what there is to save."""
+        """Whether all records are on disk; false while the disk refuses writes."""
         return not self._is_failing
 
     def load(self) -> LoadedSession:
-        """The session so far. The calls of its last answer stay open where a run was killed.
+        """Load the session. After a killed run, the calls of its last answer stay open.
 
-        The answers made up for other calls, those of calls that had finished, and the notices are
-        recorded: from then on they are history, and no notice comes twice.
+        Records the generated results of other calls, the recovered ones, and the notices, so that
+        they are history from now on and no notice is repeated.
         """
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
@@ -162,27 +162,27 @@ class Recorder:
         return loaded
 
     def sink(self, event: LoopEvent) -> None:
-        """Record what the event says, unless this was closed. Never raises."""
+        """Record an event, unless the recorder is closed. Never raises."""
         self.written_seq = None
         if self._is_closed:
             return
         try:
             self._record(event)
         except Exception as error:
-            self._on_notice(f"An event ({event.type}) could not be recorded: {error!r}.")
+            self._on_notice(f"dirge couldn't record an event ({event.type}): {error!r}.")
 
     async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        """Record that the call starts, on disk, before it does.
+        """Record on disk that the call starts, before it does.
 
-        After a crash a recorded start without a result says that the outcome is unknown. Where it
-        cannot be recorded, only calls that change nothing may run; for those it need not outlive a
-        power cut, as running them twice changes nothing.
+        After a crash, a recorded start without a result means an unknown outcome. If the start
+        can't be recorded, only calls that change nothing may run; their record need not survive a
+        power cut, because running them twice is harmless.
         """
         is_mutating = changes_something(call)
         started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         started["only_reads"] = not is_mutating
         if not self._save("tool_started", started, sync=is_mutating):
-            # It may not have started at all, so it must not be recorded later on.
+            # The call didn't start, so its start must not be recorded later.
             self._waiting.pop()
             if is_mutating:
                 return text_result(
@@ -197,7 +197,7 @@ class Recorder:
         return await proceed()
 
     def add_message(self, message: Message) -> None:
-        """Record a message that no event announces."""
+        """Record a message for which there is no event."""
         encoded = encode_message(message)
         if not self._has_messages and isinstance(message, UserMessage):
             self._save("title", {"title": self._as_title(message.text)})
@@ -211,7 +211,7 @@ class Recorder:
         self._save("message", encoded, sync=True)
 
     def begin(self, title: str) -> None:
-        """Have the session on disk from now on, although it has no message yet.
+        """Write the session to disk although it has no message yet.
 
         `title` may be of any length.
         """
@@ -220,11 +220,11 @@ class Recorder:
             self._save("title", {"title": self._as_title(title)}, sync=True)
 
     def _as_title(self, text: str) -> str:
-        # Cut first, half of a secret would pass for none.
+        # Redact before cutting, because half of a secret isn't recognized.
         return shorten_title(self._redact(text) if self._redact is not None else text)
 
     def note_model(self, model: str, *, thinking: str = "off") -> None:
-        """`model` is `alias/id`."""
+        """Record the choice of a model, `alias/id`."""
         self._model = model
         self._save("model", {"model": model, "thinking": thinking})
 
@@ -232,41 +232,41 @@ class Recorder:
         self._save("mode", {"mode": mode})
 
     def note_grant(self, rule: str) -> None:
-        """`rule` (`op:pattern`) is allowed from now on."""
+        """Record that `rule` (`op:pattern`) is allowed from now on."""
         self._save("grant", {"action": "added", "rule": rule}, sync=True)
 
     def note_grant_removed(self, rule: str) -> None:
         self._save("grant", {"action": "removed", "rule": rule}, sync=True)
 
     def note_setting(self, name: str, value: Any) -> None:
-        """Anything else to find again in `SessionChoices.settings`, such as the todo list."""
+        """Record a value for `SessionChoices.settings`, such as the todo list."""
         self._save("setting", {"name": name, "value": value})
 
     def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None:
-        """Record what no event reports and `LoadedSession` does not need, such as a snapshot."""
+        """Record other data without an event or a place in `LoadedSession`, such as a snapshot."""
         self._save(type_name, dict(data), sync=sync)
 
     def records(self) -> list[Record]:
-        """Everything that is on disk, in order."""
+        """All records on disk, in order."""
         self._flush()
         return self._journal.records()
 
     def note_decision(self, record: Mapping[str, Any]) -> None:
-        """What was decided about a call, and why: `SessionChoices.decisions`."""
+        """Record a decision about a call, for `SessionChoices.decisions`."""
         self._save("decision", dict(record))
 
     def note_compaction(self, record: Mapping[str, Any]) -> None:
-        """Record that a summary stands for old messages: see `LoadedSession.compactions`."""
+        """Record that a summary replaces old messages; see `LoadedSession.compactions`."""
         data = {"messages": self._message_count, "compaction": dict(record)}
         self._save("compaction", data, sync=True)
 
     def go_on_from(self, record_id: str) -> LoadedSession:
-        """Make the record the tip of a new branch; what followed it stays in the journal."""
+        """Make the record the tip of a new branch; later records stay in the journal."""
         self._save("branch", {}, parent=record_id, sync=True)
         return self.load()
 
     def close(self) -> None:
-        """Save what can be saved and release the session. A second call changes nothing."""
+        """Write the waiting records if possible and release the session; may be called again."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -298,7 +298,7 @@ class Recorder:
                 self._save("evidence", _fields_of(event))
             case AgentStart(run_id=run_id):
                 self._run_id = run_id
-                # Who looks after a kill can tell by it what still runs.
+                # After a kill, recovery uses it to find commands that still run.
                 self._save("run_start", {"run_id": run_id, "pid": os.getpid()})
             case AgentEnd(outcome=outcome):
                 self._record_end(outcome)
@@ -308,7 +308,7 @@ class Recorder:
     def _keep_result(self, event: ToolExecutionEnd) -> None:
         """Record the result of a call whose message has to wait for other calls.
 
-        Where calls run one by one its message comes at once, and nothing else is needed.
+        When calls run one by one, the message follows at once and isn't needed here.
         """
         progress = self._calls.get(event.tool_call_id)
         others = (of for of in self._calls.values() if of is not progress)
@@ -333,7 +333,7 @@ class Recorder:
             "run_id": self._run_id,
             "outcome": type(outcome).__name__,
             "why": _fields_of(outcome),
-            # For lists of sessions, which read only the end of a journal.
+            # Lists of sessions read it, because they read only the end of a journal.
             "messages": self._message_count,
             "model": self._model,
         }
@@ -342,7 +342,7 @@ class Recorder:
     def _save(
         self, type_name: str, data: Any, *, parent: str | None = None, sync: bool = False
     ) -> bool:
-        """Queue a record and write what waits; False if it had to stay in memory."""
+        """Queue a record and write all waiting ones; returns False if it stays in memory."""
         if self._redact is not None:
             data = redacted_record(type_name, data, self._redact)
         at = self._clock()
@@ -362,7 +362,7 @@ class Recorder:
                     self._is_failing = True
                     self._on_notice(
                         f"{error.message} It goes on in memory; tools that change anything are "
-                        f"held back. {error.hint}"
+                        f"blocked. {error.hint}"
                     )
                 return False
             self._waiting.pop(0)
@@ -374,15 +374,15 @@ class Recorder:
 
 
 def _fields_of(value: PlanPhase | EvidenceTaken | Outcome) -> dict[str, Any]:
-    """The fields of an event or an outcome, but for those that other records have."""
+    """The fields of an event or an outcome, without those that other records hold."""
     names = [field.name for field in dataclasses.fields(value)]
     return {name: getattr(value, name) for name in names if name not in _RECORDED_ELSEWHERE}
 
 
 class SessionMetadata:
-    """JSON values that a session keeps by name, such as the todo list: see `SessionChoices`.
+    """JSON values of a session by name, such as the todo list; see `SessionChoices`.
 
-    `note` stores one, and `begin` begins the session; without them values last as the program does.
+    `note` stores a value, and `begin` begins the session; without them, values stay in memory.
     """
 
     def __init__(
@@ -396,15 +396,15 @@ class SessionMetadata:
         self._begin = begin
 
     def begin(self, title: str) -> None:
-        """Have the session on disk from now on, with this title unless it is there already."""
+        """Write the session to disk with this title, unless it is on disk already."""
         self._begin(title)
 
     def get(self, name: str) -> Any:
-        """The value of this name; None where there is none."""
+        """The value with this name; None if there is none."""
         return self._values.get(name)
 
     def load(self, name: str, value: Any) -> None:
-        """Use a value that is stored already."""
+        """Set a value that is stored already."""
         self._values[name] = value
 
     def put(self, name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
-"""Continuing a run that was killed, or one that waits for a decision.
+"""Recovery of a run that was killed, or that waits for a decision.
 
-After a kill, a person is asked about each call of unknown outcome. A waiting run is described by a
-continuation file, for any program that decides. What runs in the end is what the journal holds; a
-file that says anything else, or anything more, is refused.
+After a kill, dirge asks about each call of unknown outcome. A continuation file describes a
+waiting run for the program that decides. dirge runs only what the journal holds, and refuses a file
+that differs from it.
 """
 
 import json
@@ -52,8 +52,8 @@ _CHOICES: Mapping[str, CallChoice] = {
 _CARRY_ON = "carry on"
 _NOT_NOW = "not now"
 _DETAILS: Mapping[str, str] = {
-    "inspect": "the model is told that the outcome is unknown, and looks",
-    "done": "the model is told that you saw it done; its output is lost",
+    "inspect": "the model learns that the outcome is unknown, and checks",
+    "done": "the model learns that you saw it done; its output is lost",
     "again": "exactly once more; a rule that denies it still wins",
 }
 
@@ -61,10 +61,10 @@ _DETAILS: Mapping[str, str] = {
 def decide_calls(
     interruption: InterruptedRun, choices: Mapping[str, CallChoice] | None = None
 ) -> Sequence[CallDecision]:
-    """What is decided about the calls of unknown outcome, by call id; the others just run.
+    """Decide about the calls of unknown outcome; the other calls just run.
 
-    A call that the person did not choose about is inspected: it never runs again by itself. A call
-    whose arguments held a secret never does: they were not kept.
+    `choices` are the user's, by call id. A call without one is inspected, never run again. A call
+    whose arguments held a secret can't run again, because secrets are not stored.
     """
     chosen = choices or {}
     return [
@@ -77,7 +77,7 @@ def decide_calls(
 def complete_decisions(
     decisions: Sequence[CallDecision], interruption: InterruptedRun
 ) -> Sequence[CallDecision]:
-    """`decisions`, and those of `decide_calls` about the calls they leave out."""
+    """`decisions`, with those of `decide_calls` for the other calls."""
     cannot_run = {one.call.id for one in interruption.calls if not one.may_run}
     kept = [one for one in decisions if not (one.allow and one.tool_call_id in cannot_run)]
     decided = {decision.tool_call_id for decision in kept}
@@ -86,7 +86,7 @@ def complete_decisions(
 
 
 def end_leftovers(decisions: Sequence[CallDecision], interruption: InterruptedRun) -> None:
-    """End what still runs of the killed program's commands before one of them is run again."""
+    """End commands of the killed process that still run, before one of them runs again."""
     again = {one.tool_call_id for one in decisions if one.allow}
     if any(one.call.id in again for one in interruption.unknown):
         kill_abandoned(abandoned_processes(interruption.pid))
@@ -95,7 +95,7 @@ def end_leftovers(decisions: Sequence[CallDecision], interruption: InterruptedRu
 def choices_of(
     decisions: Sequence[CallDecision], interruption: InterruptedRun
 ) -> Mapping[str, CallChoice]:
-    """What the decisions say about each call of unknown outcome, as it is recorded."""
+    """The decisions about the calls of unknown outcome, by call id, as the journal records them."""
     by_id = {decision.tool_call_id: decision for decision in decisions}
     choices: dict[str, CallChoice] = {}
     for call in interruption.unknown:
@@ -108,7 +108,7 @@ def choices_of(
 def result_of_skipped_call(
     call: ToolCallBlock, interruption: InterruptedRun | None
 ) -> ToolResultMessage:
-    """The answer to an open call when a new prompt is sent instead."""
+    """The result of an open call when the user sends a new prompt instead."""
     for one in interruption.calls if interruption is not None else ():
         if one.call.id == call.id:
             return (
@@ -120,7 +120,7 @@ def result_of_skipped_call(
 
 
 def recovery_questions(interruption: InterruptedRun) -> Sequence[Question]:
-    """What to ask before carrying on: each call of unknown outcome, or whether to at all."""
+    """The questions before continuing: one for each call of unknown outcome, or one in all."""
     asked = interruption.undecided
     if not asked:
         running = [call for call in interruption.calls if call.state != "not_started"]
@@ -149,7 +149,7 @@ def recovery_questions(interruption: InterruptedRun) -> Sequence[Question]:
 def choices_from_answers(
     interruption: InterruptedRun, answers: Sequence[QuestionAnswer] | None
 ) -> Mapping[str, CallChoice] | None:
-    """What the answers to `recovery_questions` choose, by call id; None: not now."""
+    """The choices in the answers to `recovery_questions`, by call id; None if not now."""
     labels = [label for answer in answers or () for label in answer.chosen[:1]]
     if answers is None or len(labels) < len(answers) or _NOT_NOW in labels:
         return None
@@ -186,20 +186,20 @@ def _decision(one: InterruptedCall, choice: CallChoice) -> CallDecision:
 VERSION = 1
 _MOST_BYTES = 32 * 1024 * 1024
 _TITLE_LENGTH = 80
-# Records that move a conversation on. Choices and notices do not: a look at it costs nothing.
+# Records that continue a conversation. Choices and notices don't, so viewing a session is free.
 _MOVING_TYPES = frozenset({"message", "tool_started", "context", "branch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Continuation:
-    """Where a run stopped that waits for a decision."""
+    """The state of a run that waits for a decision."""
 
     session_id: str
-    """The session."""
+    """The id of the session."""
     project: str = ""
-    """The folder of sessions it belongs to."""
+    """The name of the project's session folder."""
     cwd: str = ""
-    """The folder the session was begun in."""
+    """The folder in which the session began."""
     journal_seq: int = 0
     """The last record of the session when this was written."""
     turn: int = 0
@@ -209,11 +209,11 @@ class Continuation:
     calls: tuple[Mapping[str, Any], ...]
     """The calls of the last answer, with `id, name, args, title` each."""
     awaiting: str
-    """The call to decide; the calls after it come after it."""
+    """The id of the call to decide; later calls follow in later continuations."""
     completed: tuple[str, ...] = ()
-    """The calls that have their result, in order."""
+    """The ids of the calls that have a result, in order."""
     description: str = ""
-    """What the run said about the decision."""
+    """The run's description of the decision."""
 
     @property
     def call(self) -> Mapping[str, Any]:
@@ -231,7 +231,7 @@ class Continuation:
 def title_of_call(call: ToolCallBlock) -> str:
     """The call on one line of at most 80 characters, as `bash: make test`."""
     texts = _texts(call.arguments)
-    # The command, with the folder that it starts in, else the first text that says something.
+    # The command with its working folder, else the first text that isn't empty.
     text = texts.get("command") or next(iter(texts.values()), "")
     is_elsewhere = "command" in texts and "workdir" in texts
     return _title(call.name, f"({texts['workdir']}) {text}" if is_elsewhere else text)
@@ -243,13 +243,16 @@ def _title(name: str, text: str) -> str:
 
 
 def _texts(arguments: Any) -> Mapping[str, str]:
-    """The arguments that are texts and say something, in their order."""
+    """The arguments that are texts and not empty, in order."""
     named = arguments if isinstance(arguments, Mapping) else {"": arguments}
     return {name: each for name, each in named.items() if isinstance(each, str) and each.strip()}
 
 
 def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation | None:
-    """What the last answer of `messages` waits for, None if nothing; `facts` are further fields."""
+    """The continuation of the last answer of `messages`; None if no call waits.
+
+    `facts` are further fields of it.
+    """
     completed: list[str] = []
     for message in reversed(messages):
         if isinstance(message, ToolResultMessage):
@@ -274,10 +277,10 @@ def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation |
 
 
 def continuation_of(records: Sequence[Record], *, session_id: str, project: str) -> Continuation:
-    """What the session that `records` describe waits for.
+    """The continuation of the session that `records` describe.
 
     Raises:
-        SessionError: it waits for nothing.
+        SessionError: it waits for no decision.
     """
     loaded = replay(records)
     found = continuation_at(loaded.messages) if loaded.open_calls else None
@@ -300,10 +303,10 @@ def continuation_of(records: Sequence[Record], *, session_id: str, project: str)
 
 
 def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
-    """Write it to a new file of `folder`, whole and readable by its owner only; returns the path.
+    """Write it atomically to a new file in `folder`, readable by its owner only; returns the path.
 
     Raises:
-        SessionError: it cannot be written.
+        SessionError: it can't be written.
     """
     name = f"{continuation['session_id']}-{secrets.token_hex(4)}.json"
     try:
@@ -321,7 +324,8 @@ def load_continuation(path: Path) -> Continuation:
     """The continuation in a file.
 
     Raises:
-        SessionError: there is none, it is somebody else's, or no continuation this dirge knows.
+        SessionError: the file is missing, belongs to another user, or is not a continuation of
+            this version.
     """
     shown = f"The continuation {str(path)!r}"
     try:
@@ -336,16 +340,16 @@ def load_continuation(path: Path) -> Continuation:
         return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
     except (ValueError, RecursionError) as error:
         raise SessionError(
-            f"{shown} cannot be used: it is cut off, or was never one ({error}).",
+            f"{shown} cannot be used: it is cut off, or not a continuation ({error}).",
             hint="Name the file that the paused run gave as `continuation`.",
         ) from error
 
 
 def parse_continuation(value: Any) -> Continuation:
-    """The continuation that a JSON value stands for.
+    """Parse the JSON value of a continuation.
 
     Raises:
-        ValueError: it stands for none.
+        ValueError: it isn't one.
         SessionError: another version of dirge wrote it.
     """
     if not isinstance(value, Mapping) or type(value.get("v")) is not int:
@@ -368,7 +372,7 @@ def parse_continuation(value: Any) -> Continuation:
         awaiting=awaiting,
         completed=tuple(map(str, _member(value, "completed", list))),
     )
-    # What is left out here could still be shown by the program in which somebody decides.
+    # The program in which the user decides could show unknown content, so refuse it.
     if continuation.as_json() != value:
         raise ValueError("it has content that dirge did not write")
     return continuation
@@ -388,7 +392,7 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
     """Raise SessionError unless the session still stands where the continuation left it."""
     name = continuation.session_id
     since = [r for r in records if r.seq > continuation.journal_seq and r.type in _MOVING_TYPES]
-    # Later calls may have the same id: some services begin to count anew in every answer.
+    # Later calls may have the same id, because some services restart ids in every answer.
     at_once = takewhile(lambda record: not is_said(record), since)
     if any(_is_about(record, continuation.awaiting) for record in at_once):
         raise SessionError(
@@ -398,7 +402,7 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
     if since:
         raise SessionError(
             f"The continuation is stale: session {name} has continued without it.",
-            hint="Nothing was run. What waits in it now, if anything, has a file of its own.",
+            hint="Nothing was run. If another call waits now, it has its own file.",
         )
     if not _fits(continuation, records):
         raise SessionError(
@@ -409,7 +413,7 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
 
 
 def _fits(continuation: Continuation, records: Sequence[Record]) -> bool:
-    """Whether the journal tells the same, word for word: a person decides by any of it."""
+    """Whether it equals the journal word for word, because users decide by any part of it."""
     known = [record for record in records if record.seq <= continuation.journal_seq]
     try:
         told = continuation_of(
@@ -424,7 +428,7 @@ def _fits(continuation: Continuation, records: Sequence[Record]) -> bool:
 
 
 def _waits_since_an_earlier_version(records: Sequence[Record], call_id: str) -> bool:
-    """Whether the call was left to wait before what it would run was recorded with it."""
+    """Whether an earlier version deferred the call, which didn't record what it would run."""
     return not any(
         record.type == "decision"
         and isinstance(record.data, Mapping)
@@ -435,12 +439,12 @@ def _waits_since_an_earlier_version(records: Sequence[Record], call_id: str) -> 
 
 
 def _with_earlier_title(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The call titled as earlier versions did: by its first text, whichever that is."""
+    """The call with the title of earlier versions: its first text."""
     return {**call, "title": _title(call["name"], next(iter(_texts(call["args"]).values()), ""))}
 
 
 def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object. Of two members with one name, readers take different ones."""
+    """A JSON object, without duplicate names, because parsers differ in which one they use."""
     found = dict(members)
     if len(found) < len(members):
         raise ValueError("it has a duplicate key")
@@ -448,7 +452,7 @@ def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_about(record: Record, call_id: str) -> bool:
-    """Whether the record tells that the call was run, or answered because somebody decided."""
+    """Whether the record says that the call ran, or was answered after a decision."""
     match record.type, record.data:
         case "tool_started", {"call_id": str(started)}:
             return started == call_id
@@ -475,7 +479,7 @@ def _read_file(path: Path) -> bytes:
 
 def _parse_call(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or "args" not in value:
-        raise ValueError("one of its calls is none")
+        raise ValueError("one of its calls is invalid")
     names = {name: _member(value, name, str) for name in ("id", "name", "title")}
     return {**names, "args": value["args"]}
 

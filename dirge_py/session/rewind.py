@@ -1,7 +1,7 @@
-"""Rewind, redo, fork and switch: the messages of a session, and the files as they were then.
+"""Rewind, redo, fork and switch: moves of the conversation, and of the files to a snapshot.
 
-Every move is a record of its own, behind which the conversation goes on; nothing is lost by one,
-and the last one can be taken back.
+Each move appends a record, after which the conversation continues. Moves delete nothing, and the
+last one can be undone.
 """
 
 import os
@@ -50,20 +50,20 @@ RewindScope: TypeAlias = Literal["both", "conversation", "files"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindTarget:
-    """A place in the session to go to."""
+    """A point in the session to go to."""
 
     why: str
-    """What asked for it: `rewind`, `undo`, `retry`, `fork`, `clone`, `switch` or `redo`."""
+    """The command: `rewind`, `undo`, `retry`, `fork`, `clone`, `switch` or `redo`."""
     to: str
-    """The record behind which the conversation continues."""
+    """The record after which the conversation continues."""
     state: FileState | None = None
-    """The files as they were there; None where no snapshot tells."""
+    """The files at that point; None without a snapshot."""
     text: str = ""
-    """What belongs into the input afterwards."""
+    """The text to put into the input afterwards."""
     point: str = ""
-    """The record of the message it is about."""
+    """The record of the message that the user chose."""
     what: RewindScope = "both"
-    """What goes there if nobody says otherwise."""
+    """What moves by default: the conversation, the files, or both."""
 
 
 def _target_at(records: Sequence[Record], to: str, *, why: str, point: str) -> RewindTarget:
@@ -73,7 +73,7 @@ def _target_at(records: Sequence[Record], to: str, *, why: str, point: str) -> R
 
 def _find_point(found: Sequence[RewindPoint], name: str) -> RewindPoint:
     if not found:
-        raise DirgeError("There is nothing to go back to: nothing was said on this branch.")
+        raise DirgeError("There is nothing to go back to: this branch has no messages.")
     fitting = [point for point in found if point.id.startswith(name)] if name else []
     if len(fitting) == 1:
         return fitting[0]
@@ -93,57 +93,56 @@ _SNAPSHOT_GONE = "the snapshot of the files from then is gone"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPreview:
-    """What going to a target would do to the files, and to the conversation."""
+    """The effects of going to a target, on the files and the conversation."""
 
     destination: RewindTarget
     """The target."""
     changes: tuple[TreeChange, ...] = ()
-    """Changes to the files that would be made."""
+    """The changes to files."""
     yours: tuple[TreeChange, ...] = ()
-    """Changes made only if they are chosen: the person changed these files since."""
+    """Optional changes to files that the user changed since."""
     left_out: tuple[str, ...] = ()
-    """Files that stay as they are, too large or ignored then or now: no snapshot holds them."""
+    """Files that stay unchanged, because no snapshot holds them: too large or ignored."""
     left_behind: int = 0
     """How many messages would no longer be sent."""
     unavailable: str = ""
-    """Why the files cannot go there; empty if they can."""
+    """Why the files can't go there; empty if they can."""
     held: Mapping[str, str] = field(default_factory=dict)
-    """Another tree for files that were held only later, when a tool was about to change them."""
+    """The later tree of each file that was first held when a tool was about to change it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindResult:
-    """What a move did to the conversation and to the files."""
+    """The result of a move, for the conversation and the files."""
 
     why: str
-    """What asked for it, as in the target."""
+    """The command, as in the target."""
     what: RewindScope
-    """What went there."""
+    """What moved."""
     text: str = ""
-    """What belongs into the input now."""
+    """The text to put into the input."""
     done: tuple[str, ...] = ()
-    """Files that are as they were then."""
+    """The restored files."""
     failed: tuple[tuple[str, str], ...] = ()
-    """Files that are not as they were then, each with the reason."""
+    """Files that could not be restored, each with the reason."""
     kept: tuple[str, ...] = ()
-    """Files the person changed since, which were left alone."""
+    """Files that the user changed since, which were kept."""
     left_out: tuple[str, ...] = ()
     """Files that no snapshot holds."""
     left_behind: int = 0
     """How many messages are no longer sent."""
     unavailable: str = ""
-    """Why the files stayed although they were not asked to."""
+    """Why the files stayed although they were to move; empty if they moved."""
     notices: tuple[str, ...] = ()
-    """What else the person should know."""
+    """Further notices for the user."""
 
 
 class Rewinder:
-    """The points of one session, and the moves between them. Nothing moves during a run.
+    """Moves one session between its points; never during a run.
 
-    `check_idle` raises while one does; `report` receives `HistoryMoved`. Functions in `follows`, by
-    the name of a setting, are called with its value at the place gone to; those in `on_files` with
-    the paths, relative to the project, that a move touched. Without a recorder there is nothing to
-    go back in.
+    `check_idle` raises during a run; `report` receives `HistoryMoved`. Each function in `follows`,
+    by the name of a setting, gets its value at the new point; those in `on_files` get the changed
+    paths, relative to the project. Without a recorder there are no points.
     """
 
     def __init__(
@@ -162,41 +161,41 @@ class Rewinder:
         self.on_files: list[Callable[[Sequence[str]], None]] = []
         self.is_moving = False
         self.uncommitted: UncommittedDiff | None = None
-        """Tells what differs from the last commit, where no snapshots are kept."""
+        """Returns the diff since the last commit, used without snapshots."""
 
-    # -- looking
+    # -- reading
 
     @property
     def file(self) -> Path | None:
-        """The first file of the session; None where the session is not stored."""
+        """The first file of the session; None if it isn't stored."""
         return self._recorder.path if self._recorder is not None else None
 
     def records(self) -> Sequence[Record]:
-        """Everything that was recorded in this session; nothing where it is not stored."""
+        """All records of the session; empty if it isn't stored."""
         return self._recorder.records() if self._recorder is not None else ()
 
     async def difference(self, path: str = "") -> SessionDiff:
-        """What changed in the files since the session began: see `diff_since_beginning`."""
+        """The changes to the files since the session began; see `diff_since_beginning`."""
         return await diff_since_beginning(
             self.records(), self._snapshots, path, uncommitted=self.uncommitted
         )
 
     def points(self, most: int | None = MAX_POINTS) -> Sequence[RewindPoint]:
-        """The newest messages of the current branch that one can go to, the newest first."""
+        """The newest messages of the current branch that the user can go to, newest first."""
         found = rewind_points(self._records())[::-1]
         return found if most is None else found[:most]
 
     def prompts(self, most: int | None = MAX_POINTS) -> Sequence[RewindPoint]:
-        """Of `rewind_points`, what the person said."""
+        """The user's prompts among the points, newest first."""
         found = [point for point in self.points(None) if point.is_prompt]
         return found if most is None else found[:most]
 
     def tree(self) -> SessionTree:
-        """Every prompt and move of the session, on whatever branch."""
+        """Every prompt and move of the session, on all branches."""
         return build_tree(self._records())
 
     async def changed_since(self, prompts: Sequence[RewindPoint]) -> Mapping[str, int]:
-        """How many files differ from what they were before each prompt, as far as that is known."""
+        """The number of files that changed since each prompt, by its id; only where known."""
         now = await self._take_snapshot()
         if now is None or self._snapshots is None:
             return {}
@@ -216,13 +215,13 @@ class Rewinder:
         return found
 
     async def preview(self, destination: RewindTarget) -> RewindPreview:
-        """What going there would do. Nothing is changed."""
+        """The effects of going there; changes nothing."""
         return await self._plan(destination, await self._take_snapshot())
 
-    # -- places to go to
+    # -- targets
 
     def before(self, prompt: str = "", *, why: str = "rewind") -> RewindTarget:
-        """Before the prompt of this branch whose id begins so; "" is the last one.
+        """The target before the prompt of this branch whose id has this prefix; "" is the last one.
 
         Raises:
             DirgeError: there is no such prompt.
@@ -234,7 +233,7 @@ class Rewinder:
         return RewindTarget(why=why, to=point.before, state=state, text=point.text, point=point.id)
 
     def behind(self, message: str) -> RewindTarget:
-        """Where the message of this branch whose id begins so is the last one.
+        """The target at which the message of this branch with this id prefix is the last one.
 
         Raises:
             DirgeError: there is no such message.
@@ -244,23 +243,23 @@ class Rewinder:
         return _target_at(records, point.after, why="clone", point=point.id)
 
     def node(self, name: str) -> RewindTarget:
-        """Behind a node of the tree, of any branch. Raises SessionError: there is none."""
+        """The target after a node of the tree, on any branch. Raises SessionError: no such node."""
         records = self._records()
         node = build_tree(records).find(name)
         return _target_at(records, node.tip, why="switch", point=node.id)
 
     def before_last_move(self) -> RewindTarget:
-        """Where the last move was made from.
+        """The target from which the last move started.
 
         Raises:
-            DirgeError: there was none, or something was said since.
+            DirgeError: there was no move, or a message followed it.
         """
         records = self._records()
         move = last_move(records)
         left = move.data.get("from") if move is not None else None
         if move is None or not any(record.id == left for record in records):
             raise DirgeError(
-                "there is no move to take back: there was none, or something was said since.",
+                "Nothing to redo: there was no move, or a message followed it.",
                 hint="/tree shows every branch, and goes there.",
             )
         before = move.data.get("tree_before")
@@ -281,14 +280,14 @@ class Rewinder:
         *,
         also: Sequence[str] = (),
     ) -> RewindResult:
-        """Go there: the conversation, the files, or both; None: the files too, if they can.
+        """Move the conversation, the files, or both; None means the files too, if possible.
 
-        `also` are files of the person's own; what they changed since is kept otherwise. The
-        conversation moves also if a file could not be put back; `RewindResult.failed` says so.
+        Files that the user changed since are kept, except those in `also`. The conversation moves
+        even if a file can't be restored; `RewindResult.failed` lists such files.
 
         Raises:
-            DirgeError: a run goes on, or the files are asked for and cannot go there. Nothing has
-                changed then.
+            DirgeError: a run is active, or the files can't go there although `what` includes them.
+                Nothing has changed.
         """
         self._check_idle()
         self.is_moving = True
@@ -297,13 +296,13 @@ class Rewinder:
             plan = await self._plan(destination, before)
             is_expected = what is None and destination.what != "conversation"
             what = _resolve_scope(plan, what)
-            # What a move that was killed had begun is taken back with this one.
+            # Undo what a killed move had begun, together with this one.
             cut = unfinished_move(self._records())
             if before is not None:
                 self._note_snapshot(before, destination if what != "conversation" else None)
             tip = self._records()[-1].id
             if not self._kept.is_saving:
-                raise DirgeError("the session cannot be saved, so nothing is moved now.")
+                raise DirgeError("the session can't be saved, so dirge moved nothing.")
             restored, after = await self._restore(plan, before, what, also)
             is_kept = what != "conversation"
             kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
@@ -346,11 +345,11 @@ class Rewinder:
         return await self.move_to(self.before(why="undo"), also=also)
 
     async def retry(self, *, also: Sequence[str] = ()) -> RewindResult:
-        """Go back before the last prompt, to say it anew."""
+        """Go back before the last prompt, to edit and resend it."""
         return await self.move_to(self.before(why="retry"), also=also)
 
     async def redo(self, *, also: Sequence[str] = ()) -> RewindResult:
-        """Take the last move back: the messages, and the files it changed."""
+        """Undo the last move: the messages, and the files it changed."""
         return await self.move_to(self.before_last_move(), also=also)
 
     async def fork(self, prompt: str = "", what: RewindScope = "conversation") -> RewindResult:
@@ -367,13 +366,13 @@ class Rewinder:
         """Go to a node of the tree. Raises as `node` and `move_to`."""
         return await self.move_to(self.node(name), what, also=also)
 
-    # -- inside
+    # -- internals
 
     @property
     def _kept(self) -> Recorder:
         if self._recorder is None:
             raise DirgeError(
-                "this conversation keeps no session, so there is nothing to go back in.",
+                "this conversation has no stored session to go back in.",
                 hint="Start without --no-session, or open the session with /sessions.",
             )
         return self._recorder
@@ -382,7 +381,7 @@ class Rewinder:
         return self._kept.records()
 
     async def _take_snapshot(self) -> Snapshot | None:
-        """The files as they are now, with those that were held at any time in this session."""
+        """Take a snapshot that includes all files that this session ever held."""
         if self._snapshots is None:
             return None
         held = {path for known in file_states(self._records()) for path in known.held}
@@ -440,7 +439,7 @@ class Rewinder:
     async def _restore(
         self, plan: RewindPreview, before: Snapshot | None, what: RewindScope, also: Sequence[str]
     ) -> tuple[RestoreResult, Snapshot | None]:
-        """Restore the files; what happened to them, and how they are now."""
+        """Restore the files; returns the result, and a snapshot taken afterwards."""
         state = plan.destination.state
         if what == "conversation" or state is None or self._snapshots is None:
             return RestoreResult(), before
@@ -452,18 +451,18 @@ class Rewinder:
         return restored, await self._take_snapshot()
 
     def _note_snapshot(self, snapshot: Snapshot, destination: RewindTarget | None) -> None:
-        """Record how the files are, and with a `destination` how they will be."""
+        """Record a snapshot, and with a `destination` the tree that the files go to."""
         facts = {"run_id": "", "turn": 0, "at": "before_move", "tree": snapshot.tree}
         if destination is not None and destination.state is not None:
             facts["toward"] = destination.state.tree
         facts["left_out"] = paths_as_text(snapshot.left_out)
-        # On the disk before any file is touched: it leads back if this is killed.
+        # Write it to disk before touching any file, so that a killed move can be undone.
         self._kept.note(SNAPSHOT_RECORD, facts, sync=True)
 
     def _record(
         self, destination: RewindTarget, what: RewindScope, facts: Mapping[str, Any]
     ) -> tuple[str, ...]:
-        """Write the move down, behind the place gone to, and tell of it; notices for the person."""
+        """Record the move after its target and report it; returns notices for the user."""
         recorder, records = self._kept, self._records()
         data = {"why": destination.why, "to": destination.to, "what": what, **facts}
         if destination.point:
@@ -474,9 +473,9 @@ class Rewinder:
         loaded = recorder.go_on_from(destination.to)
         recorder.note(MOVE_RECORD, data, sync=True)
         if not recorder.is_saving:
-            # What was written is still to come; what it says is known.
+            # The disk refused the record, which waits in memory; its effect is known.
             loaded = replay(branch(records, destination.to))
-        # The settings of a branch get their values there, and a later start finds them.
+        # Settings of the branch take their values at the target, and later starts find them.
         before, after = settings_at(records), settings_at(records, destination.to)
         for name, load in self.follows.items():
             load(after.get(name))
@@ -491,12 +490,12 @@ class Rewinder:
 
 
 def _resolve_scope(plan: RewindPreview, scope: RewindScope | None) -> RewindScope:
-    """What goes there. Raises DirgeError: the files are asked for and cannot go."""
+    """What moves. Raises DirgeError: `scope` includes the files, and they can't move."""
     if scope is None:
         scope = "conversation" if plan.unavailable else plan.destination.what
     if scope != "conversation" and plan.unavailable:
         raise DirgeError(
-            f"the files cannot go there: {plan.unavailable}.",
-            hint="Nothing has changed. The conversation can go there alone.",
+            f"the files can't go there: {plan.unavailable}.",
+            hint="Nothing has changed. You can move the conversation alone.",
         )
     return scope

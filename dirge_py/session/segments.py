@@ -1,11 +1,11 @@
-"""The files of one session: `<id>.jsonl`, when that is full `<id>/0002.jsonl` and so on, and blobs.
+"""The files of one session: `<id>.jsonl`, then `<id>/0002.jsonl` and so on, and blobs.
 
-Only the last segment is written. Each later one begins with a `segment` record that says which it
-is and what came before; `seq` and `parent` run through, so that readers see one journal. Scanning
-returns all records that are intact, whatever has happened to the rest.
+Only the last segment is written. Each later one begins with a `segment` record that names its
+number and its predecessor; `seq` and `parent` continue over segments, so that readers see one
+journal. Scanning returns all intact records, however damaged the rest is.
 
-Large texts of tool results are kept once each in files named by their content. A record holds in
-the place of such a text where it is, and says so in a member of its own:
+Each large text of a tool result is stored once in a file named by its content. The record holds a
+reference in place of the text, and lists it in the member `blobs`:
 
     {"role": "toolResult", …, "content": "[70000 bytes: blobs/9f86d0…]",
      "blobs": [{"at": ["content"], "sha256": "9f86d0…", "bytes": 70000}]}
@@ -34,28 +34,28 @@ APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NON
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """A descriptor of a regular file.
+    """Open a regular file; returns its descriptor.
 
     Raises:
-        SessionError: it cannot be opened, or is a link, folder, pipe or the like.
+        SessionError: it can't be opened, or is a link, folder, pipe or the like.
     """
     try:
         fd = os.open(path, flags)
     except OSError as error:
         raise SessionError(
-            f"The session file {str(path)!r} cannot be opened: {error.strerror}.",
-            hint="`dirge -r` lists the sessions there are.",
+            f"Can't open the session file {str(path)!r}: {error.strerror}.",
+            hint="`dirge -r` lists the sessions.",
         ) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise SessionError(f"{str(path)!r} is no regular file.", hint="Move it away.")
+        raise SessionError(f"{str(path)!r} is not a regular file.", hint="Move it away.")
     return fd
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and those above it that are missing, each closed to others.
+    """Make a folder and missing folders above it, each private to its owner.
 
-    Their names survive a power cut.
+    They survive a power cut.
     """
     for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
         with contextlib.suppress(FileExistsError):
@@ -64,7 +64,10 @@ def make_folders(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a new file's name survive a power cut; some file systems cannot, and need not."""
+    """Flush a folder, so that the names of new files in it survive a power cut.
+
+    Some file systems can't do that, and don't need it.
+    """
     with contextlib.suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -79,16 +82,16 @@ _RECORD_END = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What a journal holds."""
+    """The content of a journal."""
 
     records: list[Record]
     """The records in order of `seq`, each once, unknown types included."""
     damage: list[bytes]
-    """The bytes that no record could be read from."""
+    """The damaged bytes."""
     torn_at: int | None = None
-    """The offset of an unfinished end of the file, which is also among `damage`."""
+    """The offset of an unfinished end of the file, which is also in `damage`; None without one."""
     is_newer: bool = False
-    """A later format wrote here, so this one must not."""
+    """Whether it holds records of a newer format, so that this version must not write."""
 
 
 def scan(lines: Iterable[bytes]) -> Scan:
@@ -112,10 +115,10 @@ def scan(lines: Iterable[bytes]) -> Scan:
 
 
 def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | None) -> Scan:
-    """The records by `seq`, those whose `seq` another record already had among the damage.
+    """The records ordered by `seq`; those with a `seq` that is already taken count as damage.
 
-    A record written twice is one record. Two different ones with one `seq` mean that two programs
-    wrote at once; the first stays, the second is reported.
+    Identical records count as one. Different records with one `seq` mean that two programs wrote at
+    once; the first stays, the second is reported.
     """
     by_seq: dict[int, Record] = {}
     conflicting = [
@@ -130,9 +133,9 @@ def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | No
 
 
 def _salvage(body: bytes) -> Iterator[tuple[int, bytes, Record | None]]:
-    """Cut a line that is no record into records and damaged bytes, with their offsets.
+    """Split a damaged line into records and damaged bytes, with their offsets.
 
-    Finds records joined by a lost line end, behind a torn one, and among NUL bytes.
+    Finds records after a lost line end or a torn record, and among NUL bytes.
     """
     starts = [0, *(match.start() for match in _RECORD_BEGIN.finditer(body) if match.start() > 0)]
     for start, stop in zip(starts, [*starts[1:], len(body)], strict=True):
@@ -151,7 +154,7 @@ _SEGMENT_NAME = re.compile(r"[0-9]{4,9}\.jsonl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLimits:
-    """When a segment is full: at so many records, or so many bytes, whichever comes first."""
+    """The limits at which a segment is full: records or bytes, whichever comes first."""
 
     records: int = 10_000
     size: int = 16 * 1024 * 1024
@@ -159,18 +162,18 @@ class SegmentLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFiles:
-    """A session as its files hold it."""
+    """The content of a session's files."""
 
     scan: Scan
-    """What all segments hold together, with their large texts."""
+    """The content of all segments together, with their large texts."""
     parts: Mapping[int, Scan]
-    """What was found in each segment, by number."""
+    """The content of each segment, by number."""
     missing: Sequence[int] = ()
-    """The numbers between them that have no file."""
+    """The numbers of missing segments."""
 
 
 def folder_of(first: Path) -> Path:
-    """The folder of what belongs to the session besides its first segment."""
+    """The folder of the session's further files."""
     return first.with_name(first.name.removesuffix(".jsonl"))
 
 
@@ -179,7 +182,7 @@ def segment_path(first: Path, number: int) -> Path:
 
 
 def segment_numbers(first: Path) -> list[int]:
-    """The numbers of the segments there are, in order."""
+    """The numbers of the existing segments, in order."""
     found = {1} if os.path.lexists(first) else set()
     with contextlib.suppress(OSError):
         for name in filter(_SEGMENT_NAME.fullmatch, os.listdir(folder_of(first))):
@@ -208,10 +211,10 @@ def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
 
 
 def read_segments(first: Path) -> SessionFiles:
-    """All that is intact, from the first segment to the last; no lock is taken.
+    """Read all segments, without a lock.
 
     Raises:
-        SessionError: there is none, or one cannot be read.
+        SessionError: there is none, or one can't be read.
     """
     numbers = segment_numbers(first) or [1]
     with _no_collecting():
@@ -232,7 +235,7 @@ def read_segments(first: Path) -> SessionFiles:
 
 @contextlib.contextmanager
 def _no_collecting() -> Iterator[None]:
-    """A time without garbage collection: all that is read stays, and looking through it again and
+    """Turn off garbage collection for the block: all objects stay, and scanning them again and
     again would take a third of the time."""
     was_on = gc.isenabled()
     gc.disable()
@@ -250,23 +253,23 @@ def _scan_file(path: Path) -> Scan:
             return scan(lines)
     except OSError as error:
         raise SessionError(
-            f"The session file {str(path)!r} cannot be read: {error.strerror}.",
+            f"Can't read the session file {str(path)!r}: {error.strerror}.",
             hint="Check the disk.",
         ) from error
 
 
 MAX_INLINE_CHARS = 16 * 1024
-"""Characters of a text that stay in its record."""
+"""The longest text that stays in its record, in characters."""
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _Place = list[str | int]
 
 
 def store_large_texts(record: Record, folder: Path) -> Record:
-    """The record as it is stored: its large texts are in `folder`/blobs, on the disk.
+    """The record to store, with references to its large texts, which are written to `folder`/blobs.
 
     Raises:
-        OSError: one could not be written.
+        OSError: one couldn't be written.
     """
     places = [place for root, part in _results(record) for place in _large_texts(part, root)]
     if not places:
@@ -283,7 +286,7 @@ def store_large_texts(record: Record, folder: Path) -> Record:
 
 
 def restore_large_texts(found: Scan, folder: Path) -> Scan:
-    """What was scanned, with the large texts in their places; for one that is gone, a remark."""
+    """The scan with its large texts restored; a remark replaces a missing one."""
     if not any(map(_names_blobs, found.records)):
         return found
     records = [_with_large_texts(r, folder) if _names_blobs(r) else r for r in found.records]
@@ -291,7 +294,7 @@ def restore_large_texts(found: Scan, folder: Path) -> Scan:
 
 
 def _results(record: Record) -> Iterator[tuple[_Place, Any]]:
-    """The parts of a record that are results of tools, and where they are."""
+    """The tool results in a record, with their places."""
     match record.type, record.data:
         case "tool_finished", {**data} if "blobs" not in data:
             yield [], data
@@ -327,7 +330,7 @@ def _names_blobs(record: Record) -> bool:
 def _with_large_texts(record: Record, folder: Path) -> Record:
     data = {name: value for name, value in record.data.items() if name != "blobs"}
     for kept in record.data["blobs"]:
-        # A record with something else here is not from dirge; it is read as it is.
+        # dirge never writes anything else here; leave such a record unchanged.
         with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
             place, digest = kept["at"], kept["sha256"]
             if _SHA256.fullmatch(digest) and isinstance(_value_at(data, place), str):
@@ -351,7 +354,7 @@ def _blob_content(path: Path) -> bytes:
 
 
 def _write_blob(folder: Path, digest: str, content: bytes) -> None:
-    """Write a file once; its name appears when all of it is on the disk."""
+    """Write a file once; its name appears when all of it is on disk."""
     path = folder / digest
     with contextlib.suppress(OSError):
         if _blob_content(path) == content:
@@ -378,7 +381,7 @@ def _value_at(value: Any, place: _Place) -> Any:
 
 
 def _replace_at(value: Any, place: _Place, text: str) -> Any:
-    """A copy of `value` with `text` at `place`; what is beside the way there is shared."""
+    """A copy of `value` with `text` at `place`; unchanged parts are shared."""
     if not place:
         return text
     step, rest = place[0], place[1:]

@@ -1,7 +1,7 @@
 """The store of a project's sessions: creating, finding, listing, forking and deleting them.
 
-Lists are read from the first and last few kilobytes of each journal. Deleted sessions are kept for
-a week in a trash folder and can be brought back.
+Lists are read from the first and last few kilobytes of each journal. Deleted sessions stay in a
+trash folder for a week, from which you can restore them.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ from dirge_py.types.outcomes import AwaitingConfirmation
 _HEAD_BYTES = 8 * 1024
 _TAIL_BYTES = 16 * 1024
 
-# These bytes occur in envelopes only (see record.py).
+# These bytes occur only in envelopes (see record.py).
 _MESSAGE = b'","type":"message","id":"'
 _STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
 _RUN_END = re.compile(rb'^\{"v":\d+,"seq":\d+,"ts":"[^"]+","type":"run_end",.*$', re.MULTILINE)
@@ -49,37 +49,37 @@ _RUN_END = re.compile(rb'^\{"v":\d+,"seq":\d+,"ts":"[^"]+","type":"run_end",.*$'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSummary:
-    """One session of a list."""
+    """A session in a list."""
 
     project: str
-    """The folder of its project."""
+    """The name of the project's session folder."""
     id: str
-    """The session."""
+    """The id of the session."""
     title: str
-    """Its name, or its first prompt."""
+    """Its title, or its first prompt."""
     started: datetime
-    """When it was begun."""
+    """When it began."""
     updated: datetime
     """When its last record was written."""
     messages: int
-    """How many messages it has, of all branches."""
+    """How many messages it has on all branches."""
     cwd: str
-    """The folder it was begun in."""
+    """The folder in which it began."""
     model: str
     """The model used last."""
     usage: Usage | None = None
-    """The tokens of all branches; None where nobody counted them."""
+    """The tokens of all branches; None if unknown."""
     cost_usd: float | None = None
-    """The cost of all branches; None as soon as a service did not tell one price."""
+    """The cost of all branches; None if any price is unknown."""
 
 
 def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
-    """The sessions, the last used first."""
+    """The sessions, the most recently used first."""
     return sorted(sessions, key=lambda session: (session.updated, session.id), reverse=True)
 
 
 def list_sessions(folder: Path) -> list[SessionSummary]:
-    """The sessions of one project folder, the last used first. What cannot be read is left out."""
+    """The readable sessions of one project folder, the most recently used first."""
     found = (
         _summarise(folder.name, session_id, paths)
         for session_id, paths in sessions_in_folder(folder).items()
@@ -89,7 +89,7 @@ def list_sessions(folder: Path) -> list[SessionSummary]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FileEnds:
-    """The two ends of a file, its size in bytes, and when it was changed."""
+    """The first and last bytes of a file, its size in bytes, and when it was changed."""
 
     head: bytes
     tail: bytes
@@ -109,7 +109,7 @@ def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionS
         elif len(paths) == 1 and last.size <= _TAIL_BYTES:
             count = tail.count(_MESSAGE)
         else:
-            # Only a session that was killed in a long run has no end of a run near its end.
+            # Only a session killed in a long run has no end of a run near its own end.
             count = 0
             for path in paths:
                 with open(os.open(path, READ_FLAGS), "rb") as file:
@@ -147,7 +147,7 @@ def _read_ends(path: Path) -> _FileEnds:
 
 
 def _last_run_end(tail: bytes) -> tuple[str, int] | None:
-    """The model and the number of messages, counted on from the end of the last run."""
+    """The model and the number of messages, from the end of the last run; None without one."""
     for match in reversed(list(_RUN_END.finditer(tail))):
         record = decode(match.group())
         if record is not None and isinstance(record.data, dict):
@@ -158,7 +158,7 @@ def _last_run_end(tail: bytes) -> tuple[str, int] | None:
 
 
 def _read_head(head: bytes) -> dict[str, str]:
-    """What the records up to the first message say, as far as they are whole within `head`."""
+    """The values in the records up to the first message that are whole within `head`."""
     found: dict[str, str] = {}
     for record in filter(None, map(decode, head.split(b"\n"))):
         match record.type, record.data:
@@ -183,9 +183,9 @@ _DEFAULT_LIMITS = SegmentLimits()
 class Store:
     """The sessions of one project, in `<state_dir>/sessions/<project>/`.
 
-    `<id>.jsonl` is the session, `<id>/0002.jsonl` and so on what no longer fitted (see `limits`);
-    `<id>/blobs`, `<id>/assets` and `<id>/output` hold its large texts, pictures and relayed tool
-    output. Everything is readable by its owner only. Nothing is made before it is needed.
+    `<id>.jsonl` is the first segment of a session, `<id>/0002.jsonl` and so on are further ones
+    (see `limits`); `<id>/blobs`, `<id>/assets` and `<id>/output` hold its large texts, pictures and
+    relayed tool output. Only the owner can read the files. Folders are made when they are needed.
     """
 
     def __init__(
@@ -205,48 +205,48 @@ class Store:
         self.folder = state_dir / "sessions" / project_id(project_root)
 
     def create(self, session_id: str | None = None) -> Journal:
-        """A new session, held for writing. It is on disk once something is recorded.
+        """Create a session and lock it for writing. Its file appears with the first record.
 
         Raises:
-            SessionError: the id is taken or cannot be one, or the state folder cannot be written.
+            SessionError: the id is taken or invalid, or the state folder can't be written.
         """
         return self._create(session_id, {})
 
     def open(self, name: str, *, fork: bool = False) -> Journal:
-        """An existing session (see `find`) for writing, or with `fork` a new one that continues it.
+        """Open a session (see `find`) for writing, or with `fork` a new one that continues it.
 
         Raises:
             SessionBusy: another process writes it (never with `fork`).
-            SessionError: there is none, several fit, or it cannot be opened.
+            SessionError: none or several match, or it can't be opened.
         """
         return self.fork(name) if fork else self._open(self.find(name), {})
 
     def open_or_create(self, session_id: str) -> Journal:
-        """The session of exactly this id, made if there is none."""
+        """Open the session with exactly this id; create it if there is none."""
         check_session_id(session_id)
         self._make_folder(self.folder)
         return self._open(session_id, {})
 
     def read(self, name: str) -> LoadedSession:
-        """A session as it is now: no lock is taken and nothing is written."""
+        """Load a session without locking it or writing to it."""
         return replay(self.events_since(name, 0))
 
     def view(self, name: str) -> LoadedSession:
-        """A session as it stands, for showing it while somebody else may be writing it.
+        """Load a session to show it, even while another process writes it.
 
-        No lock is taken and nothing is written or repaired. `notices` say that, and who writes it.
+        Takes no lock, and writes and repairs nothing. `notices` say so, and which process writes.
 
         Raises:
-            SessionError: there is none, several fit, or it cannot be read.
+            SessionError: none or several match, or it can't be read.
         """
         loaded = replay(self.events_since(name, 0), notices=[self.why_only_to_look(name)])
         return replace(loaded, open_calls=())
 
     def why_only_to_look(self, name: str) -> str:
-        """Why a session that is only viewed takes no prompt, and what to do about that.
+        """Why a viewed session accepts no prompts, and how to continue it.
 
         Raises:
-            SessionError: there is none, or several fit.
+            SessionError: none or several match.
         """
         session_id = self.find(name)
         writer = lock_holder(self._path(session_id).with_suffix(".lock"))
@@ -256,22 +256,22 @@ class Store:
         )
 
     def paths_of(self, session_id: str) -> Sequence[Path]:
-        """Every file and folder that belongs to the session, the one that lists it first.
+        """Every file and folder of the session, its first segment first.
 
-        Not its lock: a process that moves or removes these holds it.
+        The lock isn't included, because a process that moves or removes these files holds it.
 
         Raises:
-            SessionError: the id cannot be one.
+            SessionError: the id is invalid.
         """
         first = self._path(check_session_id(session_id))
         belonging = (first, first.with_suffix(".damaged"), folder_of(first))
         return [path for path in belonging if os.path.lexists(path)]
 
     def events_since(self, name: str, seq: int) -> Sequence[Record]:
-        """What was recorded after the record `seq`, in order.
+        """The records after the record `seq`, in order.
 
-        No lock is taken, so another process may be writing; a record that it is in the middle of
-        comes with the next call. Events carry the `seq` of their record as `journal_seq`.
+        Takes no lock, so another process may be writing; the next call returns a record that is
+        incomplete now. Events carry the `seq` of their record as `journal_seq`.
 
         Raises:
             SessionError: there is no such session, or it cannot be read.
@@ -280,27 +280,27 @@ class Store:
         return [record for record in records if record.seq > seq]
 
     def continuation(self, name: str) -> Continuation:
-        """What the session waits for. Raises SessionError: nothing, or there is no such session."""
+        """The decision the session waits for. Raises SessionError: no such session or decision."""
         session_id = self.find(name)
         records = self.events_since(session_id, 0)
         return continuation_of(records, session_id=session_id, project=self.folder.name)
 
     def keep_continuation(self, name: str) -> Path:
-        """A new file in `continuations/` that says what the session waits for.
+        """Write the session's continuation to a new file in `continuations/`; returns the file.
 
         Raises:
-            SessionError: it waits for nothing, or the file cannot be written.
+            SessionError: it waits for no decision, or the file can't be written.
         """
         continuation = self.continuation(name)
         return save_continuation(continuation.as_json(), self._state_dir / "continuations")
 
     def fork(self, name: str, new_id: str | None = None, *, at: str | None = None) -> Journal:
-        """A new session that begins with what `name` holds up to the record `at` (None: all).
+        """Create a session with the records of `name` up to the record `at` (None: all).
 
         The original is only read, so it may be in use. Pictures are shared, not copied.
 
         Raises:
-            SessionError: as `open` and `create`; nothing is left behind then.
+            SessionError: as `open` and `create`; a partial fork is removed.
         """
         source = self.find(name)
         records = records_to_fork(read_journal(self._path(source)).records, at)
@@ -322,10 +322,10 @@ class Store:
         return journal
 
     def find(self, name: str) -> str:
-        """The id meant by `name`: the whole, its start, or the start of what follows the date.
+        """The id that matches `name`: an id, its prefix, or a prefix of the part after the date.
 
         Raises:
-            SessionError: none or several fit; the message lists up to five of them.
+            SessionError: none or several match; the message lists up to five of them.
         """
         if segment_numbers(self._path(check_session_id(name))):
             return name
@@ -334,7 +334,7 @@ class Store:
         if not fitting:
             raise SessionError(
                 f"This project has no session {name!r}.",
-                hint="`dirge sessions` lists those it has.",
+                hint="`dirge sessions` lists its sessions.",
             )
         if len(fitting) > 1:
             shown = ", ".join(fitting[-_SHOWN_CANDIDATES:])
@@ -347,11 +347,11 @@ class Store:
         return fitting[0]
 
     def newest(self) -> SessionSummary | None:
-        """The session last used in this project."""
+        """The most recently used session of this project."""
         return next(iter(self.list()), None)
 
     def list(self, *, everywhere: bool = False) -> list[SessionSummary]:
-        """What there is, last used first: of this project, or `everywhere`."""
+        """The sessions of this project, or of all projects, the most recently used first."""
         folders = self.folder.parent.glob("*/") if everywhere else [self.folder]
         return newest_first(summary for folder in folders for summary in list_sessions(folder))
 
@@ -362,7 +362,7 @@ class Store:
             try:
                 journal = self._open(chosen or new_session_id(self._clock()), origin)
             except SessionBusy:
-                # Two programs started at once may think of the same id, however rarely.
+                # Two processes that start at once may, rarely, generate the same id.
                 if chosen is None:
                     continue
                 raise
@@ -389,7 +389,7 @@ class Store:
         return self.folder / f"{session_id}.jsonl"
 
     def _share(self, kind: str, source: str, target: str) -> None:
-        """Give the files of one kind to another session as well."""
+        """Share the files of one kind with another session."""
         owned = self.folder / source / kind
         if not owned.is_dir():
             return
@@ -397,19 +397,19 @@ class Store:
         for file in owned.iterdir():
             if file.suffix == ".part":
                 continue
-            # The rest never changes, so one file can serve both; not all disks have hard links.
+            # These files never change, so hard links can share them, where the disk supports them.
             try:
                 os.link(file, shared / file.name, follow_symlinks=False)
             except OSError:
                 shutil.copyfile(file, shared / file.name, follow_symlinks=False)
 
     def _make_folder(self, folder: Path) -> Path:
-        """`folder` and what is missing above it, each closed to others."""
+        """Make `folder` and missing folders above it, each private to its owner."""
         try:
             make_folders(folder)
         except OSError as error:
             raise SessionError(
-                f"The state folder {str(folder)!r} cannot be made: {error.strerror}.",
+                f"Can't create the state folder {str(folder)!r}: {error.strerror}.",
                 hint="Set DIRGE_STATE_DIR to a folder you can write, or use `--no-session`.",
             ) from error
         return folder
@@ -418,9 +418,9 @@ class Store:
 def continuation_reader(
     store: Store, session_id: str
 ) -> Callable[[AwaitingConfirmation], Mapping[str, Any]]:
-    """What tells the continuation of a run that just ended waiting, from the session's journal.
+    """A function that returns the continuation of a run that just ended waiting.
 
-    It raises SessionError where the journal could not be written.
+    It raises SessionError if the journal couldn't be written.
     """
     return lambda _outcome: store.continuation(session_id).as_json()
 
@@ -436,16 +436,16 @@ class DeletedSession:
     session_id: str
     """Its id."""
     on: date
-    """The day (UTC) it was put there."""
+    """The day (UTC) it was deleted."""
     path: Path
     """The folder with its files."""
 
 
 class Trash:
-    """What was deleted: `<state_dir>/trash/<date>-<project>-<id>/` with the files as they were.
+    """The deleted sessions: `<state_dir>/trash/<date>-<project>-<id>/` with their files.
 
-    Moving is renaming, so a session is whole in one place or, after a crash in between, has its
-    journal in the trash and can be brought back all the same.
+    Files are renamed, not copied. After a crash in between, the journal is in the trash, so the
+    session can still be restored.
     """
 
     def __init__(self, state_dir: Path, *, clock: Clock = time.time) -> None:
@@ -453,11 +453,11 @@ class Trash:
         self._clock = clock
 
     def add(self, store: Store, session_id: str) -> Path:
-        """Move all that belongs to the session here; returns its folder.
+        """Move all files of the session here; returns their folder.
 
         Raises:
             SessionBusy: another process writes it.
-            SessionError: it is not there, or cannot be moved.
+            SessionError: it doesn't exist, or can't be moved.
         """
         lock = lock_session(store.folder / f"{check_session_id(session_id)}.jsonl")
         try:
@@ -474,33 +474,33 @@ class Trash:
             return target
         except OSError as error:
             raise SessionError(
-                f"Session {session_id} cannot be moved to {str(self._folder)!r}: {error.strerror}.",
+                f"Can't move session {session_id} to {str(self._folder)!r}: {error.strerror}.",
                 hint="Make the state folder writable.",
             ) from error
         finally:
             lock.release()
 
     def restore(self, store: Store, name: str) -> str:
-        """Put the session deleted last that `name` begins back; returns its id.
+        """Restore the last deleted session whose id has the prefix `name`; returns its id.
 
         Raises:
-            SessionError: there is none, several fit, or its place is taken.
+            SessionError: none or several match, or a session with this id exists.
         """
         found = self._find(store, name)
         lock = lock_session(store.folder / f"{found.session_id}.jsonl")
         try:
             if os.path.lexists(store.folder / f"{found.session_id}.jsonl"):
                 raise SessionError(
-                    f"There is a session {found.session_id} again.",
+                    f"A new session {found.session_id} already exists.",
                     hint=f"The deleted one is in {str(found.path)!r}.",
                 )
-            # The journal last: with it the session is there.
+            # Move the journal last: it makes the session exist.
             for path in sorted(found.path.iterdir(), key=lambda path: path.suffix == ".jsonl"):
                 path.rename(store.folder / path.name)
             found.path.rmdir()
         except OSError as error:
             raise SessionError(
-                f"Session {found.session_id} cannot be brought back: {error.strerror}.",
+                f"Can't restore session {found.session_id}: {error.strerror}.",
                 hint=f"Its files are in {str(found.path)!r}.",
             ) from error
         finally:
@@ -508,12 +508,12 @@ class Trash:
         return found.session_id
 
     def sessions_of(self, project: str) -> Sequence[DeletedSession]:
-        """What was deleted from this project, the latest first."""
+        """The deleted sessions of this project, the latest first."""
         found = filter(None, (_read_trash_folder(path, project) for path in self._entries()))
         return sorted(found, key=lambda session: (session.on, session.path.name), reverse=True)
 
     def empty_old(self) -> None:
-        """Remove for good what has been here for more than a week."""
+        """Delete sessions that have been here for more than a week."""
         oldest = self._today() - KEPT_IN_TRASH
         for path in self._entries():
             day = _deletion_day(path)
@@ -560,7 +560,7 @@ def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:
         ]
     except OSError:
         return None
-    # Names of projects and ids both hold hyphens; the journal tells them apart.
+    # Both project names and ids contain hyphens; the file name of the journal separates them.
     rest = re.sub(r"\.\d+$", "", name[2])
     fitting = [session_id for session_id in ids if f"{project}-{session_id}" in (name[2], rest)]
     return DeletedSession(session_id=fitting[0], on=day, path=path) if fitting else None

@@ -1,7 +1,7 @@
-"""From the records of one branch to messages a provider accepts: every call has its one answer.
+"""Converts the records of a branch to messages a provider accepts: each call has one result.
 
-A process can end at any instant, and a disk can lose any record. What is missing is answered here,
-what is too much is left out; the journal itself is never rewritten. Only the calls of the last
+A process can end at any instant, and a disk can lose any record. So missing results are generated
+here and surplus ones left out; the journal itself is never rewritten. Only the calls of the last
 answer may stay open: those that wait for a decision, and those of a run that was killed
 (`InterruptedRun`).
 """
@@ -27,12 +27,12 @@ from dirge_py.types.messages import (
 )
 
 CallState = Literal["not_started", "reads", "unknown"]
-"""`reads`: it ran, and only reads, so it may run again. `unknown`: it may have done its work."""
+"""`reads`: it started, but only reads, so it may run again. `unknown`: it may have had effects."""
 CallChoice = Literal["inspect", "done", "again"]
-"""What a person makes of a call in state `unknown`.
+"""The user's choice about a call in state `unknown`.
 
-`inspect`: the model is told that the outcome is unknown, and looks. `done`: the model is told that
-the person saw it done. `again`: it runs once more.
+`inspect`: the model learns that the outcome is unknown, and checks. `done`: the model learns that
+the user saw it done. `again`: it runs once more.
 """
 _UNFINISHED: dict[CallState, str] = {
     "not_started": (
@@ -55,27 +55,27 @@ _CONFIRMED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptedCall:
-    """A call of the last answer that has no result, and how far it came.
-
-    `chosen`: what a person made of it already, if it has not run again since.
-    """
+    """A call of the last answer without a result."""
 
     call: ToolCallBlock
+    """The call."""
     state: CallState
+    """How far it came."""
     chosen: CallChoice | None = None
+    """The user's earlier choice, if it hasn't run again since."""
 
     @property
     def may_run(self) -> bool:
-        """Whether it can be run again as it was: a secret taken out of it makes another call."""
+        """Whether it can run again: without a removed secret it would be a different call."""
         return REDACTED not in json.dumps(self.call.arguments, ensure_ascii=False, default=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptedRun:
-    """The run that never ended."""
+    """A run that never ended."""
 
     run_id: str
-    """The run."""
+    """The id of the run."""
     since: str
     """When its last record was written (ISO 8601)."""
     calls: tuple[InterruptedCall, ...] = ()
@@ -90,12 +90,12 @@ class InterruptedRun:
 
     @property
     def undecided(self) -> tuple[InterruptedCall, ...]:
-        """The calls of unknown outcome that nobody has chosen about."""
+        """The calls of unknown outcome that the user hasn't decided about."""
         return tuple(call for call in self.unknown if call.chosen is None)
 
 
 def unfinished_result(call: ToolCallBlock, state: CallState) -> ToolResultMessage:
-    """The answer to an interrupted call that is not run again."""
+    """The result of an interrupted call that doesn't run again."""
     return synthetic_result(call, _UNFINISHED[state], outcome="aborted", synthetic="interrupted")
 
 
@@ -108,7 +108,7 @@ def closed_calls_text(names: Sequence[str]) -> str:
 
 
 def confirmed_result(call: ToolCallBlock) -> ToolResultMessage:
-    """The answer to an interrupted call that a person saw done."""
+    """The result of an interrupted call that the user saw done."""
     return synthetic_result(call, _CONFIRMED, outcome="ok", synthetic="interrupted")
 
 
@@ -120,44 +120,46 @@ _OF_A_RUN = frozenset({"run_start", "message", "usage", "context", "tool_started
 
 
 def undecided_result(call: ToolCallBlock) -> ToolResultMessage:
-    """The answer to a deferred call once the conversation continues without a decision."""
+    """The result of a deferred call once the conversation continues without a decision."""
     return synthetic_result(call, _UNDECIDED, outcome="denied", synthetic="undecided")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranscriptRepairs:
-    """The answer to a call whose message is missing; `asked_in` is the record that holds the call.
-
-    Where a record holds many messages, their place in it follows, as in `r7#2`.
-    """
+    """The result of a call whose own message is missing."""
 
     result: ToolResultMessage
+    """The generated or recovered result."""
     asked_in: str
+    """The record of the call, with the index of its message if it holds many: `r7#2`."""
 
     def as_stored(self) -> Json:
-        """The message to record. It names its call's record, as ids of calls may occur twice."""
+        """The message to record. It names the record of its call, because call ids may repeat."""
         return {**encode_message(self.result), "asked_in": self.asked_in}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalTranscript:
-    """The messages of a branch, healed.
-
-    `record_ids` has one entry per message, "" for an answer that no record holds as a message yet:
-    those made up are in `healed`, those that tools gave in `reused`. `open_calls` have no answer on
-    purpose: they wait for a decision, or belong to the `interruption`. `compactions` are only those
-    that were made of these very messages.
-    """
+    """The repaired messages of a branch."""
 
     messages: tuple[Message, ...]
+    """The messages; each call has one result, except `open_calls`."""
     record_ids: tuple[str, ...]
+    """The record of each message; "" for a result that no record holds as a message yet."""
     healed: tuple[TranscriptRepairs, ...] = ()
+    """Generated results of calls that have none."""
     reused: tuple[TranscriptRepairs, ...] = ()
+    """Results that were recorded when their call finished, before their message."""
     open_calls: tuple[ToolCallBlock, ...] = ()
+    """Calls without a result: they wait for a decision, or belong to the `interruption`."""
     interruption: InterruptedRun | None = None
+    """The unfinished state of the last run if it was killed."""
     compactions: tuple[Mapping[str, Any], ...] = ()
+    """The compactions that were made of exactly these messages."""
     surplus_results: int = 0
+    """The number of results without a call, which are left out."""
     unreadable: int = 0
+    """The number of messages of unknown kinds, which are left out."""
 
 
 def read_transcript(
@@ -165,9 +167,9 @@ def read_transcript(
 ) -> JournalTranscript:
     """The transcript of one branch, given in order.
 
-    A result belongs to the nearest call before it that has its id and no answer yet, because some
-    providers use the same ids in every turn. It is moved right behind its call, in the order of the
-    calls. Up to the record `copied_to` it is the copy of another session, whose runs are its own.
+    A result belongs to the nearest call before it that has its id and no result yet, because some
+    providers use the same ids in every turn. It is moved directly after its call, in the order of
+    the calls. Records up to `copied_to` are copied from another session; their runs are not ours.
     """
     reader = _TranscriptReader()
     for record in records:
@@ -179,26 +181,26 @@ def read_transcript(
 
 @mutable(slots=True, eq=False)
 class _Slot:
-    """A call and how far it came."""
+    """A call and its progress."""
 
     call: ToolCallBlock
     asked_in: str
     result: ToolResultMessage | None = None
     record_id: str = ""
     finished: ToolResultMessage | None = None
-    """Its result, if that was recorded before its message."""
+    """Its result, if recorded before its message."""
     is_started: bool = False
     only_reads: bool = False
     is_deferred: bool = False
     is_resumed: bool = False
-    """It was deferred, and a run went on with the calls beside it."""
+    """Whether it was deferred and a later run continued with its other calls."""
     is_left: bool = False
-    """It was open when the person went to another place of the session, so it stays undone."""
+    """Whether it was open when the user moved to another point, so it never runs."""
     chosen: CallChoice | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for a decision; then it has done nothing yet."""
+        """Whether it waits for a decision, and so hasn't run."""
         return self.is_deferred and not self.is_started and not self.is_resumed
 
     @property
@@ -242,11 +244,11 @@ class _TranscriptReader:
             case "message", encoded:
                 self._read_message(encoded, record.id)
             case "context", {"messages": [*messages]}:
-                # These messages stand for all that was read so far.
+                # These messages replace everything read so far.
                 self._entries, self._unanswered, self._compactions = [], {}, []
                 self._last_said = None
                 for place, encoded in enumerate(messages):
-                    # One record holds them all, and ids of calls may occur twice in it.
+                    # One record holds them all, and call ids may repeat in it.
                     self._read_message(encoded, record.id, asked_in=f"{record.id}#{place}")
             case "compaction", {"messages": int(count), "compaction": dict(compaction)}:
                 self._read_compaction(compaction, count)
@@ -267,7 +269,7 @@ class _TranscriptReader:
                     choice = choices.get(slot.call.id)
                     if slot.result is None and choice in get_args(CallChoice):
                         slot.chosen = choice
-                        # Whether it runs again is for its next start to say.
+                        # Its next start tells whether it runs again.
                         slot.is_started = slot.is_started and choice != "again"
             case "run_start", {"run_id": str(run_id), **rest}:
                 self._run_id = run_id
@@ -281,17 +283,17 @@ class _TranscriptReader:
                 self.leave_run()
 
     def leave_run(self) -> None:
-        """End the run here: what it left open is not continued from another place."""
+        """End the run here: its open calls are not continued from another point."""
         self._run_id = None
         for slot in self._last_said.slots if self._last_said else ():
             slot.is_left = slot.result is None and not slot.waits
 
     def _newest_unanswered(self, call_id: str) -> Sequence[_Slot]:
-        """The newest call of this id that has no result, if there is one."""
+        """The newest call with this id and no result, as a list of at most one."""
         return self._unanswered.get(call_id, ())[-1:]
 
     def _resume_around(self, slot: _Slot) -> None:
-        """Note that the calls beside this one wait no more: a run continues with them."""
+        """Note that a run continues with the other calls of this answer."""
         for entry in reversed(self._entries):
             if slot in entry.slots:
                 for other in entry.slots:
@@ -299,15 +301,15 @@ class _TranscriptReader:
                 return
 
     def _read_compaction(self, compaction: Mapping[str, Any], count: int) -> None:
-        # It names messages by their number. Where one was lost, or will be made up, those are
-        # others now: better to send too much than the summary of something else.
+        # A compaction names messages by number, which a lost or generated message shifts. Sending
+        # too much is better than sending the summary of other messages.
         slots = [slot for entry in self._entries for slot in entry.slots]
         answered = [slot for slot in slots if slot.result is not None]
         if count == len(self._entries) + len(answered) and self._only_waits():
             self._compactions.append(compaction)
 
     def _only_waits(self) -> bool:
-        """Whether no answer is missing but those behind everything else, which are waited for."""
+        """Whether only results at the very end are missing, of calls that wait."""
         last = self._entries[-1] if self._entries else None
         for entry in self._entries:
             is_missing = False
@@ -316,7 +318,7 @@ class _TranscriptReader:
                 if slot.result is None and not is_waiting:
                     return False
                 if slot.result is not None and is_missing:
-                    return False  # the missing one would come before it, and move it on
+                    return False  # the missing result would come before it and shift it
                 is_missing = slot.result is None
         return True
 
@@ -378,7 +380,7 @@ class _TranscriptReader:
         )
 
     def _is_open(self, entry: _Entry, slot: _Slot) -> bool:
-        """Whether nothing answered it, and the conversation has not gone on without it."""
+        """Whether the call has no result, and the conversation hasn't continued without it."""
         is_answered = slot.result is not None or slot.finished is not None
         return not is_answered and not slot.is_left and entry is self._last_said
 
@@ -407,7 +409,7 @@ def _result_of(encoded: Any, call: ToolCallBlock) -> ToolResultMessage | None:
 
 
 def _is_whole(message: Message) -> bool:
-    """Whether a run that ends with this has nothing more to do."""
+    """Whether a run that ends with this message is complete."""
     return (
         isinstance(message, AssistantMessage)
         and message.origin == "model"

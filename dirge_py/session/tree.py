@@ -1,7 +1,7 @@
-"""The branches of a session, and the points on them that a person can go back to.
+"""The branches of a session, and the points on them that the user can go back to.
 
-The last record of a journal is the tip of the current branch. To go on from an earlier point a
-`branch` record is appended behind that point; nothing is moved or removed.
+The last record of a journal is the tip of the current branch. To continue from an earlier point, a
+`branch` record with that point as its parent is appended; no record is moved or removed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,17 +24,17 @@ from dirge_py.types.messages import (
 )
 
 SESSION_WIDE = frozenset({"model", "mode", "grant", "setting", "title"})
-"""What a person chose for the session: the newest counts, whatever branch it was chosen on."""
+"""Records of choices for the whole session: the newest counts, on any branch."""
 BRANCH_SETTINGS = frozenset({"todo", "plan", "files_read"})
-"""Settings that are about what was said, and so are those of the branch."""
+"""Settings that depend on the messages, so each branch has its own."""
 UNSENT_SETTINGS = frozenset({"draft", "queue"})
-"""What a person has not sent yet. It stays where it was typed: in a fork it would come twice."""
+"""Settings that hold unsent input. A fork doesn't copy them, or the input would exist twice."""
 
 
 def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
-    """The records from the first one to `at` (None: the last), in order.
+    """The records of the branch from the first one to `at` (None: the last), in order.
 
-    A record whose parent was lost, or is not before it, follows its neighbour in the file.
+    A record whose parent is missing or comes later continues the record before it in the file.
 
     Raises:
         SessionError: there is no record `at`.
@@ -56,7 +56,7 @@ def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
 
 
 def with_parents(records: Sequence[Record]) -> Iterator[tuple[Record, Record | None]]:
-    """Each record in order, with its parent as `branch` finds it."""
+    """Each record in order, with its parent on the branch."""
     places: dict[str, int] = {}
     for place, record in enumerate(records):
         above = place - 1 if record.parent is None else places.get(record.parent, place - 1)
@@ -65,7 +65,7 @@ def with_parents(records: Sequence[Record]) -> Iterator[tuple[Record, Record | N
 
 
 def settings_at(records: Sequence[Record], at: str | None = None) -> Mapping[str, Any]:
-    """The settings as they were on the branch that ends `at` a record.
+    """The settings of the branch that ends `at` a record.
 
     Raises:
         SessionError: there is no such record.
@@ -78,10 +78,10 @@ def settings_at(records: Sequence[Record], at: str | None = None) -> Mapping[str
 
 
 def records_to_fork(records: Sequence[Record], at: str | None = None) -> list[Record]:
-    """What a fork `at` a record starts with: its branch, and the choices made for the session.
+    """The records of a fork `at` a record: its branch, and the choices for the whole session.
 
-    The choices are taken from everywhere: a grant withdrawn on another branch stays withdrawn.
-    What is not sent yet stays with the original.
+    The choices come from all branches: a grant that was withdrawn on another stays withdrawn.
+    Unsent input stays with the original.
     """
     path = {record.id for record in branch(records, at)}
     return [
@@ -107,8 +107,11 @@ def _setting_name(record: Record) -> str:
 
 
 MOVE_RECORD = "move"
-"""The type of the record of a move: {"why", "from", "to", "what", "tree_before", "tree_after",
-"kept"}. `from` and `to` are records; the branch continues behind `to`."""
+"""The type of the record of a move.
+
+Its data: {"why", "from", "to", "what", "tree_before", "tree_after", "kept"}. `from` and `to` are
+records; the branch continues after `to`.
+"""
 _TYPED = frozenset({"user", "steering", "follow_up"})
 _SAID = frozenset({"user", "assistant"})
 _LEAST_ID = 4
@@ -117,21 +120,24 @@ _TITLE_CHARS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPoint:
-    """A message to go to. `id` is its record; `at` is ISO 8601; `text` is what was said, as typed.
-
-    `before` is the record that the branch continues from when the message is left out, `after`
-    when it is the last one: behind the answers to its calls. `run_id` is the run that it opened, ""
-    where it came in the middle of one.
-    """
+    """A message of a branch that the user can go to."""
 
     id: str
+    """The id of its record."""
     seq: int
+    """The number of its record."""
     at: str
+    """When it was recorded (ISO 8601)."""
     role: Literal["user", "assistant"]
+    """Who wrote it."""
     text: str
+    """Its text, as typed."""
     before: str
+    """The record to continue from without the message."""
     after: str
+    """The record to continue from if the message is the last one: after its calls' results."""
     run_id: str = ""
+    """The run that it started; "" if it came in the middle of one."""
 
     @property
     def is_prompt(self) -> bool:
@@ -140,38 +146,42 @@ class RewindPoint:
 
 @mutable(slots=True, kw_only=True)
 class TreeNode:
-    """A line of the tree: a prompt, or a move to another place. `above` is an index, None at roots.
-
-    `tip` is the last record before the next node: where the answer to the prompt ends.
-    """
+    """A node of the tree: a prompt, or a move to another point."""
 
     id: str
+    """The id of its record."""
     kind: Literal["prompt", "move"]
+    """What it is."""
     at: str
+    """When it was recorded (ISO 8601)."""
     text: str
+    """The prompt, or the move in a few words."""
     above: int | None
+    """The index of its parent; None for a root."""
     tip: str
+    """The last record before the next node, where the answer to the prompt ends."""
     below: list[int] = field(default_factory=list)
+    """The indexes of its children."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionTree:
-    """Every branch of a session; `here` is the index of the node the conversation stands behind.
-
-    `names` are the shortest distinct beginnings of the nodes' ids, in their order.
-    """
+    """Every branch of a session."""
 
     nodes: tuple[TreeNode, ...] = ()
+    """The prompts and moves, in the order of the journal."""
     here: int | None = None
+    """The index of the current node; None without nodes."""
     names: tuple[str, ...] = ()
+    """The shortest unique prefixes of the nodes' ids, in the order of `nodes`."""
 
     def find(self, name: str) -> TreeNode:
-        """The node whose id begins so. Raises SessionError: none, or several."""
+        """The node whose id has the prefix `name`. Raises SessionError: none, or several."""
         found = [node for node in self.nodes if name and node.id.startswith(name)]
         if len(found) == 1:
             return found[0]
         raise SessionError(
-            f"{name!r} is no point of this session."
+            f"{name!r} is not a point of this session."
             if not found
             else f"{name!r} fits {len(found)} points of this session.",
             hint="/tree lists them with their ids.",
@@ -179,9 +189,9 @@ class SessionTree:
 
 
 def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
-    """What was typed and answered on the current branch, oldest first.
+    """The prompts and answers of the current branch, oldest first.
 
-    Messages that a hook put in the place of others are none: they have no record of their own.
+    Messages that a hook substituted for others are left out, because they have no record.
     """
     path = branch(records)
     found: list[RewindPoint] = []
@@ -205,7 +215,7 @@ def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
 
 
 def last_move(records: Sequence[Record]) -> Record | None:
-    """The move that can be taken back: nothing was said since, and it was not taken back yet."""
+    """The last move if it can be undone: no message follows, and it wasn't undone already."""
     for record in reversed(branch(records)):
         if record.type in ("run_start", "context") or is_said(record):
             return None
@@ -215,7 +225,7 @@ def last_move(records: Sequence[Record]) -> Record | None:
 
 
 def build_tree(records: Sequence[Record]) -> SessionTree:
-    """Every prompt and every move of the session, and how they hang together."""
+    """The tree of all prompts and moves of the session."""
     nodes: list[TreeNode] = []
     owner: dict[str, int | None] = {}
     for record, above in with_parents(records):
@@ -239,7 +249,7 @@ def build_tree(records: Sequence[Record]) -> SessionTree:
 
 
 def describe_move(move: Record, records: Sequence[Record]) -> str:
-    """A move in a few words."""
+    """Describe a move in a few words."""
     why = text_member(move.data, "why") or MOVE_RECORD
     what = ", files only" if text_member(move.data, "what") == "files" else ""
     about = text_member(move.data, "point")
@@ -250,7 +260,7 @@ def describe_move(move: Record, records: Sequence[Record]) -> str:
 
 
 def message_of(record: Record) -> Message | None:
-    """The message that a record holds, if it is one that can be read."""
+    """The message of a record; None if it holds none, or an unreadable one."""
     if record.type != "message":
         return None
     try:
@@ -260,12 +270,12 @@ def message_of(record: Record) -> Message | None:
 
 
 def is_said(record: Record) -> bool:
-    """Whether a person or a model said something with it."""
+    """Whether the record holds a message of the user or a model."""
     return record.type == "message" and text_member(record.data, "role") in _SAID
 
 
 def typed_text(message: UserMessage) -> str:
-    """What the person wrote, without what was attached to it."""
+    """The text that the user typed, without attachments."""
     return next((block.text for block in message.content if isinstance(block, TextBlock)), "")
 
 
@@ -292,7 +302,7 @@ def _point(
 
 
 def _last_result(path: Sequence[Record], place: int) -> str:
-    """The last record that answers a call of the message at `place`, or that message."""
+    """The last record with a result for a call of the message at `place`; else that message."""
     last = path[place].id
     for record in path[place + 1 :]:
         message = message_of(record)
@@ -316,7 +326,7 @@ def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> Tre
 
 
 def _unique_prefixes(ids: Sequence[str]) -> tuple[str, ...]:
-    """The shortest distinct beginnings of the ids, of four characters at least."""
+    """The shortest unique prefixes of the ids, of at least four characters."""
     ordered = sorted(ids)
     shared = [0, *starmap(_common_length, pairwise(ordered)), 0]
     longest = {node_id: max(shared[at : at + 2]) for at, node_id in enumerate(ordered)}

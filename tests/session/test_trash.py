@@ -65,7 +65,7 @@ def test_of_two_deleted_on_one_day_the_later_comes_back(store, trash):
     trash.restore(store, "s")
 
     assert store.read("s").description.title == "second"
-    with pytest.raises(SessionError, match="There is a session s again"):
+    with pytest.raises(SessionError, match="A new session s already exists"):
         trash.restore(store, "s")
     trash.add(store, "s")
     assert len(trash.sessions_of(store.folder.name)) == 2

@@ -1,1 +1,1 @@
-"""Sessions as files for people and other programs, and other programs' sessions as ours."""
+"""Export of sessions to files, and import of other programs' sessions."""

@@ -1,11 +1,11 @@
 """Session files of Claude Code: `~/.claude/projects/<folder>/<uuid>.jsonl`.
 
-One JSON object a line. Those of type `user` and `assistant` hold a `message` in the shape of the
-Messages API; `uuid` and `parentUuid` make branches, of which the one that ends last is current. An
-answer is written as several lines, one per block, with the same `message.id`.
+Each line is a JSON object. Lines of type `user` and `assistant` hold a `message` in the shape of
+the Messages API; `uuid` and `parentUuid` make branches, of which the one that ends last is current.
+An answer takes several lines, one per block, with the same `message.id`.
 
-Source: public descriptions and schemas of the format up to version 2.1.144; it is documented
-nowhere by its makers, so whatever is unknown is counted and left out.
+Source: public descriptions and schemas of the format up to version 2.1.144. It has no official
+documentation, so unknown lines are counted and left out.
 """
 
 import re
@@ -26,7 +26,7 @@ from dirge_py.types.messages import TextBlock, ThinkingBlock, Usage
 Line = Mapping[str, Any]
 
 _TALK = ("user", "assistant")
-# What the program notes for itself.
+# Lines that the program writes for itself.
 _NOTE = re.compile(
     "summary|system|progress|attachment|file-history-snapshot|queue-operation|(custom|ai)-title"
     "|agent-(name|setting)|last-prompt|pr-link|permission-mode|bridge-session|worktree-state"
@@ -46,7 +46,7 @@ def _is_talk(line: Line) -> bool:
 
 
 def read_claude(text: str, file_name: str) -> ExternalSession:
-    """The session in the file. It has no messages if the file is none."""
+    """Parse the session; without messages if `text` is not a Claude Code session."""
     found = ExternalSession(program="claude")
     lines = parse_lines(text, found.left_out)
     for line in lines:
@@ -81,11 +81,11 @@ def _read_facts(found: ExternalSession, line: Line) -> None:
 
 
 def _current_branch(lines: Sequence[Line], found: ExternalSession) -> Sequence[Line]:
-    """The talk from the beginning to the last line, without what was abandoned on the way."""
+    """The lines of the current branch, from the first to the last message."""
     talk = list(filter(_is_talk, lines))
     main = [line for line in talk if not line.get("isSidechain")]
     found.left_out["messages of sub-agents"] += len(talk) - len(main) if main else 0
-    # The file of a sub-agent holds nothing else.
+    # The file of a sub-agent holds only its own messages.
     chosen = main or talk
     path = _path(lines, chosen)
     asked = {_answer_id(line) for line in chosen if text_member(line, "uuid") in path} - {""}
@@ -107,8 +107,10 @@ def _current_branch(lines: Sequence[Line], found: ExternalSession) -> Sequence[L
 
 
 def _path(lines: Sequence[Line], chosen: Sequence[Line]) -> set[str]:
-    """The ids from the last message up to the first. A line whose parent is lost follows the one
-    before it in the file."""
+    """The ids from the last message up to the first.
+
+    A line with a missing parent continues the line before it in the file.
+    """
     by_id = {uuid: line for line in lines if (uuid := text_member(line, "uuid"))}
     before: dict[str, str] = {}
     last = ""
@@ -166,7 +168,7 @@ def _read_answer(found: ExternalSession, line: Line, at: float, answers: dict[st
         if kind == "text" and text_member(block, "text"):
             entry.blocks.append(TextBlock(text_member(block, "text")))
         elif kind == "thinking" and text_member(block, "thinking"):
-            # Without its signature: that is for the service it came from.
+            # Without its signature, which only the original service can check.
             entry.blocks.append(ThinkingBlock(text=text_member(block, "thinking")))
         elif kind == "tool_use":
             arguments = block.get("input")
@@ -194,7 +196,7 @@ def _usage(told: Line) -> Usage:
     read = number_member(told, "cache_read_input_tokens")
     write = number_member(told, "cache_creation_input_tokens")
     return Usage(
-        # There it does not include what came from the cache.
+        # Their `input_tokens` don't include cached tokens; ours do.
         input=number_member(told, "input_tokens") + read + write,
         output=number_member(told, "output_tokens"),
         cache_read=read,

@@ -1,10 +1,10 @@
 """Session files of Codex: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<uuid>.jsonl`.
 
-One JSON object a line: `{"timestamp", "type", "payload"}`. `response_item` payloads are the items
-of the Responses API, `session_meta` and `turn_context` tell folder and model, `event_msg` repeats
-things for the screen and tells the tokens. Earlier versions wrote the items bare.
+Each line is a JSON object: `{"timestamp", "type", "payload"}`. `response_item` payloads are items
+of the Responses API, `session_meta` and `turn_context` hold folder and model, `event_msg` repeats
+items for the screen and holds the token counts. Earlier versions wrote the items without envelope.
 
-Source: public descriptions of the format up to version 0.65; whatever is unknown is counted.
+Source: public descriptions of the format up to version 0.65; unknown lines are counted.
 """
 
 import json
@@ -50,7 +50,7 @@ def looks_like_codex(lines: Sequence[Line]) -> bool:
 
 
 def read_codex(text: str, file_name: str) -> ExternalSession:
-    """The session in the file. It has no messages if the file is none."""
+    """Parse the session; without messages if `text` is not a Codex session."""
     found = ExternalSession(program="codex")
     reader = _CodexReader(found)
     for line in parse_lines(text, found.left_out):
@@ -98,7 +98,7 @@ class _CodexReader:
                 self._found.forget_turns(number_member(payload, "num_turns"))
             case {"type": "token_count", "info": {"last_token_usage": dict(last), **rest}}:
                 spent, entry = rest.get("total_token_usage"), self._found.last_answer
-                # The same counts are repeated with every change of the limits.
+                # Codex repeats the same counts at every change of the rate limits.
                 if entry is None or spent == self._spent:
                     return
                 self._spent = spent
@@ -170,7 +170,7 @@ class _CodexReader:
 
 
 def _object(text: Any) -> Any:
-    """The object that the text is JSON of, else the text itself."""
+    """The value of a JSON text; the text itself if it isn't JSON."""
     if not isinstance(text, str):
         return text
     try:

@@ -1,6 +1,6 @@
 """Exporting a session as Markdown, as one HTML page, or as JSON.
 
-The HTML page needs nothing else: no script, no request, everything escaped.
+The HTML page is self-contained: no scripts, no requests, all text escaped.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ _RECORD = ("seq", "ts", "type", "id", "parent", "data")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedSession:
-    """A session to write out."""
+    """A session to export."""
 
     id: str
     title: str = ""
@@ -53,12 +53,12 @@ class ExportedSession:
     messages: Sequence[Message] = ()
     """The messages of the current branch."""
     times: Sequence[str] = ()
-    """When each message was recorded; "" where it is unknown."""
+    """When each message was recorded; "" if unknown."""
     records: Sequence[Record] = ()
     """The whole journal, all branches."""
 
     def timed(self) -> list[tuple[Message, str]]:
-        """Each message and when it was recorded."""
+        """Each message with the time it was recorded."""
         times = [*map(clean, self.times), *[""] * (len(self.messages) - len(self.times))]
         return list(zip(self.messages, times, strict=False))
 
@@ -66,7 +66,7 @@ class ExportedSession:
 def exported_session(
     session_id: str, loaded: LoadedSession, records: Sequence[Record]
 ) -> ExportedSession:
-    """The document of a session that was read; `records` are those `loaded` was made of."""
+    """The exported form of `loaded`, a session that was replayed from `records`."""
     described = loaded.description
     times = {record.id: record.ts for record in records}
     return ExportedSession(
@@ -100,7 +100,7 @@ def as_json(document: ExportedSession) -> str:
             {name: getattr(record, name) for name in _RECORD} for record in document.records
         ],
     }
-    # By way of `json_text`, which knows what to make of what JSON cannot say.
+    # Through `json_text`, which replaces values that JSON can't represent.
     return json.dumps(json.loads(json_text(value)), indent=1) + "\n"
 
 
@@ -110,7 +110,7 @@ def session_heading(document: ExportedSession) -> str:
 
 
 def session_facts(document: ExportedSession) -> list[tuple[str, str]]:
-    """Names and values of what is known about the session as a whole."""
+    """The known facts about the session as a whole, as (name, value)."""
     usage = document.usage
     cost = "" if document.cost_usd is None else f"${document.cost_usd:.4f}"
     rows = [
@@ -127,7 +127,7 @@ def session_facts(document: ExportedSession) -> list[tuple[str, str]]:
 
 
 def speaker(message: Message) -> str:
-    """Who said it, "" for what is not shown."""
+    """The heading of a message; "" for one that is not shown."""
     match message:
         case UserMessage(origin="user" | "steering" | "follow_up"):
             return "You"
@@ -166,7 +166,7 @@ def _arguments(arguments: object) -> str:
 
 
 def as_markdown(document: ExportedSession) -> str:
-    """What the person said as quotations, what the model said as it wrote it, the rest fenced."""
+    """The session as Markdown: prompts quoted, answers verbatim, everything else fenced."""
     lines = [f"# {session_heading(document)}", ""]
     lines += [f"* {name}: {value}" for name, value in session_facts(document)]
     for message, at in document.timed():
@@ -183,7 +183,7 @@ def _markdown_body(message: Message) -> Iterator[str]:
         if isinstance(message, ToolResultMessage) and kind == "text":
             yield from _fenced(text)
         elif isinstance(message, UserMessage):
-            # So that no heading of a prompt passes for one of the page.
+            # Quoted, so that a heading in a prompt can't pass for one of the page.
             yield from (f"> {line}".rstrip() for line in text.split("\n"))
         elif kind in ("call", "thinking"):
             yield f"**{name}**" if kind == "call" else "*Thinking*"
@@ -197,7 +197,7 @@ def _markdown_body(message: Message) -> Iterator[str]:
 
 
 def _closing_fence(text: str) -> Iterator[str]:
-    """What ends the fence that `text` left open, so that it swallows nothing that follows."""
+    """The line that closes the code fence that `text` leaves open, if any."""
     fence = ""
     for found in re.finditer(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$", text, re.MULTILINE):
         if not fence:
@@ -226,7 +226,7 @@ section h2 { font-size: .85rem; margin: 0; opacity: .7; font-weight: normal; }
 p, pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 pre { font-size: .85rem; background: #8881; padding: .5rem; }
 """
-# The page is looked at with whatever rights the browser has: it may load and run nothing.
+# The page opens with the rights of the reader's browser, so it must not load or run anything.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -274,7 +274,7 @@ EXPORT_FORMATS = {"md": as_markdown, "html": as_html, "json": as_json}
 
 
 def render_export(document: ExportedSession, form: ExportFormat) -> str:
-    """The document as one text that ends in a line end."""
+    """The document as one text that ends with a newline."""
     return EXPORT_FORMATS[form](document)
 
 
@@ -283,12 +283,12 @@ _MOST_TRIES = 1000
 
 
 def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
-    """Write `text` as a file that is not there yet; returns where it is.
+    """Write `text` to a new file; returns its path.
 
-    With `other_name` a number is put behind the name until it is free.
+    With `other_name`, appends a number to the name until no file has it.
 
     Raises:
-        FileError: there is one, or it cannot be written.
+        FileError: the file exists, or can't be written.
     """
     number = 1
     while True:
@@ -299,7 +299,7 @@ def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
         except FileExistsError as error:
             if not other_name or number == _MOST_TRIES:
                 raise FileError(
-                    f"{str(path)!r} is there already.", hint="Name another file."
+                    f"{str(path)!r} already exists.", hint="Name another file."
                 ) from error
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             why = getattr(error, "strerror", None) or error
@@ -308,7 +308,7 @@ def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
 
 
 def export_file_name(title: str, session_id: str, ending: str) -> str:
-    """A name for the session's file: words of its title and its id, plain in every file system."""
+    """A file name made of the title and the id, valid on every file system."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
     return "-".join(filter(None, ("dirge", words, session_id))) + f".{ending}"
 

@@ -1,6 +1,6 @@
-"""A session of another program, gathered line by line into messages.
+"""A session of another program, converted line by line to messages.
 
-However its calls and results were stored, in the end each call is followed by its one result.
+Each call is followed by exactly one result, however the other program stored them.
 """
 
 import json
@@ -34,12 +34,14 @@ _UNANSWERED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedMessage:
-    """A message and when it was said, in seconds since 1970. `begins_anew`: only it and what
-    follows is sent from here on, as a summary stands for what was before."""
+    """A message of an imported session."""
 
     message: Message
+    """The message."""
     at: float
+    """Its time, in seconds since 1970."""
     begins_anew: bool = False
+    """Whether it summarizes all messages before it, which are no longer sent."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class _Entry:
 
 @dataclass(slots=True, kw_only=True)
 class ExternalSession:
-    """What a file held. `left_out` counts what was not taken over, by what it is."""
+    """The content of another program's file. `left_out` counts what was not imported, by kind."""
 
     program: ExternalProgram
     session_id: str = ""
@@ -70,13 +72,13 @@ class ExternalSession:
     def add_prompt(
         self, text: str, at: float, *, origin: Origin = "user", anew: bool = False
     ) -> None:
-        """A prompt, or with `anew` the summary of all before it."""
+        """Add a prompt, or with `anew` the summary of all messages before it."""
         if text:
             message = user_text(text, origin)
             self._entries.append(_Entry(at=at, message=message, begins_anew=anew))
 
     def add_answer(self, at: float, *, model: str = "") -> _Entry:
-        """A new answer of the model, to be filled."""
+        """Add an empty answer of the model and return it."""
         entry = _Entry(at=at, model=model)
         self.model = model or self.model
         self._entries.append(entry)
@@ -84,7 +86,7 @@ class ExternalSession:
 
     @property
     def open_answer(self) -> _Entry | None:
-        """The last entry if it is an answer that got no result yet."""
+        """The last entry if it is an answer without results; else None."""
         last = self._entries[-1] if self._entries else None
         return last if last is not None and last.message is None and not last.results else None
 
@@ -93,13 +95,13 @@ class ExternalSession:
         return next((entry for entry in reversed(self._entries) if entry.message is None), None)
 
     def add_call(self, entry: _Entry, call_id: str, name: str, arguments: Any) -> None:
-        """A tool call of this answer."""
+        """Add a tool call to this answer."""
         entry.blocks.append(ToolCallBlock(id=call_id, name=name or "tool", arguments=arguments))
         self._calls[call_id] = entry
         self._names[call_id] = name or "tool"
 
     def add_result(self, call_id: str, text: str, at: float, *, is_error: bool = False) -> None:
-        """The result of a call; one without a call, or a second one, is left out."""
+        """Add the result of a call; a second one, or one without a call, is left out."""
         entry = self._calls.get(call_id)
         if entry is None or call_id in entry.results:
             self.left_out["results without a call"] += 1
@@ -107,7 +109,7 @@ class ExternalSession:
         entry.results[call_id] = (self._result(call_id, text, is_error=is_error), at)
 
     def forget_turns(self, count: int) -> None:
-        """Take back the last prompts and all that followed them."""
+        """Remove the last `count` prompts and everything after them."""
         prompts = [
             place
             for place, entry in enumerate(self._entries)
@@ -117,7 +119,7 @@ class ExternalSession:
             del self._entries[prompts[-min(count, len(prompts))] :]
 
     def messages(self) -> Iterator[ImportedMessage]:
-        """What was said, in order; never later things before earlier ones."""
+        """The messages, ordered by time."""
         now = 0.0
         for entry in self._entries:
             now = max(now, entry.at)
@@ -150,7 +152,7 @@ class ExternalSession:
 
 
 def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]]:
-    """The objects of a file of JSON lines; others are counted."""
+    """The objects of a file of JSON lines; other lines are counted in `left_out`."""
     found = []
     for line in text.split("\n"):
         if not line.strip():
@@ -167,7 +169,7 @@ def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]
 
 
 def parse_seconds(stamp: Any, otherwise: float) -> float:
-    """An ISO 8601 time in seconds since 1970; `otherwise` for what is none, or odd."""
+    """An ISO 8601 time in seconds since 1970; `otherwise` if it is invalid or out of range."""
     moment = parse_timestamp(stamp)
     seconds = moment.timestamp() if moment is not None else 0
     return seconds if 0 < seconds < _YEAR_3000 else otherwise

@@ -54,7 +54,7 @@ def read_external(
     """
     try:
         with path.open("rb") as file:
-            # Whatever size it is said to have: a pipe or a device has none, and may be endless.
+            # Don't trust the size in `stat`: a pipe or a device has none, and may be endless.
             content = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -80,10 +80,10 @@ def read_external(
 def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> ImportResult:
     """Write the session into `store`, unless it is there already.
 
-    Its id follows from where it came from, so that the same one never comes twice.
+    Its id is derived from its source, so that importing it again finds it.
 
     Raises:
-        SessionError: it cannot be written; nothing is left behind then.
+        SessionError: it can't be written; a partial session is removed.
     """
     messages = list(found.messages())
     started = messages[0].at
@@ -123,7 +123,7 @@ def _write(
     origin: Mapping[str, str],
     redact: Redact,
 ) -> None:
-    # Made and left again, so that its folder is there.
+    # Locking and releasing it makes its folder.
     store.create(session_id).close()
     header = {
         "created": timestamp(messages[0].at),

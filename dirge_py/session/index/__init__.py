@@ -1,1 +1,1 @@
-"""A list of all sessions that can be searched: in SQLite, and only a cache of the journals."""
+"""A searchable list of all sessions in SQLite, which is only a cache of the journals."""

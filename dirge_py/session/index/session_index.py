@@ -1,8 +1,7 @@
 """The searchable index of all sessions: an SQLite database, and only a cache of the journals.
 
-The database is opened only as it was left. SQLite itself notices few kinds of damage, so a checksum
-of the whole file lies beside it. A file that does not match is deleted, not repaired: the journals
-hold everything.
+SQLite itself detects few kinds of damage, so a checksum of the whole file is stored beside it. A
+file that doesn't match is deleted, not repaired, because the journals hold everything.
 """
 
 import contextlib
@@ -38,27 +37,27 @@ if TYPE_CHECKING:
     import sqlite3
 
 MATCHES_PER_SESSION = 3
-"""How many places of one session a search shows."""
+"""How many matches of one session a search shows."""
 MATCH_BEGIN, MATCH_END = "\x02", "\x03"
-"""Around a match in a snippet; no stored text holds them."""
+"""The marks around a match in a snippet; no stored text contains them."""
 _WORD = re.compile(r"[^\W_]+")
 _CHARS_BEFORE_MATCH = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchMatch:
-    """One place where all the words occur."""
+    """A text of a session that contains all words of a search."""
 
     project: str
-    """The folder of its project."""
+    """The name of the project's session folder."""
     session_id: str
-    """The session."""
+    """The id of the session."""
     seq: int
     """The number of the record."""
     at: str
     """When the record was written (ISO 8601)."""
     kind: str
-    """What it is: prompt, answer, call, result, title or summary."""
+    """The kind of text: prompt, answer, call, result, title or summary."""
     snippet: str
     """The words around the match, on one line."""
     matches: tuple[tuple[int, int], ...] = ()
@@ -68,7 +67,7 @@ class SearchMatch:
 def search_match(
     project: str, session_id: str, *, seq: int, at: str, kind: str, marked: str
 ) -> SearchMatch:
-    """The match whose snippet is `marked`: with a sign before and behind each match in it."""
+    """The match with the snippet `marked`, which has marks around each match."""
     snippet, matches, begin = "", [], 0
     for piece in re.split(f"([{MATCH_BEGIN}{MATCH_END}])", marked):
         if piece == MATCH_BEGIN:
@@ -89,9 +88,9 @@ def search_match(
 
 
 class SearchQuery:
-    """Words that must all occur in one text, each as the beginning of a word there.
+    """Words that must all occur in one text, each as the prefix of a word.
 
-    Parts of a word between punctuation must follow each other: `a.b` is a, b.
+    Parts of a word between punctuation must be adjacent: `a.b` finds `a b`.
 
     Raises:
         UsageError: the words hold neither letters nor digits.
@@ -105,7 +104,7 @@ class SearchQuery:
                 "there is nothing to search for.", hint="Give words with letters in them."
             )
         self.fts5 = " AND ".join('"' + " ".join(phrase) + '" *' for phrase in phrases)
-        """The query as SQLite's full-text search reads it."""
+        """The query in the syntax of SQLite's full-text search."""
         self._patterns = [
             re.compile(
                 r"(?<![^\W_])" + r"[\W_]+".join(map(re.escape, phrase)) + r"[^\W_]*", re.IGNORECASE
@@ -118,7 +117,7 @@ class SearchQuery:
         return all(pattern.search(text) for pattern in self._patterns)
 
     def snippet(self, text: str) -> str:
-        """A piece of the text around the first match, with signs around each match."""
+        """A piece of the text around the first match, with marks around each match."""
         spans = sorted(match.span() for p in self._patterns for match in p.finditer(text))
         first = spans[0][0] if spans else 0
         start = max(0, first - _CHARS_BEFORE_MATCH)
@@ -152,25 +151,25 @@ _SNIPPET_WORDS = 24
 
 
 class StaleIndex(Exception):
-    """The file is not as it was left, or of another version."""
+    """Raised if the file doesn't match its checksum, or has another version."""
 
 
 def _sqlite() -> Any:
-    """The module `sqlite3`; only a search needs it, and a Python may be built without it."""
+    """The module `sqlite3`, imported on first use; some Pythons are built without it."""
     return import_module("sqlite3")
 
 
 def _index_errors() -> tuple[type[Exception], ...]:
-    """What says that the index cannot be trusted; everything else is a bug or the disk's."""
+    """The exceptions of an unusable index; all others are bugs or errors of the disk."""
     return (StaleIndex, _sqlite().Error, ValueError, TypeError, LookupError)
 
 
 @contextlib.contextmanager
 def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
-    """A connection that is written back, and its checksum stored, when the block ends well.
+    """A connection that is committed, and its checksum stored, when the block succeeds.
 
     Raises:
-        StaleIndex: what is there cannot be used; see `remove_database`.
+        StaleIndex: the file can't be used; see `remove_database`.
         OSError: the folder cannot be written.
         ImportError: this Python has no SQLite.
     """
@@ -179,11 +178,11 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
     stored = Path(f"{path}.sum")
     if not is_new and not (stored.exists() and stored.read_bytes() == _checksum_of(path)):
         raise StaleIndex
-    # Made here, so that it is closed to others from its first byte.
+    # Create it here, so that other users can never read it.
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     connection: sqlite3.Connection = sqlite.connect(path, isolation_level=None)
     try:
-        # Another mode is noted in the file, as earlier versions did.
+        # Earlier versions stored another journal mode in the file.
         has_changed = is_new or connection.execute("PRAGMA journal_mode").fetchone() != ("delete",)
         connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -232,7 +231,7 @@ class IndexTables:
         )
 
     def update_project(self, project: str, folder: Path) -> None:
-        """Bring one project up to date with the journals in `folder`, reading only what is new."""
+        """Update one project from the journals in `folder`, reading only new records."""
         now = sessions_in(folder)
         known = {
             session_id: (key, decode_marks(files), tally)
@@ -251,7 +250,7 @@ class IndexTables:
                 added = read_appended(folder, before, marks, last_seq=totals.last_seq)
                 whole = read_whole(folder, marks) if added is None else None
             except OSError:
-                continue  # gone meanwhile, or not for us: then it is not listed either
+                continue  # deleted meanwhile, or unreadable: don't list it
             if whole is not None:
                 if key is not None:
                     self._delete(key)
@@ -260,7 +259,7 @@ class IndexTables:
                 self._add(key, project, session_id, totals, *added)
 
     def sessions(self, projects: Sequence[str]) -> list[SessionSummary]:
-        """The sessions of these projects, in no order."""
+        """The sessions of these projects, unordered."""
         rows = self._execute(
             f"SELECT project, id, files, tally FROM sessions WHERE {_among(projects)}", projects
         )
@@ -274,9 +273,9 @@ class IndexTables:
     def search(
         self, query: SearchQuery, projects: Sequence[str], limit: int
     ) -> list[SearchMatch] | None:
-        """The newest places in each of the `limit` sessions that were used last.
+        """The newest matches in each of the `limit` most recently used sessions.
 
-        None where SQLite has no full-text search.
+        None if SQLite has no full-text search.
         """
         if not self._has_words:
             return None
@@ -306,7 +305,7 @@ class IndexTables:
 
     def _delete(self, key: int) -> None:
         if self._has_words:
-            # FTS5 deletes by the very texts it has.
+            # FTS5 deletes a row only if given the same text that it has indexed.
             self._execute(
                 "INSERT INTO words (words, rowid, text)"
                 " SELECT 'delete', key, text FROM texts WHERE session = ?",
@@ -324,7 +323,7 @@ class IndexTables:
         records: Sequence[Record],
         marks: FileMarks,
     ) -> None:
-        """Write what `records` add to the session of this key (None: to a new one)."""
+        """Add `records` to the session with this key, or to a new one (None)."""
         for record in records:
             totals.add(record)
         updated = totals.summary(project, session_id, marks).updated.isoformat()
@@ -359,15 +358,14 @@ def _among(projects: Sequence[str]) -> str:
 
 Answer = TypeVar("Answer")
 _LOCK_TIMEOUT_S = 10.0
-"""How long the others are waited for: nobody holds the index for longer than one answer takes."""
+"""How long to wait for other processes, which hold the index only for one query."""
 
 
 class SessionIndex:
-    """The index of all projects in `state_dir`, asked for one of them or for all.
+    """The index of all projects in `state_dir`, for queries about one of them or all.
 
-    Each answer first reads what was added to the journals since, one process at a time. Whatever is
-    wrong with the index, it is thrown away and made again; where that cannot be done, the answers
-    come from the journals themselves, and costs stay unknown.
+    Each query first reads the new records of the journals, one process at a time. A broken index is
+    deleted and rebuilt; if that fails, the journals answer the query, and costs stay unknown.
     """
 
     def __init__(self, state_dir: Path, project: str) -> None:
@@ -377,7 +375,7 @@ class SessionIndex:
         self._project = project
 
     def sessions(self, *, everywhere: bool = False) -> list[SessionSummary]:
-        """The sessions of this project, or `everywhere`, the last used first."""
+        """The sessions of this project, or of all projects, the most recently used first."""
         projects = self._projects(everywhere=everywhere)
         found = self._query(projects, lambda tables: tables.sessions(projects))
         return self._listed(projects) if found is None else newest_first(found)
@@ -385,10 +383,10 @@ class SessionIndex:
     def search(
         self, words: Sequence[str], *, everywhere: bool = False, limit: int = 20
     ) -> list[SearchMatch]:
-        """Where all the words occur in one text: up to three places in each of `limit` sessions.
+        """The texts that contain all the words: up to three in each of `limit` sessions.
 
-        Each word is found as the beginning of a word. The sessions last used come first, and of
-        each the newest places.
+        Each word matches as a prefix. The most recently used sessions come first, with their newest
+        matches first.
 
         Raises:
             UsageError: the words hold neither letters nor digits.
@@ -408,7 +406,7 @@ class SessionIndex:
         return found
 
     def rebuild(self) -> int | None:
-        """Make it anew, for all projects; how many sessions it has, None if it cannot be made."""
+        """Rebuild the index of all projects; returns the number of sessions, None if it failed."""
         projects = self._projects(everywhere=True)
         return self._query(projects, lambda tables: len(tables.sessions(projects)), anew=True)
 
@@ -420,7 +418,7 @@ class SessionIndex:
     def _query(
         self, projects: Sequence[str], ask: Callable[[IndexTables], Answer], *, anew: bool = False
     ) -> Answer | None:
-        """The answer, at the second try from a new index; None where there can be none."""
+        """The answer, after a failure from a rebuilt index; None if that fails, too."""
         if not anew and not any((self._folder / project).is_dir() for project in projects):
             return None
         try:

@@ -1,4 +1,4 @@
-"""The journals of a project as the index reads them: only what is new, summed record by record."""
+"""Reads the journals of a project for the index: only new records, summed one by one."""
 
 import io
 import json
@@ -29,7 +29,7 @@ from dirge_py.types.messages import Usage, UserMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMark:
-    """The state of one file of a session. `read` is the end of its last whole line, in bytes."""
+    """The state of one file of a session. `read` is the offset after its last whole line."""
 
     name: str
     inode: int
@@ -46,14 +46,14 @@ FileMarks = tuple[FileMark, ...]
 
 
 def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
-    """Whether nothing has changed, as far as the file system tells."""
+    """Whether the file system reports no change between two states of the files."""
     return [mark.seen for mark in before] == [mark.seen for mark in now]
 
 
 def sessions_in(folder: Path) -> dict[str, FileMarks]:
     """The files of each session in the folder of a project, in the order they were written.
 
-    Empty sessions and what is no regular file are left out.
+    Empty sessions are left out, and anything but regular files.
     """
     found = {}
     for session_id, paths in sessions_in_folder(folder).items():
@@ -79,10 +79,10 @@ def _mark_file(path: Path, folder: Path) -> FileMark | None:
 
 
 def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
-    """All that the files hold, damaged or not, with large texts, and how far each was read.
+    """Read the whole files, with large texts; returns the records and the new marks.
 
     Raises:
-        OSError: one of them cannot be read.
+        OSError: one of them can't be read.
     """
     contents = [_bytes_from(folder / mark.name, 0) for mark in marks]
     # Not `splitlines`: damaged bytes may hold a carriage return.
@@ -96,7 +96,7 @@ def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
 def read_appended(
     folder: Path, before: FileMarks, now: FileMarks, *, last_seq: int
 ) -> tuple[list[Record], FileMarks] | None:
-    """The records added since `before`; None if anything else has happened to the files.
+    """The records added since `before`; None if the files changed in any other way.
 
     Raises:
         OSError: one of them cannot be read.
@@ -125,7 +125,7 @@ def encode_marks(marks: FileMarks) -> str:
 
 
 def decode_marks(text: str) -> FileMarks:
-    """Raises ValueError or TypeError for a text that `encode_marks` never wrote."""
+    """The marks that `encode_marks` wrote; raises ValueError or TypeError for any other text."""
     rows: Iterable[Any] = json.loads(text)
     return tuple(
         FileMark(name=name, inode=inode, size=size, mtime_ns=mtime_ns, read=read)
@@ -172,7 +172,7 @@ class SessionTotals:
     last_seq: int = 0
 
     def add(self, record: Record) -> None:
-        """Count one more record. Never raises, whatever the record holds."""
+        """Count one more record. Never raises, even if it is damaged."""
         self.last_seq = record.seq
         self.updated = record.ts
         self.spending = self.spending.after(record)
@@ -194,7 +194,7 @@ class SessionTotals:
                         self.first_prompt = title_of(message)
 
     def summary(self, project: str, session_id: str, marks: FileMarks) -> SessionSummary:
-        """The summary of the session. Times that no record has are those of the files."""
+        """The summary of the session, with times from its files where records have none."""
         changed = datetime.fromtimestamp(max(mark.mtime_ns for mark in marks) / 1e9, UTC)
         return SessionSummary(
             project=project,
@@ -214,17 +214,17 @@ class SessionTotals:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "SessionTotals":
-        """Raises TypeError or LookupError for what `as_json` never wrote."""
+        """The totals that `as_json` wrote; raises TypeError or LookupError for other values."""
         spent = value["spending"]
         usages = {name: Usage(**spent[name]) for name in ("usage", "unpriced")}
         return cls(**{**value, "spending": SessionSpending(**{**spent, **usages})})
 
 
 def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:
-    """What can be found of a record: `(kind, text)`, each text on one line.
+    """The texts of a record that a search finds, as `(kind, text)`, each on one line.
 
-    Kinds are prompt, answer, call, result, title and summary. Calls and results count with their
-    first thousand characters: the words people remember, not every line of every file read.
+    Kinds are prompt, answer, call, result, title and summary. Of calls and results only the first
+    thousand characters are searched, not every line of every file that was read.
     """
     data = record.data if isinstance(record.data, dict) else {}
     match record.type, data:
@@ -259,5 +259,5 @@ def _texts_of_message(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _one_line(text: str) -> str:
-    # Half a surrogate pair cannot be stored in UTF-8; control characters mark matches later on.
+    # UTF-8 can't hold half a surrogate pair, and control characters mark matches in snippets.
     return " ".join(text.translate(_BLANKS).encode(errors="replace").decode().split())

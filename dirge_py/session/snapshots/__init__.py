@@ -1,1 +1,1 @@
-"""The files of a project as they were: kept in a git repository of our own, beside the sessions."""
+"""Snapshots of a project's files, in a private git repository beside the sessions."""

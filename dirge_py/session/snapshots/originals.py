@@ -1,7 +1,7 @@
-"""Files that tools replace or remove: a snapshot holds them, or a copy is made first.
+"""Copies of files that tools are about to replace or remove, if no snapshot can hold them.
 
-Copies are made of files that no snapshot can hold: outside of the project, in another repository,
-or of a project without snapshots. They lie in the state folder, for the person to restore by hand.
+Such files are outside of the project, in another repository, or in a project without snapshots. The
+copies are in the state folder, from where the user can restore them by hand.
 """
 
 import json
@@ -25,15 +25,15 @@ from dirge_py.session.snapshots.store import DAY_S
 from dirge_py.types.errors import FileError
 
 MAX_COPIES_BYTES = 500_000_000
-"""What the copies of one project may take; the oldest go first."""
+"""The space for the copies of one project; the oldest are removed first."""
 COPIES_LIST = "copies.jsonl"
-"""What each copy is of: {"at", "path", "copy"} a line."""
+"""The list of copies: one {"at", "path", "copy"} per line."""
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]")
 _COPY = re.compile(r"\d{8}-\d{6}-[0-9a-f]{12}-.+")
 
 
 class FileCopies:
-    """The copies of one project, in `folder`, each for `days`. For any thread."""
+    """The copies of one project, in `folder`, each kept for `days`. Thread-safe."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class FileCopies:
         self._kept: dict[tuple[str, str], Path] = {}
 
     def keep(self, real: str, content: bytes) -> Path:
-        """Keep what the file at `real` holds; the copy, also where this was kept before.
+        """Copy the `content` of the file at `real`; returns the copy, which may exist already.
 
         Raises:
-            FileError: it cannot be kept.
+            FileError: it can't be copied.
         """
         digest = sha256_of(content)
         earlier = self._kept.get((real, digest))
@@ -96,7 +96,7 @@ class FileCopies:
                 if path != newest and (is_old or left < 0):
                     path.unlink(missing_ok=True)
             except OSError:
-                continue  # another writer removed it first, or it stays until the next time
+                continue  # another process removed it, or the next pruning does
 
 
 def _write_new(path: Path, content: bytes) -> None:
@@ -119,9 +119,9 @@ def keep_originals(
     cwd: Path,
     notice: Callable[[str], None],
 ) -> None:
-    """Have `originals` kept wherever `snapshots` do not hold them.
+    """Keep `originals` that `snapshots` don't hold.
 
-    Without snapshots, because the person wants none or no session is saved, nothing is kept.
+    Without snapshots, because they are off or the session isn't saved, nothing is kept.
     """
     if snapshots is None:
         originals.unkept = lambda real: NOTHING_KEPT
@@ -159,7 +159,7 @@ class _OriginalsKeeper:
         if self._snapshots.holds_file(real):
             return
         copy = self._copies.keep(real, read())
-        # Without any snapshots this holds for every file, and is said once.
+        # Without any snapshots this is true of every file, so say it once.
         topic = self._copies.folder if self._snapshots.unavailable else real
         if str(topic) not in self._noticed:
             self._noticed.add(str(topic))

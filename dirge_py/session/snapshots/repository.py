@@ -1,6 +1,6 @@
-"""The snapshots of one project: a private git repository that the project knows nothing of.
+"""The snapshots of one project, in a private git repository outside of the project.
 
-`SnapshotReader` looks into the store in use, and behind it into those that were moved aside.
+`SnapshotReader` reads the current store, then damaged stores that were moved aside.
 """
 
 import asyncio
@@ -58,13 +58,13 @@ from dirge_py.types.extensions import Extension
 _READ_S = 60.0
 _DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")
 _MOST_DAMAGED = 50
-"""Contents that are passed over in one restore, each of which costs another start of git."""
+"""How many unreadable contents one restore skips; each costs another start of git."""
 _MOST_ATTEMPTS = 4
 """How often one snapshot is tried."""
 
 
 class SnapshotReader:
-    """Reads trees and contents. Nothing is written into a store."""
+    """Reads trees and contents; never writes to a store."""
 
     def __init__(self, git: Git, folder: StoreFolder) -> None:
         damaged = folder.damaged()
@@ -86,7 +86,7 @@ class SnapshotReader:
         )
 
     async def _output_about(self, command: Sequence[str], *trees: str, path: str = "") -> bytes:
-        """What a command prints about trees. Raises SessionError: one of them is gone."""
+        """The output of a git command about `trees`. Raises SessionError: one of them is gone."""
         only = ["--", path] if path else []
         if not all(map(TREE_ID.fullmatch, trees)):
             raise _tree_gone(trees[0])
@@ -96,9 +96,9 @@ class SnapshotReader:
             raise _tree_gone(trees[0], error) from error
 
     async def holds(self, tree: str) -> bool:
-        """Whether all that the tree consists of is there. Contents are looked at when needed.
+        """Whether the whole tree exists; doesn't check the contents of files.
 
-        Raises GitFailed: that is unknown now.
+        Raises GitFailed: git couldn't tell.
         """
         if not TREE_ID.fullmatch(tree):
             return False
@@ -114,7 +114,7 @@ class SnapshotReader:
         return b" missing\n" not in objects
 
     async def should_hold(self, tree: str) -> bool:
-        """Whether a ref of the store in use says that it is kept. Raises as `holds`."""
+        """Whether a ref of the current store leads to `tree`. Raises as `holds`."""
         if not TREE_ID.fullmatch(tree):
             return False
         try:
@@ -126,7 +126,7 @@ class SnapshotReader:
         return f"/{tree}\n".encode() in refs
 
     async def is_damaged(self) -> bool:
-        """Whether something that the refs of the store in use lead to is missing or unreadable."""
+        """Whether an object that the refs of the current store lead to is missing or unreadable."""
         check = self._git.command(
             "fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress"
         )
@@ -141,23 +141,23 @@ class SnapshotReader:
         return parse_tree(await self._output_about(["ls-tree", "-r", "-z"], tree))
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
-        """What differs, by path. Raises SessionError if a tree is gone."""
+        """The changes between two trees, by path. Raises SessionError if a tree is gone."""
         command = ["diff-tree", "-r", "-z", *_DIFF_OPTIONS, "--raw"]
         try:
             listed = await self._output_about([*command, "--numstat"], before, after)
         except SessionError:
-            # Lines need contents, and one of those may be damaged; the trees may yet be whole.
+            # Line counts need contents, which may be damaged while the trees are whole.
             listed = await self._output_about(command, before, after)
         return parse_changes(listed)
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
-        """What differs, as a unified diff. Raises SessionError if a tree or a content is gone."""
+        """The unified diff of two trees. Raises SessionError if a tree or a content is gone."""
         command = ["diff-tree", "-r", "-p", "--no-color", *_DIFF_OPTIONS]
         diff = await self._output_about(command, before, after, path=path)
         return diff.decode("utf-8", "replace")
 
     async def known(self, oids: Iterable[str]) -> frozenset[str]:
-        """Those of the contents that some store has."""
+        """The contents among `oids` that a store holds."""
         wanted = "".join(f"{oid}\n" for oid in sorted(set(oids)))
         if not wanted:
             return frozenset()
@@ -168,7 +168,7 @@ class SnapshotReader:
     async def ignored(
         self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
     ) -> Collection[str]:
-        """See `ignored_by`. Where that is unknown, all count as ignored."""
+        """The ignored paths; see `ignored_by`. All of them if git can't tell."""
         store = self._stores[0]
         with self._folder.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
             return await ignored_by(
@@ -178,7 +178,7 @@ class SnapshotReader:
 
     @contextlib.asynccontextmanager
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
-        """The contents, for the time of the block; those that cannot be read are not among them."""
+        """A reader of the contents, for the time of the block; unreadable ones are left out."""
         with self._folder.scratch() as scratch:
             contents = BlobReader()
             left = sorted(set(oids))
@@ -200,7 +200,7 @@ class SnapshotReader:
                 contents.add(file)
                 if is_whole:
                     break
-                # Git stops at one that it cannot read: it is the first of those that did not come.
+                # Git stops at an unreadable object: the first one it didn't print.
                 left = [oid for oid in left if oid not in contents][1:]
             yield contents
 
@@ -209,28 +209,28 @@ def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
     if error is not None and error.is_inconclusive:
         return _unreadable(error)
     return SessionError(
-        "The files of then are no longer kept.",
+        "The snapshot of the files is no longer kept.",
         hint=f"There is no snapshot {tree[:12]!r}; going back in the conversation still works.",
     )
 
 
 def _unreadable(error: GitFailed) -> SessionError:
-    return SessionError(f"The files of then could not be read: {error}")
+    return SessionError(f"Can't read the snapshot of the files: {error}")
 
 
 T = TypeVar("T")
 NO_GIT = "Without git, `/undo` and `/rewind` bring back the conversation only: install git."
 _FRESH_S = 10.0
-"""So long, a tree found whole is not looked through again: lists ask about the same ones."""
+"""How long a tree counts as whole after a check, because lists ask about the same trees."""
 _ONLY = "`/undo` and `/rewind` bring back the conversation only"
 
 
 class SnapshotRepository:
     """Snapshots of the project around `project`, kept below `state_dir` for `session`.
 
-    `path` is the search path to find git on; git in the project is not taken. `on_notice` gets
-    lines for the person. Everything waits its turn; a caller that is cancelled ends no work that
-    has begun.
+    `path` is the search path for git; a git inside the project is never used. `on_notice` gets
+    lines for the user. Operations run one at a time; cancelling a caller doesn't stop an operation
+    that has begun.
     """
 
     def __init__(
@@ -271,19 +271,19 @@ class SnapshotRepository:
 
     @property
     def unavailable(self) -> str:
-        """Why there are no snapshots, for the person; "" while there are."""
+        """Why there are no snapshots, for the user; "" if there are."""
         return self._never or self._failure
 
     @property
     def store(self) -> Path:
-        """The private repository, for whoever wants to look into it."""
+        """The path of the private repository."""
         return self._folder.path
 
     async def take_snapshot(self, also: Sequence[str] = ()) -> Snapshot | None:
-        """The working tree as it is now; None where that cannot be had (see `unavailable`).
+        """Take a snapshot of the working tree; None if that fails (see `unavailable`).
 
-        The files `also` (absolute, physical paths) are held from now on although git ignores them,
-        and in this snapshot although they are large; what cannot be held is passed over.
+        The files `also` (absolute, physical paths) are held from now on even if git ignores them,
+        and in this snapshot even if they are large; files that can't be held are skipped.
         """
         if self._never or self._is_closed:
             return None
@@ -295,7 +295,7 @@ class SnapshotRepository:
         return bool(path) and not self.unavailable and self._is_held(path)
 
     def unheld(self, reals: Sequence[str]) -> Sequence[str]:
-        """Those of the files at these physical paths that a snapshot holds only if asked to."""
+        """The files among these physical paths that only `take_snapshot(also=…)` would hold."""
         if self.unavailable or self._is_closed:
             return ()
         found = [(real, self._in_project(real)) for real in reals]
@@ -305,7 +305,7 @@ class SnapshotRepository:
         return self._lease is not None and is_in_index(self._lease.index, path)
 
     def _in_project(self, real: str) -> str:
-        """The path relative to the project, "" where no snapshot can hold a file there."""
+        """The path relative to the project; "" if no snapshot can hold a file there."""
         if not real.startswith(f"{self._root}/") or real.startswith(f"{self._state}/"):
             return ""
         path = real[len(self._root) + 1 :]
@@ -316,18 +316,18 @@ class SnapshotRepository:
         return path
 
     async def holds(self, tree: str) -> bool:
-        """Whether the tree is there and whole: old ones are pruned, and a store can be damaged."""
+        """Whether the tree exists and is whole; it may be pruned, or the store damaged."""
         if self._is_closed or self._is_missing():
             return False
         return await self._alone(self._holds(tree))
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
-        """What differs between two trees, by path. Raises SessionError: one of them is gone."""
+        """The changes between two trees, by path. Raises SessionError: one of them is gone."""
         self._check_there()
         return await self._alone(self._reader().changes(before, after))
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
-        """What differs between two trees, below `path` if given, as a unified diff.
+        """The unified diff of two trees, below `path` if given.
 
         Raises:
             SessionError: one of them is gone.
@@ -336,7 +336,7 @@ class SnapshotRepository:
         return await self._alone(self._reader().difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
-        """Of paths that the tree lacks, those that it ignores: they may have been there.
+        """The paths, missing in the tree, that its rules ignore: the files may have existed.
 
         Raises:
             SessionError: the tree is gone.
@@ -345,18 +345,18 @@ class SnapshotRepository:
         return await self._alone(self._ignored_then(tree, paths)) if paths else ()
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
-        """Make these paths of the working tree as they are in `tree`: written, or removed.
+        """Write or remove these paths of the working tree so that they match `tree`.
 
         Raises:
-            SessionError: the tree is gone. Nothing has changed then.
+            SessionError: the tree is gone; nothing was changed.
         """
         self._check_there()
         return await self._alone(self._restore(tree, paths))
 
     async def prune(self) -> None:
-        """Remove what is too old or too much; does nothing if that was done within a day.
+        """Remove snapshots that are too old or take too much space, at most once a day.
 
-        For the background: it may be cancelled at any moment.
+        Runs in the background; it may be cancelled at any moment.
         """
         if self._is_closed or self._is_missing() or self._lease is None:
             return
@@ -371,7 +371,7 @@ class SnapshotRepository:
             await self._alone(self._set_aside())
 
     async def aclose(self) -> None:
-        """Stop what is under way, and leave the index to the next process."""
+        """Stop running operations, and leave the index to the next process."""
         self._is_closed = True
         if self._capture is not None:
             self._capture.stop()
@@ -404,19 +404,19 @@ class SnapshotRepository:
             )
             self._release()
             async with self._folder.locked():
-                # No half store is left behind, unless somebody else uses it by now.
+                # Remove a partly made store, unless another process uses it by now.
                 if not was_there and not sessions_in_use(self._folder.path):
                     await asyncio.to_thread(shutil.rmtree, self._folder.path, True)
             return None
         except (GitFailed, SessionError, OSError) as error:
             why = error.message if isinstance(error, SessionError) else str(error)
-            self._failure = f"No snapshot of the files could be taken: {why}"
+            self._failure = f"Can't take a snapshot of the files: {why}"
             return None
         self._failure = ""
         return replace(snapshot, held=tuple(path for path in also if self._is_held(path)))
 
     async def _taken(self, also: Sequence[str]) -> Snapshot:
-        """A snapshot; after a failure another try, then with a new index, then in a new store."""
+        """Take a snapshot. After a failure, retry, then with a new index, then in a new store."""
         date = int(self._clock())
         if self._folder.is_there and not self._folder.is_whole:
             await self._set_aside()
@@ -427,7 +427,7 @@ class SnapshotRepository:
             except GitFailed as error:
                 if attempt == _MOST_ATTEMPTS or error.is_disk_full or self._is_closed:
                     raise
-            # A file that changed while it was read makes git stop: the next try finds it settled.
+            # Git stops if a file changes while it is read; a retry usually works.
             if attempt == 2:
                 if self._lease is not None:
                     self._lease.forget_index()
@@ -470,17 +470,17 @@ class SnapshotRepository:
             lease.release()
 
     async def _set_aside(self) -> None:
-        """Begin a new store. What is whole in the old one can still be read."""
+        """Move the store aside and begin a new one; intact objects of the old one stay readable."""
         self._release()
         self._whole.clear()
         async with self._folder.locked():
             aside = await asyncio.to_thread(self._folder.set_aside)
-            # Through a new one the old one can be read, whatever it lacks.
+            # A new store can read objects of the old one even if files of that are missing.
             await self._folder.make(self._git)
         if aside is not None:
             self._on_notice(
-                f"The snapshots of the files were damaged; they lie in {aside} now, and new ones "
-                "begin. What is whole in them can still be brought back."
+                f"The snapshots of the files were damaged. dirge moved them to {aside} and began "
+                "new ones. Intact snapshots can still be restored."
             )
 
     # -- looking back
@@ -501,7 +501,7 @@ class SnapshotRepository:
         try:
             return await self._held(tree)
         except (GitFailed, OSError) as error:
-            self._failure = f"The snapshots of the files cannot be read: {error}"
+            self._failure = f"Can't read the snapshots of the files: {error}"
             return False
 
     async def _held(self, tree: str) -> bool:
@@ -573,7 +573,7 @@ def _folders(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _why_unavailable(root: str, program: str) -> str:
-    """Why there can be no snapshots of the folder at all, or ""."""
+    """Why dirge can't take snapshots of the folder; "" if it can."""
     home = os.path.realpath(os.path.expanduser("~"))
     if root == "/" or os.path.commonpath((root, home)) == root:
         return (
@@ -586,14 +586,14 @@ _REF = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 def _as_ref(session: str) -> str:
-    """The session as a part of a ref; git has its own idea of names."""
+    """The session id as a part of a ref, which git restricts to certain characters."""
     if _REF.fullmatch(session) and not session.endswith(".lock"):
         return session
     return "session-" + hashlib.sha256(session.encode()).hexdigest()[:16]
 
 
 class ProjectSnapshots(Extension):
-    """The extension that offers them; a conversation without it has no snapshots."""
+    """The extension that provides snapshots; a conversation without it has none."""
 
     name = "snapshots"
     summary = "restores the project's files with /undo and /rewind"

@@ -1,7 +1,8 @@
-"""Putting files of the working tree back as they were.
+"""Restores files of the working tree.
 
-Each is replaced in one step; nothing follows a link, so nothing is written outside of the project.
-What no snapshot holds is never overwritten or removed: going back can itself be taken back.
+Each file is replaced atomically. Links are never followed, so nothing is written outside of the
+project. Content that no snapshot holds is never overwritten or removed, so that you can undo a
+restore.
 """
 
 import contextlib
@@ -40,22 +41,22 @@ DAMAGED = "its content of then is damaged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """What stands at a path."""
+    """What exists at a path."""
 
     kind: Literal["nothing", "file", "link", "folder", "other"] = "nothing"
-    """What it is."""
+    """The type of file."""
     oid: str = ""
-    """The name of its content; "" where that was not read."""
+    """The object id of its content; "" if it wasn't read."""
     is_executable: bool = False
     """Whether its owner may run it."""
     stamp: FileStamp | None = None
     """Its size, time and inode."""
     why: str = ""
-    """Why it was not read."""
+    """Why the content wasn't read."""
 
 
 class _PathRefused(Exception):
-    """This path stays as it is; the text says why."""
+    """Raised for a path that must not be changed; the text says why."""
 
 
 def inspect_paths(
@@ -65,9 +66,9 @@ def inspect_paths(
     limit_bytes: int,
     kept: frozenset[str] = frozenset(),
 ) -> dict[str, PathState]:
-    """What stands at these paths below `root` now. Files above the limit are not read.
+    """The state of these paths below `root`. Files above the limit are not read.
 
-    Those `kept` because a tool was about to change them may be larger.
+    The `kept` files, which a tool was about to change, may be larger.
     """
     limits = {path: MAX_KEPT_BYTES if path in kept else limit_bytes for path in paths}
     anchor = open_folder_handle(root)
@@ -87,7 +88,7 @@ def _inspect_path(anchor: int, path: str, limit_bytes: int) -> PathState:
         return PathState()
     except OSError as error:
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            # Something else stands where its folder was; it may be about to go.
+            # A file is in place of its folder; the restore may remove it.
             return PathState()
         return PathState(kind="other", why=reason_of(error))
 
@@ -103,7 +104,7 @@ def _inspect_place(place: FileLocation, limit_bytes: int) -> PathState:
     if stat.S_ISDIR(status.st_mode):
         return PathState(kind="folder", stamp=stamp)
     if not stat.S_ISREG(status.st_mode):
-        return PathState(kind="other", why="what stands there is no regular file")
+        return PathState(kind="other", why="it is not a regular file")
     if status.st_size > limit_bytes:
         size = status.st_size / (1 << 20)
         why = f"it is too large for snapshots now ({size:.0f} MiB), so it would be lost"
@@ -126,10 +127,10 @@ def restore_paths(
     contents: BlobReader,
     folders: frozenset[str],
 ) -> RestoreResult:
-    """Make the paths as they are wanted (None: removed), each for itself: one may fail alone.
+    """Write each path as `wanted`, or remove it (None). A failure of one doesn't stop the others.
 
-    `known` are the contents that a snapshot has; `folders` those that there were: others are
-    removed when nothing is left in them.
+    `known` are the contents that a snapshot holds. `folders` are those that existed: other folders
+    are removed when they become empty.
     """
     done: list[str] = []
     failed: list[tuple[str, str]] = []
@@ -149,7 +150,7 @@ def restore_paths(
             failed.append((path, reason))
 
     try:
-        # What has to go goes first, the deepest before: it may stand in the way of the rest.
+        # Remove before writing, the deepest first: a removed path can block a written one.
         for path in sorted(wanted, key=lambda path: (-path.count("/"), path)):
             if wanted[path] is None:
                 attempt(path, writer.remove)
@@ -174,7 +175,7 @@ class _PathWriter:
 
     def remove(self, path: str, now: PathState) -> None:
         if now.kind in ("nothing", "folder"):
-            # A folder was not made by a snapshot: the file that was here is gone.
+            # Snapshots hold no folders: the file that was here is already gone.
             return
         self._check_known(now)
         with _folder_of(self._anchor, path) as folder:
@@ -200,7 +201,7 @@ class _PathWriter:
             place = FileLocation(folder, os.path.basename(path), path)
             if now.kind == "folder":
                 try:
-                    # It may have gone with the last file in it.
+                    # It may have been removed with the last file in it.
                     with contextlib.suppress(FileNotFoundError):
                         os.rmdir(place.name, dir_fd=folder)
                 except OSError as error:
@@ -208,7 +209,7 @@ class _PathWriter:
                 now = PathState()
             if entry.is_link:
                 _put_link(place, content, now)
-            # A change of its mode would reach the file under its other names (hard links).
+            # Changing the mode in place would change the file's other hard links, too.
             elif not is_same or ((status := place.status()) and status.st_nlink > 1):
                 _put_file(place, content, now)
             if not entry.is_link:
@@ -221,7 +222,7 @@ class _PathWriter:
             raise _PathRefused("it was changed since the last snapshot")
 
     def _remove_folders(self, folder: str) -> None:
-        """Remove folders that are left empty and were not there then."""
+        """Remove empty folders that didn't exist at the time of the snapshot."""
         while folder and folder not in self._folders:
             try:
                 with _folder_of(self._anchor, folder) as above:
@@ -260,7 +261,7 @@ def _set_executable(place: FileLocation, *, is_executable: bool) -> None:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         if bool(mode & stat.S_IXUSR) == is_executable:
             return
-        # Whoever may read it may run it, as after a checkout.
+        # Everyone who may read it may run it, as after a git checkout.
         changed = mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111
         os.fchmod(descriptor, changed)
     finally:
@@ -270,7 +271,7 @@ def _set_executable(place: FileLocation, *, is_executable: bool) -> None:
 def _check_same(place: FileLocation, now: PathState) -> None:
     status = place.status()
     if (None if status is None else stamp_of(status)) != now.stamp:
-        raise _PathRefused("it changed at this very moment")
+        raise _PathRefused("it changed during the restore")
 
 
 @contextlib.contextmanager

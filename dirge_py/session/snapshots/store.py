@@ -1,8 +1,8 @@
 """The store of a project's snapshots: its folder, the leases of processes, and pruning.
 
-The folder is created whole or not at all, and moved aside when damaged. A lease holds the index and
-the scratch files of one process; its lock says that the process lives and which session it works
-for, so that the snapshots of that session are not pruned. Pruning removes snapshots that are too
+The folder is created atomically, and moved aside when damaged. A lease holds the index and the
+scratch files of one process; its lock shows that the process is running and which session it works
+on, so that the snapshots of that session are not pruned. Pruning removes snapshots that are too
 old, and the oldest ones when all take too much space.
 """
 
@@ -29,7 +29,7 @@ _LOCK_S = 10.0
 
 
 class StoreFolder:
-    """`<name>.git` in the folder of all snapshots, and what was moved aside beside it."""
+    """The store `<name>.git` in the folder of all snapshots, and the damaged stores beside it."""
 
     def __init__(self, above: Path, name: str) -> None:
         self._above = above
@@ -38,10 +38,10 @@ class StoreFolder:
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Hold the lock of the store: to make it, to move it aside, or to add a lease.
+        """Hold the lock of the store, to create it, to move it aside, or to add a lease.
 
         Raises:
-            SessionError: another process does not release it, or there can be no folder.
+            SessionError: another process doesn't release it, or the folder can't be made.
         """
         with contextlib.ExitStack() as lock:
             try:
@@ -52,7 +52,7 @@ class StoreFolder:
                 if error.errno == errno.EBUSY:
                     raise SessionError(f"{self.path} is held by another process.") from None
                 raise SessionError(
-                    f"{self._above}: no snapshots can be kept there: {error.strerror}.",
+                    f"Can't store snapshots in {self._above}: {error.strerror}.",
                     hint="Free space there, or make the folder writable.",
                 ) from error
             yield
@@ -94,9 +94,9 @@ class StoreFolder:
         stores: Sequence[Path] = (),
         is_partial: bool = False,
     ) -> bytes:
-        """What a pipe of git commands prints, run on the first of `stores` (none: this one).
+        """The output of a pipe of git commands, run on the first of `stores`, by default this one.
 
-        `is_partial`: what it printed counts although it failed.
+        With `is_partial`, returns the output of a failed command, too.
 
         Raises:
             GitFailed: the last command failed.
@@ -118,17 +118,17 @@ class StoreFolder:
             return printed.read_bytes()
 
     def leftovers(self) -> Iterator[Path]:
-        """What processes that were killed left beside the store, or are still at work on."""
+        """Temporary files beside the store, of killed processes and of running ones."""
         for kind in (SCRATCH_PREFIX, NEW_PREFIX):
             yield from self._above.glob(f"{self._name}.{kind}-*")
 
     def damaged(self) -> list[Path]:
-        """Stores that were moved aside, the newest first: what is whole in them can be read."""
+        """The damaged stores that were moved aside, newest first; intact objects are readable."""
         found = self._above.glob(f"{self._name}.git.damaged-*")
         return sorted((path for path in found if (path / "objects").is_dir()), reverse=True)
 
     def set_aside(self) -> Path | None:
-        """Move what stands there away; None if nothing does."""
+        """Move the store aside and return its new path; None if there is none."""
         if not self.is_there:
             return None
         date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
@@ -140,10 +140,10 @@ class StoreFolder:
         return aside
 
     async def make(self, git: Git) -> None:
-        """Make an empty store, in one step.
+        """Create an empty store atomically.
 
         Raises:
-            GitFailed, OSError: it cannot be made.
+            GitFailed, OSError: it can't be created.
         """
         fresh = Path(tempfile.mkdtemp(prefix=f"{self._name}.{NEW_PREFIX}-", dir=self._above))
         try:
@@ -162,11 +162,11 @@ class StoreFolder:
 _LEASES_FOLDER = "dirge"
 _LOCK_NAME = "lock"
 _SHARED_FILES = ("index", "large.json")
-"""What the next process begins with: which files were seen, and what is too large."""
+"""The files that the next process starts from: the index, and the list of large files."""
 
 
 class StoreLease:
-    """One process's place in the store, with its own index and scratch files in `folder`."""
+    """One process's use of the store, with its own index and scratch files in `folder`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
@@ -174,28 +174,28 @@ class StoreLease:
         self._lock = lock
 
     def publish(self) -> None:
-        """Let processes that come later begin with what this one knows."""
+        """Let later processes start from this process's index."""
         for name in _SHARED_FILES:
             with contextlib.suppress(OSError):
                 _copy_file(self.folder / name, self.folder.parent / name)
 
     def forget_index(self) -> None:
-        """Remove the index, also the one that later processes would begin with."""
+        """Remove the index, and the published one that later processes would start from."""
         for name in _SHARED_FILES:
             (self.folder / name).unlink(missing_ok=True)
             (self.folder.parent / name).unlink(missing_ok=True)
 
     def release(self) -> None:
-        """End the lease; its folder is removed."""
+        """End the lease and remove its folder."""
         os.close(self._lock)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def acquire_lease(store: Path, session: str) -> StoreLease:
-    """A lease in a locked store, with the newest index that a process left.
+    """Acquire a lease of a locked store, with the newest published index.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: its folder can't be made.
     """
     above = store / _LEASES_FOLDER
     above.mkdir(mode=0o700, exist_ok=True)
@@ -217,7 +217,7 @@ def acquire_lease(store: Path, session: str) -> StoreLease:
 
 
 def sessions_in_use(store: Path) -> set[str]:
-    """The sessions that some process works on, as far as they take snapshots."""
+    """The ids of the sessions for which a running process takes snapshots."""
     return {session for _, session in _leases(store) if session is not None}
 
 
@@ -237,9 +237,9 @@ def _leases(store: Path) -> Iterator[tuple[Path, str | None]]:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copy in one step, with the time of the original.
+    """Copy a file atomically, with the time of the original.
 
-    Git compares the time of an index with those of files to tell which it must look into again.
+    Git compares the time of an index with the times of files to find those it must read again.
     """
     status = source.stat()
     fresh = target.with_name(f"{target.name}.{os.getpid()}")
@@ -250,7 +250,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 DAY_S = 24 * 60 * 60
 _GRACE = "1.hour.ago"
-"""Objects without a ref stay so long: another process may be about to give them one."""
+"""How long objects without a ref are kept, because another process may be about to add one."""
 _PACK_S = 1800.0
 _LIST_S = 60.0
 _LOOSE_FROM = 1000
@@ -258,12 +258,12 @@ _LOOSE_FROM = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotRetention:
-    """How long and how much is kept of one project's snapshots."""
+    """The limits of one project's snapshots."""
 
     days: int = 30
-    """How many days."""
+    """How many days a snapshot is kept."""
     max_bytes: int = 2_000_000_000
-    """How many bytes its store may take."""
+    """The most bytes of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class _Ref:
 
 
 class StorePruner:
-    """Prunes one store, at most once a day in any process. `clock` is in seconds."""
+    """Prunes one store, at most once a day over all processes. `clock` is in seconds."""
 
     def __init__(
         self,
@@ -296,14 +296,14 @@ class StorePruner:
         self._clock = clock
 
     async def run(self) -> bool:
-        """Prune if it is time; False if the store is damaged."""
+        """Prune if the last time is long enough ago; False if the store is damaged."""
         with contextlib.ExitStack() as lock:
             try:
                 stamp = lock.enter_context(hold_lock(self._store / _LEASES_FOLDER / "pruning", 0))
             except OSError:
                 return True  # another process prunes
             status = os.fstat(stamp)
-            # A fresh one is empty; its own time says nothing.
+            # A new store is empty, and its own time doesn't tell when it was pruned.
             if status.st_size and abs(self._clock() - status.st_mtime) < DAY_S:
                 return True
             try:
@@ -332,8 +332,8 @@ class StorePruner:
             await self._output(["update-ref", "--stdin"], stdin=orders, timeout_s=_LIST_S)
         folders = (self._store / "objects").glob("[0-9a-f][0-9a-f]")
         if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
-            # All that is kept goes into one pack; what nothing needs any more is gone. Once only:
-            # what is packed anew counts as fresh, and would stay for the time of grace.
+            # Repack everything that is kept into one pack, without unneeded objects. Only once:
+            # repacked objects count as new, and would stay for the grace period.
             repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
             await self._git.run(
                 self._git.command("pack-refs", "--all", "--prune"),
@@ -348,12 +348,12 @@ class StorePruner:
         return printed.decode()
 
     async def _fitting(self, staying: Sequence[_Ref], others: Sequence[_Ref]) -> int:
-        """How many of the newest of `others` can be kept beside those that stay."""
+        """How many of the newest `others` fit into the limit together with `staying`."""
         fits, too_many = 0, len(others) + 1
         while too_many - fits > 1:
             count = (fits + too_many) // 2
             kept = [*staying, *others[len(others) - count :]]
-            # What their objects take, each counted once.
+            # The size of all their objects, each counted once.
             sizes = await self._output(
                 ["rev-list", "--objects", "--no-object-names", "--stdin"],
                 ["cat-file", "--batch-check=%(objectsize:disk)", "--buffer"],
@@ -367,14 +367,14 @@ class StorePruner:
         return fits
 
     async def _refs(self) -> Sequence[_Ref]:
-        """All snapshots, the oldest first."""
+        """The refs of all snapshots, the oldest first."""
         form = "--format=%(creatordate:unix) %(refname)"
         listed = await self._output(["for-each-ref", form, "refs/dirge"], timeout_s=_LIST_S)
         lines = [line.partition(" ") for line in listed.splitlines()]
         return sorted((_Ref(int(date), name) for date, _, name in lines), key=lambda ref: ref.date)
 
     def _remove_leftovers(self) -> None:
-        """Remove what killed processes left, and damaged stores that are too old."""
+        """Remove temporary files of killed processes, and damaged stores that are too old."""
         now = time.time()
         limits = [
             *((path, DAY_S) for path in self._folder.leftovers()),
@@ -387,7 +387,7 @@ class StorePruner:
 
 
 def size_of(store: Path) -> int:
-    """The bytes that the objects of a store take."""
+    """The size of a store's objects in bytes."""
     total = 0
     for folder, _, names in os.walk(store / "objects"):
         for name in names:

@@ -207,7 +207,7 @@ async def test_without_its_snapshot_the_conversation_goes_alone(room: Room, tmp_
         d.edit(a="one\n")
         await d.prompt("work", "echo two > a")
         d.repository.store.rename(tmp_path / "elsewhere")
-        with pytest.raises(DirgeError, match="the files cannot go there"):
+        with pytest.raises(DirgeError, match="the files can't go there"):
             await d.timeline.rewind(what="both")
         assert len(d.talk.messages) == 4
 

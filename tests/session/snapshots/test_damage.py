@@ -191,6 +191,6 @@ async def test_a_disk_without_room_is_not_taken_for_damage(project):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     assert not held
-    assert why.startswith("The snapshots of the files cannot be read: ")
+    assert why.startswith("Can't read the snapshots of the files: ")
     assert list(repository.store.parent.glob("*.damaged-*")) == []
     assert await repository.holds(tree)

@@ -92,4 +92,4 @@ async def test_where_the_state_cannot_be_written_it_is_told(project):
     repository = project.open()
 
     assert await repository.take_snapshot() is None
-    assert "no snapshots can be kept there" in repository.unavailable
+    assert "Can't store snapshots in" in repository.unavailable
