@@ -1,1 +1,1 @@
-"""What is sent to the model besides the conversation itself."""
+"""The context of model calls: system prompt, attachments, and how history is shortened."""

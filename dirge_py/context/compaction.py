@@ -11,8 +11,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
 
 CompactionLevel = Literal["fold", "aggressive", "forced", "start", "asked", "overflow"]
-"""How urgent it is: `start` goes by an estimate alone, `asked` is a person's wish, `overflow`
-follows a request that was too long for the service."""
+"""The urgency: `start` relies on an estimate alone, `asked` is the user's wish, `overflow` follows
+a request that was too long for the service."""
 
 AGGRESSIVE_AT = 0.78
 FORCED_AT = 0.80
@@ -26,7 +26,7 @@ _OVERFLOW_AIM, _OVERFLOW_SAVING = 0.40, 0.15
 
 
 def effective_window(window_tokens: int, target_tokens: int) -> int:
-    """How much of a model's window is used."""
+    """The tokens of a model's window that dirge uses."""
     return max(1, min(window_tokens, target_tokens))
 
 
@@ -49,14 +49,14 @@ def level_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionJob:
-    """One history to be shortened, with what is needed to predict the size of a shape."""
+    """A history to shorten, with the data to predict the size of a shape."""
 
     messages: Sequence[Message]
     """The whole history."""
     shape: ViewShape
-    """The shape it has now."""
+    """Its current shape."""
     counter: TokenCounter
-    """Counts messages; its factor estimates what no service has counted yet."""
+    """Counts messages; its factor corrects messages that no service has counted."""
     fixed: int
     """The counted tokens of the system prompt and the tools."""
     window: int
@@ -68,18 +68,18 @@ class CompactionJob:
     level: CompactionLevel
     """How urgent it is."""
     fold_at: float
-    """The share of the window from which on it is shortened."""
+    """The share of the window from which it is shortened."""
     focus: str = ""
-    """What a summary should be about, in the person's words."""
+    """The topic of the summary, in the user's words."""
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the history has to become shorter, with a good summary or without."""
+        """Whether the history must become shorter, even without a good summary."""
         return self.level in ("forced", "start", "overflow")
 
     @property
     def tail_tokens(self) -> int:
-        """How many tokens of the newest history stay as they are."""
+        """How many tokens of the newest history stay unchanged."""
         if self.level == "asked":
             return self.size // 5
         if self.level == "overflow":
@@ -110,7 +110,7 @@ class CompactionJob:
         tail = sum(self.sizes(shape))
         new = sum(map(self.counter.message, head(self.messages, shape)))
         factor = self.counter.factor
-        # A folded stretch that was there before is as well measured as everything else.
+        # A stretch that was folded before is part of the measured size.
         is_old = (shape.last, shape.summary) == (self.shape.last, self.shape.summary)
         return round((self.fixed + tail) * self.scale + new * (self.scale if is_old else factor))
 
@@ -163,7 +163,7 @@ def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
     seen = unseen_from(job.messages)
     loose = replace(shape, cap_before=seen, cap_chars=_CAP_TOKENS * _CHARS_PER_TOKEN)
     if shape.cap_chars and shape.cap_chars < loose.cap_chars:
-        # A result that was sent short stays short.
+        # A result that was sent capped stays capped.
         loose = replace(loose, cap_chars=shape.cap_chars)
     if job.size_of(loose) <= job.window * _TIGHT_AT:
         return loose
@@ -173,7 +173,7 @@ def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
 StrategyName = Literal["clear_results", "summarize", "window"]
 
 Strategy: TypeAlias = Callable[[CompactionJob, ViewShape], Awaitable[ViewShape | None]]
-"""Gets the shape so far; returns one that shows less, or None if it has nothing to offer."""
+"""Gets the shape so far; returns one that shows less, or None if it can't shorten it."""
 
 _WORDS_SHARE = 10
 _LEAST_WORDS_CHARS, _MOST_WORDS_CHARS = 400, 40_000
@@ -268,6 +268,6 @@ def windowed(job: CompactionJob, shape: ViewShape, cut: int) -> ViewShape:
 
 
 def words_chars(window_tokens: int) -> int:
-    """How much of what people said is quoted when it is folded."""
+    """How many characters of the user's messages are quoted when they are folded."""
     room = window_tokens * _CHARS_PER_TOKEN // _WORDS_SHARE
     return min(_MOST_WORDS_CHARS, max(_LEAST_WORDS_CHARS, room))

@@ -1,4 +1,4 @@
-"""The context hooks of a conversation: what each request holds, and what is recorded of it.
+"""The context hooks of a conversation, which build each request and record compactions.
 
 `ContextHooks` applies the view, the budget of tool results and the reminders in the hooks of a run.
 Reminders and cut results change the request only, never the history.
@@ -63,8 +63,8 @@ _MARKER_CHARS = 200
 class ResultBudget:
     """Cuts the results of each batch so that together they have at most `chars` characters.
 
-    Small results stay whole and leave their room to the large ones. What a batch is cut to depends
-    on that batch alone, so it stays the same from request to request.
+    Small results stay whole and leave their share to the large ones. The cut depends on the batch
+    alone, so it stays the same from request to request.
     """
 
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
@@ -95,7 +95,7 @@ class ResultBudget:
         return (*self._cut, *open_batch)
 
     def _settle(self, messages: Sequence[Message], batch: list[int], end: int) -> None:
-        """Remember the messages before `end` as they are sent: their batch is complete."""
+        """Cache the messages before `end` as they are sent, because their batch is complete."""
         begin = len(self._seen)
         settled = list(messages[begin:end])
         self._seen += settled
@@ -139,7 +139,7 @@ class ResultBudget:
 
 
 def is_reminder_due(rule: ReminderTable, turn: int, tokens: int) -> bool:
-    """Whether it is due in this turn, counted from 1, with a context of this size."""
+    """Whether the reminder is due in this turn, counted from 1, with a context of this size."""
     if rule.every_turns is not None and turn > 0 and turn % rule.every_turns == 0:
         return True
     return rule.at_tokens is not None and tokens >= rule.at_tokens
@@ -168,44 +168,44 @@ _CHARS_PER_WINDOW_TOKEN = 1.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextParts:
-    """What the context of one conversation needs from outside."""
+    """The settings and services that the context of one conversation uses."""
 
     settings: ViewSettings = field(default_factory=ViewSettings)
     """When the view is shortened, and how."""
     result_budget_chars: int = BUDGET_CHARS
     """How many characters the results of one batch may have together."""
     reminders: Sequence[ReminderTable] = ()
-    """What the model is reminded of again and again."""
+    """The reminders that are repeated in requests."""
     window_of: Callable[[str], int] = lambda model: 128_000
     """The window of a model (`alias/id`), in tokens."""
     window_tokens: int | None = None
     """The window to use instead of that of the model."""
     summarise: Summarize | None = None
-    """Asks a model for a summary; None: nothing is summarised."""
+    """Asks a model for a summary; None turns summaries off."""
     summary_model: str = ""
     """The name of that model."""
     read_file: ReadFile | None = None
-    """Reads the files that are shown again behind a summary."""
+    """Reads the files that are shown again after a summary."""
     relay: Relay | None = None
     """Stores the whole text of a result that was cut."""
     redact: Callable[[str], str] = lambda text: text
-    """Takes secrets out of a text."""
+    """Removes secrets from a text."""
     save: Callable[[Mapping[str, Any]], None] = lambda record: None
     """Stores a compaction for `records` of the next start."""
     on_compacted: Callable[[], None] = lambda: None
-    """Called when the model has forgotten something."""
+    """Called after a compaction."""
     records: Sequence[Mapping[str, Any]] = ()
     """The compactions of earlier starts, oldest first."""
     standing: Callable[[], str] = str
     """The todo list as text, which a summary must not lose."""
     reread: Callable[[Sequence[str]], str] | None = None
-    """The system prompt for tools of these names, its files read anew."""
+    """Rereads the instruction files and returns the system prompt for tools with these names."""
 
 
 class ContextHooks:
-    """One conversation's context: the hooks of its runs, and what can be asked between runs.
+    """The context of one conversation: the hooks of its runs, and queries between runs.
 
-    Forks have their own, made of `for_fork(parts)`.
+    Forks have their own, with `for_fork(parts)`.
     """
 
     def __init__(self, parts: ContextParts, *, model: str) -> None:
@@ -243,7 +243,7 @@ class ContextHooks:
     async def compact(
         self, messages: Sequence[Message], focus: str = "", *, emit: Sink = lambda event: None
     ) -> ContextCompacted | None:
-        """Fold what can be folded, on request; None when nothing would be saved."""
+        """Fold old messages on the user's request; None if that would save nothing."""
         self._view.begin_run()
         compaction = await self._view.compact(
             self._request_for(messages),
@@ -257,15 +257,15 @@ class ContextHooks:
         return self._view.dropped(self._budget.apply(messages))
 
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None:
-        """Send a message whole again (counted from 1); None if it is not left out."""
+        """Send a message whole again (counted from 1); None if it is not omitted."""
         return self._recorded(self._view.show_again(self._request_for(messages), number))
 
     def undo(self, messages: Sequence[Message]) -> ContextCompacted | None:
-        """Take the last compaction back; None if there was none."""
+        """Undo the last compaction; None if there was none."""
         return self._recorded(self._view.undo(self._request_for(messages)))
 
     async def shrink(self) -> bool:
-        """Make what was sent last smaller by a tenth or more; False if nothing is left to do."""
+        """Shrink the last request by at least a tenth; False if that is impossible."""
         compacted = self._recorded(
             await self._view.shrink(self._request, on_start=self._emit_start)
         )
@@ -281,7 +281,7 @@ class ContextHooks:
         tools: Sequence[Any] = (),
         sections: Sequence[tuple[str, int]] = (),
     ) -> ContextReport:
-        """What would be sent of this history now. Prompt and tools default to those sent last."""
+        """Report the next request for this history. Prompt and tools default to the last sent."""
         request = ContextRequest(
             messages=tuple(self._budget.apply(messages)),
             system_prompt=system_prompt or self._request.system_prompt,
@@ -296,7 +296,7 @@ class ContextHooks:
 
     def _new_budget(self) -> ResultBudget:
         window = effective_window(self._window_tokens(), self._parts.settings.target_tokens)
-        # One batch must leave room for the rest of a small window.
+        # One batch must not fill a small window.
         chars = min(self._parts.result_budget_chars, int(window * _CHARS_PER_WINDOW_TOKEN))
         return ResultBudget(chars, relay=self._parts.relay)
 
@@ -360,7 +360,7 @@ class ContextHooks:
             self._parts.save({**compaction.record, "model": model})
             self._parts.on_compacted()
             if self._parts.reread is not None:
-                # The cached prefix is lost anyway, so the prompt may as well be up to date.
+                # The cached prefix is lost anyway, so update the prompt, too.
                 self._prompt = self._parts.reread([tool.name for tool in self._request.tools])
         return ContextCompacted(
             tokens_before=compaction.tokens_before,
@@ -373,7 +373,7 @@ class ContextHooks:
 
 
 def context_parts(config: Config, **more: Any) -> ContextParts:
-    """The parts that the settings name; `more` are all others."""
+    """The parts from the settings; `more` are all others."""
     context = config.context
     return ContextParts(
         settings=ViewSettings(
@@ -384,7 +384,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
             keep_results=context.keep_results,
             keep_messages=context.keep_messages,
             restore_files=context.restore_files,
-            # Written ahead only where a model was chosen for it: each costs a call.
+            # Write ahead only with a model chosen for summaries, because each costs a call.
             checkpoints=bool(config.roles.summarize),
         ),
         result_budget_chars=config.tools.result_budget_chars,
@@ -451,7 +451,7 @@ def report_of(
     tools: Sequence[LoopTool],
     messages: Sequence[Message],
 ) -> ContextReport:
-    """What would be sent of `messages` with this prompt and these tools."""
+    """Report the request for `messages` with this prompt and these tools."""
     names = [tool.name for tool in tools]
     return context.report(
         messages, system_prompt=prompt.text(names), tools=tools, sections=prompt.parts(names)

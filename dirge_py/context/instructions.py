@@ -37,7 +37,7 @@ _MAX_IMPORTS = 200
 """How many imports are looked up; each is a file system access, even if there is no such file."""
 _MAX_NOTICES = 10
 _MAX_LEVELS = 16
-"""How many folders are looked at upwards, and for one path that was touched."""
+"""How many folders are searched: upwards, and for one touched path."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 Withholds: TypeAlias = Callable[[str], bool]
@@ -48,16 +48,16 @@ ReadGuard: TypeAlias = Callable[[Path], AbstractContextManager[Withholds]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectFile:
-    """One instruction file that is sent."""
+    """An instruction file that is sent."""
 
     path: str
-    """Its path as it is shown."""
+    """Its display path."""
     text: str
     """Its text, cleaned."""
     left_off_bytes: int = 0
-    """How much of it did not fit."""
+    """How many bytes didn't fit."""
     imported_by: str = ""
-    """The file that imports it, as it is shown; empty for files that are looked for."""
+    """The display path of the file that imports it; empty if none does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,9 @@ class ProjectFiles:
     files: tuple[ProjectFile, ...] = ()
     """The files, outermost folder first, then their imports, nearest first."""
     notices: tuple[str, ...] = ()
-    """What the person should know about them."""
+    """Notices for the user about them."""
     marks: frozenset[str] = frozenset()
-    """The physical paths and digests that were met."""
+    """The physical paths and digests of the files that were read."""
     taken_bytes: int = 0
     """How much of the total limit is used."""
 
@@ -85,11 +85,12 @@ def find_project_files(
     max_bytes: int = _MAX_FILE_BYTES,
     withholds: Withholds = lambda real: False,
 ) -> ProjectFiles:
-    """The instruction files from the git root down to `cwd`, after the person's own `AGENTS.md`.
+    """The user's own `AGENTS.md`, then the instruction files from the git root down to `cwd`.
 
-    Outside a repository only `cwd` itself is looked at: the folders above belong to somebody else.
-    The same file or text is sent once. A link that leads out of the repository isn't followed, and
-    paths that `withholds` names aren't read: a stranger chose these files, and they go to a model.
+    Outside a repository only `cwd` itself is searched, as others may own the folders above. The
+    same file or text is sent once. Links that lead out of the repository aren't followed, and paths
+    that `withholds` names aren't read: the repository's authors choose these files, and they go to
+    a model.
     """
     folders = folders_down_to(cwd)
     candidates = list(_candidates(folders, folders[0]))
@@ -129,7 +130,7 @@ def folders_down_to(cwd: Path) -> list[Path]:
 def format_project_files(files: Sequence[ProjectFile], *, heading: str = "project_files") -> str:
     """The files as a section of the system prompt, or as a message; empty without files.
 
-    Each text stands between lines with a digest of it, so no text can end its own quotation.
+    Each text is between lines with its digest, so no text can end its own quotation.
     """
     quotes = []
     for file in files:
@@ -141,16 +142,16 @@ def format_project_files(files: Sequence[ProjectFile], *, heading: str = "projec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Candidate:
-    """A file to read if there is one."""
+    """A file to read if it exists."""
 
     path: str
     """Its absolute path; links aren't followed yet."""
     shown: str
-    """Its path as it is shown."""
+    """Its display path."""
     root: str
-    """The physical folder that it, and all that it imports, must lie in."""
+    """The physical folder that must contain it and all its imports."""
     is_own: bool = False
-    """It comes from the person's own file, which may say `~` and itself be a link to anywhere."""
+    """Whether the user's own file names it, which may use `~` and be a link to anywhere."""
     depth: int = 0
     """How many imports lead to it."""
     named: str = ""
@@ -172,7 +173,7 @@ def _candidates(folders: Sequence[Path], root: Path) -> Iterator[_Candidate]:
 
 
 class _FileReader:
-    """Reads files and their imports once, on top of those that were sent before."""
+    """Reads files and their imports, each once, without those that were sent before."""
 
     def __init__(self, sent: ProjectFiles, max_bytes: int, withholds: Withholds) -> None:
         self._marks = set(sent.marks)
@@ -183,7 +184,7 @@ class _FileReader:
         self._imports_left = _MAX_IMPORTS
 
     def read_all(self, candidates: Iterable[_Candidate]) -> ProjectFiles:
-        """The candidates and their imports, level by level: each by its shortest way."""
+        """Read the candidates and their imports, level by level."""
         files: list[ProjectFile] = []
         waiting = deque(candidates)
         while waiting:
@@ -209,7 +210,7 @@ class _FileReader:
         )
 
     def _content(self, candidate: _Candidate) -> bytes | None:
-        """The bytes of a file that may be sent and was not met before."""
+        """The bytes of a file that may be sent and wasn't read before; else None."""
         try:
             real = os.path.realpath(candidate.path, strict=True)
             if real in self._marks:
@@ -245,7 +246,7 @@ class _FileReader:
         return ""
 
     def _cut(self, candidate: _Candidate, content: bytes, *, is_new: bool) -> ProjectFile:
-        """The part of the file that fits; a text that was met before takes no room."""
+        """The part of the file that fits; a text that was sent before doesn't count."""
         limit = min(self._max_bytes, self._left_bytes) if is_new else self._max_bytes
         kept = content[:limit]
         left_off = len(content) - len(kept)
@@ -263,8 +264,8 @@ class _FileReader:
         )
 
     def _imports(self, candidate: _Candidate, text: str) -> Iterator[_Candidate]:
-        # A link within a repository stands for its target, also for what is relative to it; the
-        # person's own may lead to wherever they keep such files.
+        # Imports of a link within a repository are relative to its target; the user's own file may
+        # be a link to anywhere.
         path = candidate.path if candidate.is_root_of_own else os.path.realpath(candidate.path)
         for named in imported_paths(text):
             if named.startswith("~") and not candidate.is_own:
@@ -344,7 +345,7 @@ def imported_paths(text: str) -> list[str]:
     """
     found: dict[str, None] = {}
     for prose in _prose(text):
-        # A blank in place of a span would let the word behind it begin there.
+        # Replacing a code span by a blank could make the word after it an import.
         for match in _IMPORT.finditer(_SPAN.sub("`", prose)):
             path = match[1].partition("#")[0].replace("\\ ", " ").rstrip(_TRAILING)
             if path and "\0" not in path:
@@ -353,7 +354,7 @@ def imported_paths(text: str) -> list[str]:
 
 
 def reads_like_a_file(path: str) -> bool:
-    """Whether it is surely meant as a file, and not as the name of a person or a decorator."""
+    """Whether `path` can only be a file, and not the name of a person or a decorator."""
     return path.startswith(("./", "../", "/", "~/")) or path.lower().endswith(
         (".md", ".mdc", ".markdown", ".txt", ".rst")
     )
@@ -381,10 +382,10 @@ def _prose(text: str) -> Iterator[str]:
 
 
 class Instructions:
-    """The instruction files that the settings allow to be sent.
+    """The instruction files that the settings allow to send.
 
-    `guard` opens the permission test for the files of a repository: somebody else chose what it
-    imports, so no mode loosens it.
+    `guard` opens the permission test for the files of a repository. No mode loosens it, because the
+    repository's authors choose its imports.
     """
 
     def __init__(
@@ -406,7 +407,7 @@ class Instructions:
 
     @property
     def files(self) -> ProjectFiles:
-        """The files of the system prompt, read when first asked for and again by `reread`."""
+        """The files of the system prompt, read on first use and again by `reread`."""
         if self._files is None:
             self._files = self.reread()
         return self._files
@@ -441,9 +442,9 @@ class Instructions:
 class TouchedFolders:
     """Sends one conversation the instruction files of folders that its calls read or change.
 
-    Each file is sent once, until `forget`. `workspace` returns the physical folders that the person
-    works in. Files outside of them, and the work of others within them (dependencies, what git
-    ignores, other repositories), are never sent this way.
+    Each file is sent once, until `forget`. `workspace` returns the physical folders it covers.
+    Files outside of them, and other people's files within them (dependencies, ignored files, other
+    repositories), are never sent this way.
     """
 
     def __init__(
@@ -493,7 +494,7 @@ class TouchedFolders:
         return format_project_files(self._sent.files, heading="folder_files")
 
     def _is_ours(self, folder: Path) -> bool:
-        """Whether it has instruction files that were written for this project."""
+        """Whether instruction files in the folder belong to this project."""
         if not any(os.path.lexists(folder / name) for name in INSTRUCTION_FILE_NAMES):
             return False
         root = str(self._instructions.root())

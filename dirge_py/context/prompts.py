@@ -34,7 +34,7 @@ class NamedPrompt:
     """One prompt."""
 
     name: str
-    """The name that a person types."""
+    """The name that the user types."""
     text: str
     """The text for the model."""
     deny_tools: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class NamedPrompt:
     source: str = ""
     """The path of its file."""
     description: str = ""
-    """What it is for, on one line."""
+    """Its purpose, on one line."""
     chunk_s: float | None = None
     """The seconds that a service may be silent within an answer; None: as the settings say."""
 
@@ -107,10 +107,9 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
 
 
 class PromptBook:
-    """The prompts there are, and the one in use. The first file of a name counts.
+    """The available prompts, and the one in use. The first file with a name counts.
 
-    `notices` name the files that aren't used for that reason. `on_change` is called with each
-    choice.
+    `notices` name the other files with that name. `on_change` is called with each choice.
     """
 
     def __init__(self, files: Sequence[PromptFile], *, known_tools: Sequence[str] = ()) -> None:
@@ -177,9 +176,9 @@ def open_prompts(
     known_tools: Sequence[str] = (),
     chosen: str | None = None,
 ) -> PromptBook:
-    """The prompts in the person's `folder` and those of a trusted project, with `chosen` in use.
+    """The prompts in the user's `folder` and of a trusted project, with `chosen` in use.
 
-    Of two with one name the person's counts: a project cannot replace it.
+    Of two with one name the user's counts: a project can't replace it.
 
     Raises:
         UsageError: there is no prompt `chosen`.
@@ -193,7 +192,7 @@ def open_prompts(
 
 
 class DeniesTools(Protocol):
-    """A permission gate, as far as a prompt needs it."""
+    """The part of a permission gate that a prompt changes."""
 
     denied_tools: Mapping[str, str]
     """Each denied tool, with the words that say who denies it."""

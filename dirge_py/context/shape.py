@@ -1,4 +1,4 @@
-"""The shape of a context view: which messages are sent for a history, and what is left out.
+"""The shape of a context view: which messages of a history are sent, and in what form.
 
 A shape is a few numbers and a summary. The same history and the same `ViewShape` always produce
 the same messages, so a service's cache of a request stays valid until the shape changes.
@@ -39,7 +39,7 @@ _QUOTED_ORIGINS = frozenset({"user", "steering", "follow_up"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredFile:
-    """A file shown again behind the summary, as it was when that was made."""
+    """A file that is shown again after the summary, with its text at that time."""
 
     path: str
     """Its path, as a tool named it."""
@@ -52,17 +52,17 @@ class ViewShape:
     """How a history is shown. Positions are indexes of messages; 0 means not at all."""
 
     last: int = 0
-    """The messages before this one are folded: replaced by the summary and what follows it."""
+    """The messages before this one are folded: the summary and its additions replace them."""
     summary: str = ""
     """The summary of the folded messages; empty if they are left out."""
     words_chars: int = 0
-    """How much of what people said in the folded messages is quoted."""
+    """How many characters of the user's folded messages are quoted."""
     restored: tuple[RestoredFile, ...] = ()
-    """The files shown again behind the summary."""
+    """The files shown again after the summary."""
     standing: str = ""
     """The todo list as it was when the summary was made."""
     kept: tuple[int, ...] = ()
-    """Messages shown whole nevertheless; folded ones as a quotation."""
+    """Messages that are shown whole anyway; folded ones as a quotation."""
     clear_before: int = 0
     """Results before this position are placeholders."""
     cap_before: int = 0
@@ -108,7 +108,7 @@ def shape_of(record: Mapping[str, Any]) -> ViewShape:
 
 
 def shapes_of(records: Sequence[Mapping[str, Any]]) -> tuple[ViewShape, list[ViewShape]]:
-    """The shape after these records, and the earlier ones that undoing goes back to."""
+    """The shape after these records, and the earlier ones for undo."""
     now = ViewShape()
     earlier: list[ViewShape] = []
     for record in records:
@@ -135,7 +135,7 @@ def shown(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
 
 
 def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
-    """The messages that stand for the folded ones."""
+    """The messages that replace the folded ones."""
     if not shape.last:
         return []
     folded = messages[: shape.last]
@@ -159,7 +159,7 @@ def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
 
 
 def shown_message(message: Message, position: int, shape: ViewShape) -> Message:
-    """A message that is not folded, as it is sent; the same object when nothing is done to it."""
+    """A message that is not folded, as it is sent; the same object if unchanged."""
     if isinstance(message, ToolResultMessage) and position not in shape.kept:
         if position < shape.clear_before:
             message = _cleared(message)
@@ -186,7 +186,7 @@ def _summary_text(folded: Sequence[Message], shape: ViewShape) -> str:
 
 
 def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
-    """What people said in these messages, verbatim, as much as fits: the first, then the newest.
+    """The user's messages, verbatim, as many as fit: the first, then the newest.
 
     A text that is longer than a quarter of `most_chars` is cut in its middle.
     """
@@ -213,7 +213,7 @@ def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
 
 
 def _quoted(message: Message, position: int) -> str:
-    """A folded message by itself: a result cannot be sent without the call it answers."""
+    """A folded message as a quotation, because a result can't be sent without its call."""
     author = f"result of {message.tool_name}" if isinstance(message, ToolResultMessage) else ""
     text = "\n".join(_block_texts(message))
     return f"[Message {position + 1} of the folded part, {author or message.role}]\n\n{text}"

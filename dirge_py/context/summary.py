@@ -1,4 +1,4 @@
-"""Summaries of old history, written by a model when they are needed or ahead of time."""
+"""Summaries of old history, which a model writes when they are needed or ahead of time."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ def files_of(messages: Sequence[Message]) -> list[str]:
 async def restore_files(
     folded: Sequence[Message], kept: Sequence[Message], *, read: ReadFile, most: int, room: int
 ) -> tuple[RestoredFile, ...]:
-    """At most `most` files of `folded` that `kept` does not show, in `room` characters in all."""
+    """At most `most` files of `folded` that `kept` doesn't show, with `room` characters in all."""
     still_shown = set(files_of(kept))
     files: list[RestoredFile] = []
     for path in files_of(folded):
@@ -67,7 +67,7 @@ async def restore_files(
         try:
             text = await read(path)
         except Exception:
-            # A file that is gone or forbidden by now is no reason to lose the summary.
+            # Keep the summary even if a file is gone or forbidden by now.
             continue
         if not text:
             continue
@@ -96,7 +96,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Summariser:
-    """Writes summaries of old history; `failures` counts those in a row that failed."""
+    """Writes summaries of old history; `failures` counts consecutive failures."""
 
     def __init__(self, summarise: Summarize, redact: Redact = lambda text: text) -> None:
         self._summarise = summarise
@@ -158,7 +158,7 @@ def _unfenced(text: str) -> str:
 
 
 def _transcript(messages: Sequence[Message], most_chars: int) -> str:
-    """The messages as text: the more there are, the less of each; the oldest are left out last."""
+    """The messages as text, each cut shorter the more there are; then the oldest are left out."""
     lines: list[str] = []
     for message_chars in _MESSAGE_CHARS:
         lines = [text for message in messages if (text := _message_text(message, message_chars))]
@@ -223,7 +223,7 @@ class SummaryAttempt:
 class SummaryStrategy:
     """The strategy `summarize`, and the summaries written ahead for it.
 
-    `standing` returns what is stored outside of the history and must not be forgotten with it.
+    `standing` returns text from outside of the history that each summary must keep.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class SummaryStrategy:
         standing: Callable[[], str] = str,
     ) -> None:
         self._summariser = Summariser(summarise, redact) if summarise else None
-        # Its failures don't count: a fold then writes its own summary.
+        # Its failures don't count, because a fold then writes its own summary.
         self._ahead = Summariser(summarise, redact) if summarise else None
         self._redact = redact
         self._read_file = read_file

@@ -1,8 +1,8 @@
 """The system prompt of a conversation: its sections, in a fixed order, built anew for every run.
 
-Providers cache what begins alike, so nothing here may change between turns: the date is a day, git
-is asked for its branch only, and the prompt is built once per run. `CachePrefixMonitor` reports
-what differs nevertheless.
+Providers cache the common prefix of requests, so nothing here may change between turns: the date
+has no time, git state is the branch only, and the prompt is built once per run.
+`CachePrefixMonitor` reports changes that happen anyway.
 """
 
 import datetime
@@ -85,7 +85,7 @@ def edit_sections(sections: Sequence[Section], edits: Sequence[PromptEdit] = ())
 
 
 def join_sections(sections: Sequence[Section]) -> SystemText:
-    """The text of sections in the order of `edit_sections`; stable up to the first that moves."""
+    """The text of the sections, in order; the part before the first volatile one is stable."""
     texts = [section.text.strip() + _BETWEEN for section in sections]
     stable = takewhile(lambda section: not section.moves, sections)
     chars = sum(len(text) for text, _ in zip(texts, stable, strict=False))
@@ -103,7 +103,7 @@ def describe_sections(
 
 
 def tool_guidance(tool_names: Sequence[str]) -> str:
-    """How to use the tools there are. Advice about a tool that is not there would be called."""
+    """Advice for these tools only: models call every tool that the prompt mentions."""
     if not tool_names:
         return ""
     lines = []
@@ -132,8 +132,8 @@ def describe_environment(cwd: Path, *, today: datetime.date) -> str:
 def git_state(folder: Path) -> str | None:
     """`branch main`, `detached at 1a2b3c4d5e6f`, `a repository`; None outside of one.
 
-    Read from `.git/HEAD`: running git in a folder runs what the folder's configuration says, and
-    nobody has trusted it yet.
+    Read from `.git/HEAD`, because git would run programs that the folder's configuration names,
+    before the user trusts it.
     """
     head = read_head(folder)
     if head is None:
@@ -158,7 +158,7 @@ class SystemPrompt:
         edits: Sequence[PromptEdit] = (),
         sections: Callable[[], Sequence[Section]] = tuple,
     ) -> None:
-        """`replacement` stands for identity and way of working, `addition` comes last.
+        """`replacement` replaces identity and way of working, `addition` comes last.
 
         `sections` returns those of extensions.
         """
@@ -181,7 +181,7 @@ class SystemPrompt:
     def touched_folders(
         self, notify: Callable[[str], None], workspace: Workspace
     ) -> Callable[[], TouchedFolders]:
-        """Makes the sender of instruction files of touched folders, for one conversation each."""
+        """A factory of `TouchedFolders`, one for each conversation."""
         return lambda: TouchedFolders(self.instructions, notify, lambda: workspace.roots)
 
     def at(self, cwd: Path) -> "SystemPrompt":
@@ -200,7 +200,7 @@ class SystemPrompt:
         return text
 
     def sections_of(self, text: str) -> Mapping[str, str]:
-        """The sections by name of a text that `text` returned recently; else none."""
+        """The sections, by name, of a text that `text` returned recently; else empty."""
         return self._sent.get(text, {})
 
     def reread(self, tool_names: Sequence[str]) -> str:
@@ -229,11 +229,11 @@ SectionsOf = Callable[[str], Mapping[str, str]]
 
 
 class CachePrefixMonitor:
-    """Compares each request of one conversation with the one before, also if that failed.
+    """Compares each request of one conversation with the one before, even if that failed.
 
-    Services cache the beginning of a request and charge less for it as long as the next one begins
-    the same: tools, system prompt, then message by message. Identities are compared first, so a
-    comparison takes far less than a millisecond as long as history only grows.
+    Services cache the prefix of a request, which costs less while the next request has the same
+    one: tools, system prompt, then message by message. Identities are compared first, so this takes
+    far less than a millisecond while history only grows.
     """
 
     def __init__(self, sections_of: SectionsOf = lambda text: {}) -> None:

@@ -21,8 +21,8 @@ from dirge_py.types.messages import (
 _MESSAGE_TOKENS = 4
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 3.0
 
-# English and code have about 4 bytes to a token; 3.5 leaves room for what is denser. Counting bytes
-# and not characters keeps the guess high for scripts whose characters are a token each.
+# English and code have about 4 bytes per token; 3.5 covers denser text. Counting bytes instead of
+# characters keeps the estimate high for scripts whose characters are a token each.
 _HIGH_RATIO = 3.5
 # What a service with the usual 1568-pixel limit takes for a picture that reaches it; 300 is right
 # for an icon only, and screenshots are what people attach.
@@ -31,7 +31,7 @@ _DOCUMENT_TOKENS = 500
 
 
 class DescribedTool(Protocol):
-    """A tool, as far as its description costs tokens."""
+    """The parts of a tool that cost tokens."""
 
     @property
     def name(self) -> str: ...
@@ -52,7 +52,7 @@ class TokenCounter:
         self.ratio = ratio
         self.image_tokens = image_tokens
         self.factor = 1.0
-        """What a count is multiplied by: the last report, divided by its estimate."""
+        """The correction of a count: the last reported size divided by its estimate."""
         self._messages: dict[int, tuple[Message, int]] = {}
         self._tools: dict[int, tuple[DescribedTool, int]] = {}
         self._prompt = ("", 0)
@@ -63,7 +63,7 @@ class TokenCounter:
             self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, reported / estimated))
 
     def corrected(self, tokens: int) -> int:
-        """The count as a service will probably report it."""
+        """The count corrected by `factor`, as a service would report it."""
         return round(tokens * self.factor)
 
     def count(
@@ -136,7 +136,7 @@ class TokenCounter:
 
 
 def high_counter() -> TokenCounter:
-    """A counter that is rather too high than too low."""
+    """A counter whose estimates are too high rather than too low."""
     return TokenCounter(_HIGH_RATIO, image_tokens=_HIGH_IMAGE_TOKENS)
 
 

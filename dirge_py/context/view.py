@@ -1,7 +1,7 @@
 """The context view of a conversation: which part of its history is sent, and in what shape.
 
-The view never changes the history. Each of its records holds the whole shape, so the newest one
-is enough to show a resumed session as before.
+The view never changes the history. Each of its records holds the whole shape, so the newest one is
+enough to restore the view of a resumed session.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,13 +30,7 @@ from dirge_py.context.shape import (
     shown_message,
     with_kept,
 )
-from dirge_py.context.summary import (
-    OnStart,
-    ReadFile,
-    Redact,
-    SummaryAttempt,
-    SummaryStrategy,
-)
+from dirge_py.context.summary import OnStart, ReadFile, Redact, SummaryAttempt, SummaryStrategy
 from dirge_py.context.tokens import DescribedTool, TokenCounter, high_counter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind
@@ -58,26 +52,26 @@ class ViewSettings:
     """When a view is shortened, and how."""
 
     is_compacting: bool = True
-    """Shorten it without being asked."""
+    """Whether it is shortened automatically."""
     target_tokens: int = 250_000
-    """How much of a larger window is used."""
+    """The most tokens that are used of a larger window."""
     fold_at: float = 0.75
-    """The share of the window from which on it is shortened."""
+    """The share of the window from which it is shortened."""
     strategies: Sequence[StrategyName] = ("clear_results", "summarize", "window")
-    """What is tried, in order."""
+    """The strategies to try, in order."""
     keep_results: int = 5
     """How many of the newest results `clear_results` keeps."""
     keep_messages: int = 20
     """How many of the newest messages `window` keeps."""
     restore_files: int = 5
-    """How many files are shown again behind a summary."""
+    """How many files are shown again after a summary."""
     checkpoints: bool = False
-    """Write summaries ahead, in the background, which costs model calls."""
+    """Whether to write summaries ahead in the background, which costs model calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextRequest:
-    """What a model is about to be sent: the whole history and what goes with it."""
+    """The content of the next request: the whole history, the system prompt and the tools."""
 
     messages: Sequence[Message]
     """The history."""
@@ -104,7 +98,7 @@ class Compaction:
     summary: str = ""
     """The new summary; empty if none was written."""
     record: Mapping[str, Any] | None = None
-    """What to store of the pass; None if it changed nothing."""
+    """The record to store; None if the pass changed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +114,7 @@ class PreparedContext:
     compaction: Compaction | None = None
     """The pass that shortened the view for this request."""
     is_stuck: bool = False
-    """The request is too large although everything was tried; the run should end."""
+    """Whether the request is still too large after everything was tried; the run should end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,16 +122,16 @@ class ContextPart:
     """One kind of content in a request."""
 
     name: str
-    """What it is, for people."""
+    """Its name, for people."""
     tokens: int
     """Its estimated tokens."""
     count: int = 0
-    """How many messages or tools it has."""
+    """The number of its messages or tools."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """What a request would consist of now, for people."""
+    """The content of the next request, for people."""
 
     parts: tuple[ContextPart, ...]
     """The kinds of content, without those that are empty."""
@@ -150,7 +144,7 @@ class ContextReport:
     model_window: int
     """The size of the model's window."""
     marks: tuple[tuple[str, float], ...]
-    """The shares of the window at which the context is compacted, with what happens there."""
+    """The shares of the window at which the context is compacted, each with a label."""
     messages: int
     """How many messages the history has."""
     folded_messages: int
@@ -170,9 +164,8 @@ _MESSAGE_PARTS: Mapping[str, type] = {
 class ContextView:
     """The view of one conversation, for one caller at a time.
 
-    `summarise` asks a model; without it nothing is summarised. `read_file` reads the files that are
-    shown again after a fold, `standing` returns the todo list. `redact` takes secrets out of
-    everything that is written anew. `records` are those of earlier compactions, oldest first.
+    `summarise` asks a model; without it there are no summaries. `read_file` reads the files to show
+    again after a fold, `standing` returns the todo list. `redact` removes secrets from new text. `records` are those of earlier compactions, oldest first.
     """
 
     def __init__(
@@ -199,7 +192,7 @@ class ContextView:
         )
         self._sent_count = 0
         self._measured: tuple[int, int] | None = None
-        """The count of a request with this shape, and the size that the service reported."""
+        """The counted and the reported size of the last request with this shape."""
         self._limit_to_prove = 0
         self._is_stuck = False
         self._seen: list[Message] = []
@@ -242,7 +235,7 @@ class ContextView:
         )
 
     def measured(self, request: ContextRequest) -> PreparedContext:
-        """The messages to send as things are, and how large they are; nothing is shortened."""
+        """The messages to send with the current shape, and their size; shortens nothing."""
         self._check_history(request.messages)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
@@ -251,58 +244,58 @@ class ContextView:
         return PreparedContext(messages=sent, tokens=size, window=limit)
 
     def note_usage(self, input_tokens: int) -> None:
-        """Learn what the service counted for the request prepared last."""
+        """Calibrate with the service's count for the last prepared request."""
         if self._sent_count <= 0 or input_tokens <= 0:
             return
         self.counter.calibrate(self._sent_count, input_tokens)
         self._measured = self._sent_count, input_tokens
-        # What a forced pass was worth shows only now: a second one would do no better.
+        # Only this count shows whether a forced pass helped; a second one wouldn't do better.
         self._is_stuck = 0 < self._limit_to_prove < input_tokens
         self._limit_to_prove = 0
 
-    # -- when asked for
+    # -- on request
 
     async def compact(
         self, request: ContextRequest, *, focus: str = "", on_start: OnStart = lambda size: None
     ) -> Compaction | None:
-        """Fold what can be folded, though nothing is due; None if nothing would be saved."""
+        """Fold old messages before it is due; None if that would save nothing."""
         self._check_history(request.messages)
         return await self._pass(self._job(request, "asked", focus), on_start)
 
     async def shrink(
         self, request: ContextRequest, *, on_start: OnStart = lambda size: None
     ) -> Compaction | None:
-        """Make the next request at least 10 % smaller, whatever it takes; None if it cannot be."""
+        """Make the next request at least 10 % smaller by any means; None if that's impossible."""
         self._check_history(request.messages)
         compaction = await self._pass(self._job(request, "overflow"), on_start)
         return compaction if compaction is not None and compaction.record is not None else None
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
-        """What would not be sent as it is."""
+        """The messages that would be omitted or shortened."""
         self._check_history(messages)
         return tuple(omitted_messages(messages, self.shape))
 
     def show_again(self, request: ContextRequest, number: int) -> Compaction | None:
-        """Send this message whole again (counted from 1); None if it is not left out."""
+        """Send this message whole again (counted from 1); None if it is not omitted."""
         if number not in {item.number for item in self.dropped(request.messages)}:
             return None
         self._earlier.append(self.shape)
         return self._changed(request, with_kept(self.shape, number - 1), "shown_again")
 
     def undo(self, request: ContextRequest) -> Compaction | None:
-        """See the history as before the last compaction; None if there was none."""
+        """Undo the last compaction; None if there was none."""
         self._check_history(request.messages)
         if not self._earlier:
             return None
         return self._changed(request, self._earlier.pop(), "undone")
 
     def begin_run(self) -> None:
-        """Forget the failures of the run before: compaction may be tried again."""
+        """Forget the failures of the last run, so that compaction is tried again."""
         self._is_stuck, self._limit_to_prove = False, 0
         self._folding.begin_run()
 
     def reset(self, records: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Another history took the place of the old one: show all of it, or as `records` tell."""
+        """Start over for another history, with the shape of `records` if given."""
         shape, self._earlier = shapes_of(records)
         self._show_as(shape)
         self.compactions = len(records)
@@ -319,7 +312,7 @@ class ContextView:
     def report(
         self, request: ContextRequest, sections: Sequence[tuple[str, int]] = ()
     ) -> ContextReport:
-        """What would be sent for this request, before it is shortened."""
+        """Report this request before it is shortened."""
         counter, sent = self.counter, self.shown(request.messages)
         sizes = {
             "system prompt": [counter.text(request.system_prompt)],
@@ -353,12 +346,12 @@ class ContextView:
         """Return when no summary is being written in the background."""
         await self._folding.checkpoints.settled()
 
-    # -- inside
+    # -- internals
 
     def _changed(
         self, request: ContextRequest, shape: ViewShape, kind: CompactionKind
     ) -> Compaction:
-        """Change the shape because a person asked for it."""
+        """Change the shape on the user's request."""
         before, _ = self._size(self._count(request, self._rendered(request.messages)))
         self._show_as(shape)
         self._folding.checkpoints.reset()
@@ -372,9 +365,9 @@ class ContextView:
             self.reset()
 
     def _rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """What is sent; messages that were looked at for the last request are not looked at again.
+        """The messages to send; reuses those rendered for the last request.
 
-        The same tuple as `messages` where nothing is left out.
+        The same tuple as `messages` if nothing is omitted.
         """
         if self.shape == ViewShape():
             return messages if isinstance(messages, tuple) else tuple(messages)
@@ -401,9 +394,9 @@ class ContextView:
         )
 
     def _size(self, count: int) -> tuple[int, bool]:
-        """The size of a request that counts so much, and whether a service's report is behind it.
+        """The size of a request with this count, and whether it is based on a service's report.
 
-        What was reported for the last request is sure; only what was added since is estimated.
+        The reported size of the last request is exact; only additions since are estimated.
         """
         if self._measured is None or count < self._measured[0]:
             return self.counter.corrected(count), False
@@ -452,7 +445,7 @@ class ContextView:
 
     def _strategies(self, attempt: SummaryAttempt) -> dict[StrategyName, Strategy]:
         def may_leave_out(job: CompactionJob) -> bool:
-            # Where there is still time, a summary that failed is rather tried again next turn.
+            # If it isn't urgent, retry a failed summary in the next turn.
             return attempt.outcome in ("", "off") or (
                 job.is_urgent and attempt.outcome != "written"
             )

@@ -1,1 +1,1 @@
-"""`/plan`: a big request in four phases, and a review that believes only what it ran itself."""
+"""`/plan`: a big request in four phases, with a review that trusts only commands it ran itself."""

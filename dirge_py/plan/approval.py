@@ -1,4 +1,4 @@
-"""The approval of a plan before anything is changed: who is asked, and what can be answered."""
+"""The approval of a plan before anything changes: the interface, and the possible answers."""
 
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
@@ -45,7 +45,7 @@ PlanAnswer: TypeAlias = Accept | ReplacePlan | Revise | Reject | DeferPlan
 
 
 class PlanApprover(Protocol):
-    """Decides about plans. It is asked again after each answer that settles nothing."""
+    """Decides about plans. It is asked again after `ReplacePlan` and `Revise`."""
 
     async def decide(self, plan: PlanDocument, grants: Sequence[str]) -> PlanAnswer:
         """What to do with the plan; `grants` are rules that accepting it adds to the session."""

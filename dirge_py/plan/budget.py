@@ -70,7 +70,7 @@ class PlanBudget:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the clock, while a person decides."""
+        """Stop the clock while the user decides."""
         self.end()
         try:
             yield
@@ -91,7 +91,7 @@ class PlanInterrupted(Exception):
 
 
 class PlanInterruption:
-    """Stops a plan, whatever it waits for.
+    """Stops a plan, including anything it waits for.
 
     `stop_run` stops the run in progress for a reason, and returns False if there is none.
     """
@@ -113,7 +113,7 @@ class PlanInterruption:
             raise PlanInterrupted
 
     async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is no run.
+        """The result of `work`, which is not a run.
 
         Raises:
             PlanInterrupted: the plan was stopped, before or meanwhile.

@@ -1,4 +1,4 @@
-"""The evidence of a plan: the commands that were run to verify it, on which files, and the results.
+"""The evidence of a plan: the commands that verified it, their files and their results.
 
 `EvidenceCollector` records it during the runs of the plan, `EvidenceLedger` holds it.
 """
@@ -41,7 +41,7 @@ class Evidence:
     output_sha256: str
     tree: str
     is_look: bool = False
-    """Whether it only shows something, so that its success proves nothing about the program."""
+    """Whether it only reads, so that its success proves nothing about the program."""
 
     @property
     def has_passed(self) -> bool:
@@ -67,7 +67,7 @@ _ENDINGS: dict[EvidenceOutcome, str] = {
     "stopped": "was stopped",
 }
 UNFINISHED = ("denied", "timeout", "stopped")
-"""The outcomes of commands that did not come to an end."""
+"""The outcomes of commands that didn't finish."""
 _MAX_COMMAND_CHARS = 200
 
 
@@ -187,7 +187,7 @@ class EvidenceCollector:
     def sink(self, event: LoopEvent) -> None:
         """Record the end of a command, also of one that was not allowed to run."""
         if isinstance(event, ToolExecutionStart) and event.tool_name == _COMMANDS:
-            # A plugin may deny it before this collector's hook is asked.
+            # A plugin may deny it before this collector's hook runs.
             command = event.args.get("command") if isinstance(event.args, Mapping) else None
             if isinstance(command, str) and command.strip():
                 self._pending[event.tool_call_id] = (command, "")

@@ -118,7 +118,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 
 class PhaseEnded(Exception):
-    """A phase ended in a way that ends the plan."""
+    """Raised when a phase ends the whole plan."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)
@@ -172,11 +172,11 @@ class PhaseFork:
         )
 
     async def close(self) -> None:
-        """Close the fork, if there is one, and report its end, unless that was done."""
+        """Close the fork, if there is one, and report its end once."""
         if self.conversation is None:
             return
         if not self.has_ended:
-            self._parent.report(self.ended("It did not come to its end."))
+            self._parent.report(self.ended("It did not finish."))
         await self.conversation.close()
 
     async def tree(self) -> str:
@@ -194,11 +194,11 @@ class PhaseFork:
     ) -> str:
         """The final text of the answer; "" if there is none.
 
-        A model that uses up its turns, or has worked and says nothing, is asked once for what it
-        has found by then. Without `can_act` it has no tools, and one turn.
+        A model that uses up its turns, or stops without text, is asked once for its report so far.
+        Without `can_act` it has no tools, and one turn.
 
         Raises:
-            PhaseEnded: the run did not come to its end.
+            PhaseEnded: the run did not finish.
         """
         outcome, said = await self._ask(prompt, bundles, can_act=can_act)
         is_silent = isinstance(outcome, Done) and not outcome.stopped_by and not _final_text(said)

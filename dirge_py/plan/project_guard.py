@@ -36,11 +36,11 @@ class ProjectChanges:
     paths: tuple[str, ...] = ()
     """The paths of the changed files."""
     words: str = ""
-    """What happened, for the person."""
+    """What happened, for the user."""
     is_its_own: bool = False
     """Whether a command of the fork changed something."""
     is_left: bool = False
-    """Whether some of that is not undone."""
+    """Whether some of those changes couldn't be undone."""
 
 
 async def read_tree(conversation: Conversation) -> TreeState | None:
@@ -55,8 +55,8 @@ async def read_tree(conversation: Conversation) -> TreeState | None:
 class ProjectGuard:
     """Compares the project's files before and after one fork, and around each of its commands.
 
-    What changed while an unconfined command ran is undone from a snapshot. Whatever changed at
-    another time, or was changed again since, is the work of somebody else and stays.
+    Changes made while an unconfined command ran are undone from a snapshot. Changes at other times,
+    or after that, belong to the user or other programs and stay.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -129,7 +129,7 @@ class ProjectGuard:
                 self._is_mixed = True
 
     async def _undo(self, paths: tuple[str, ...]) -> tuple[bool, str]:
-        """Restore the files from the snapshot: (whether all are, words for the person)."""
+        """Restore the files from the snapshot: (whether all were restored, words for the user)."""
         words = f"This phase must not change the project, and did: {_list_paths(paths)}."
         snapshots, snapshot = self._conversation.snapshots, self._snapshot
         if snapshots is None or snapshot is None:

@@ -51,9 +51,9 @@ class Review:
     feedback: str
     """What the implementer gets."""
     is_hopeless: bool
-    """None of the reviewer's commands could run here, so another cycle would prove no more."""
+    """Whether none of the reviewer's commands could run, so that another cycle is useless."""
     is_outdated: bool
-    """It did not approve, but of files that have changed since, or that are restored."""
+    """Whether it rejected files that have changed since, or were restored."""
 
 
 class Reviewer:
@@ -69,7 +69,7 @@ class Reviewer:
 
     @property
     def _ledger(self) -> EvidenceLedger:
-        """All evidence but that of an earlier review of this step, which this one hasn't seen."""
+        """All evidence, without that of an earlier review of this step."""
         items = self._whole_ledger.items
         earlier, step = items[: self._earlier], self._state.cycle.step
         known = [item for item in earlier if (item.phase, item.step) != ("review", step)]
@@ -83,7 +83,7 @@ class Reviewer:
 
     @property
     def has_acted(self) -> bool:
-        """Whether it ran anything that does more than look."""
+        """Whether it ran any command that does more than read."""
         return bool(self._checks)
 
     async def prompt(self, attached: Sequence[UserBlock]) -> UserMessage:
@@ -104,7 +104,7 @@ class Reviewer:
         return UserMessage(content=(TextBlock(text), *attached))
 
     async def ask(self, fork: PhaseFork, prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
-        """The reviewer's report; it is asked again if that has no verdict, or an unproved one.
+        """The reviewer's report; asks again if it has no verdict, or an unproved one.
 
         Raises:
             PhaseEnded: it gave no report.
@@ -120,7 +120,7 @@ class Reviewer:
         return text
 
     def _proof_request(self, text: str, tree: str) -> UserMessage | None:
-        """What to ask a reviewer whose DONE isn't proved; None if there is nothing to ask."""
+        """The prompt for a reviewer whose DONE isn't proved; None if it is."""
         verdict = parse_verdict(text)
         if not isinstance(verdict, ReviewVerdict) or not verdict.is_done:
             return None
@@ -308,5 +308,5 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def _one_line(text: str) -> str:
-    """In one line, which no part of the text can leave."""
+    """The text on one line, without line separators of any kind."""
     return one_line(text, _MOST_OF_LINE)

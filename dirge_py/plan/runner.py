@@ -1,4 +1,4 @@
-"""`/plan`: explore → plan → implement → review, over what every conversation offers.
+"""`/plan`: explore → plan → implement → review, on the public interface of conversations.
 
 Explore, plan and review run in forks; implement is an ordinary run of the main session.
 """
@@ -102,7 +102,7 @@ async def resume_plan(
     if is_accepted:
         state = replace(state, comment="")
     if state.status == "not_verified":
-        # To resume a plan that used up its cycles means one more.
+        # Resuming a plan that used up its cycles adds one.
         left = max(1, state.cycle.cycles_left)
         state = replace(state, cycle=replace(state.cycle, cycles_left=left).next())
     approver = AutoApprove() if is_accepted else approver
@@ -199,7 +199,7 @@ class PlanRun:
             findings = await self._look("frozen", phases.EXPLORE_TOOLS, prompt)
             self._update(findings=findings)
         if self._state.is_accepted and isinstance(self._approver, AutoApprove):
-            # What was allowed for the session ended with the program that began it.
+            # Permissions for the session ended with the process that began it.
             self._grant_verifications(read_plan(self._state.plan))
         while not self._state.is_accepted:
             if not self._state.plan or self._state.comment:
@@ -219,7 +219,7 @@ class PlanRun:
                 self._update(status="verified", why="")
                 return Done()
             cycle = replace(self._state.cycle, feedback=review.feedback)
-            # What nothing could show here, no further cycle would show either.
+            # If no check could run, another cycle proves nothing either.
             if review.is_hopeless or cycle.cycles_left <= 0:
                 self._update(status="not_verified", cycle=cycle)
                 return NotVerified(reason=review.summary, report=review.report)
@@ -299,8 +299,7 @@ class PlanRun:
     def _verification_grants(self, plan: PlanDocument) -> Sequence[str]:
         """The rules that would allow the plan's verifications: exactly those commands, no others.
 
-        What is allowed already needs none, and what is denied, or can be allowed only once, gets
-        none.
+        Commands that are already allowed, denied, or that can be allowed only once get no rule.
         """
         rules: list[str] = []
         for command in plan.verify:
@@ -323,7 +322,7 @@ class PlanRun:
     # -- implement
 
     async def _implement(self) -> Outcome | None:
-        """Run the implementation in the main session; an outcome unless it came to its end."""
+        """Run the implementation in the main session; an outcome unless it finished."""
         self._enter("implement")
         conversation, step = self._conversation, self._state.cycle.step
         prompt = self._implement_prompt()
@@ -358,7 +357,7 @@ class PlanRun:
                     phase="implement",
                     step=step,
                     state="ended",
-                    summary="" if is_done else "It did not come to its end, and is not reviewed.",
+                    summary="" if is_done else "It did not finish, and is not reviewed.",
                     duration_ms=round((time.monotonic() - began) * 1000),
                     usage=run.usage if run is not None else Usage(),
                     cost_usd=run.cost_usd if run is not None else 0.0,
@@ -376,17 +375,17 @@ class PlanRun:
         if state.cycle.step > 1:
             return user_text(phases.retry_prompt(state.cycle.feedback), "harness")
         whole = phases.implement_prompt(state.request, state.plan)
-        # The first block is what the person said, and is shown as that.
+        # The first block is the user's own text, and is shown as such.
         rest = whole.removeprefix(state.request).lstrip("\n")
         return UserMessage(content=(TextBlock(state.request), TextBlock(rest), *self._attached))
 
     def _start_run(self, prompt: UserMessage, bundles: Sequence[Hooks]) -> Run:
-        """Begin the implement run, or continue one that began and did not come to its end.
+        """Begin the implement run, or continue one that didn't finish.
 
-        The model gets a new prompt if its last answer is whole, or a person talked of other things.
+        The model gets a new prompt if its last answer is complete, or the user sent other prompts.
 
         Raises:
-            DirgeError: it was cut off during calls whose fate a person has to decide.
+            DirgeError: it was cut off during calls that the user has to decide about.
         """
         conversation, state = self._conversation, self._state
         if not state.cycle.has_begun:
@@ -394,10 +393,10 @@ class PlanRun:
         interruption = conversation.interruption
         if interruption is not None and interruption.undecided:
             raise DirgeError(
-                "calls of the run before were cut off, and nobody knows how far they came.",
-                hint="/continue asks about them and goes on; then /plan resume reviews the result.",
+                "calls of the last run were cut off, so their outcome is unknown.",
+                hint="/continue asks about them and continues; then use /plan resume.",
             )
-        # Whether what a person said last is the request, with the plan behind it.
+        # Whether the user's last message is the request, with the plan after it.
         said = (
             m.content
             for m in reversed(conversation.messages)

@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanTerms:
-    """The settings that hold for plans."""
+    """The settings of plans."""
 
     is_enabled: bool = True
     """Whether `/plan` can be used."""
     review_cycles: int = 2
     """How often a review may send the implementation back."""
     auto_accept: bool | None = None
-    """Accept plans without asking; None: only if nobody can be asked."""
+    """Accept plans without asking; None means only if there is no one to ask."""
     max_turns: int = 40
     """The most turns of one phase."""
     models: Mapping[str, str] = field(default_factory=dict)
     """The model of each phase by its name; the main model for others."""
     cost_usd: float | None = None
-    """What the whole plan may cost; None: no limit."""
+    """The most that the whole plan may cost; None means no limit."""
     tokens: int | None = None
-    """How many tokens the whole plan may use; None: no limit."""
+    """The most tokens of the whole plan; None means no limit."""
     time_s: float | None = None
-    """How long the whole plan may take; None: no limit."""
+    """The most seconds of the whole plan; None means no limit."""
 
 
 class Plan(Extension):
@@ -42,7 +42,7 @@ class Plan(Extension):
 
     def __init__(self, terms: PlanTerms) -> None:
         self.terms = terms
-        """What `[plan]`, `[roles]` and `[limits]` say."""
+        """The settings in `[plan]`, `[roles]` and `[limits]`."""
 
 
 def terms_of(conversation: "Conversation") -> PlanTerms:
@@ -72,9 +72,9 @@ class PlanCycle:
     has_begun: bool = False
     """Whether the implement turn of this cycle was started."""
     is_implemented: bool = False
-    """Whether the implement turn of this cycle came to its end."""
+    """Whether the implement turn of this cycle finished."""
     feedback: str = ""
-    """What the last review found missing."""
+    """What the last review reported as missing."""
 
     def next(self) -> "PlanCycle":
         """The next cycle, with the same feedback."""
@@ -88,23 +88,23 @@ class PlanState:
     """A plan and how far it has come, as the session stores it."""
 
     request: str
-    """What the person asked for."""
+    """The user's request."""
     findings: str = ""
-    """What the explore phase found out."""
+    """The findings of the explore phase."""
     plan: str = ""
     """The text of the plan; empty until there is one."""
     comment: str = ""
-    """What the person said of a plan that has to be written again."""
+    """The user's comment on a plan to write again."""
     is_accepted: bool = False
-    """Whether the person, or a setting, accepted the plan."""
+    """Whether the user, or a setting, accepted the plan."""
     phase: PhaseName = "explore"
     """The phase that was entered last."""
     cycle: PlanCycle = PlanCycle()
     """The cycle of implementing and reviewing; stored as members of the plan itself."""
     status: PlanStatus = "active"
-    """Where the plan stands."""
+    """The status of the plan."""
     why: str = ""
-    """One line about that."""
+    """One line that explains the status."""
     report: str = ""
     """The report of the last review."""
     base_tree: str = ""
@@ -142,7 +142,7 @@ def load_state(stored: Any) -> PlanState | None:
     if members.get("phase") not in get_args(PhaseName):
         members["phase"] = "explore"
     cycle["step"] = max(1, cycle.get("step", 1))
-    # Nobody can have accepted a plan that doesn't exist, and nothing was done before that.
+    # A plan that doesn't exist can't have been accepted or begun.
     if not (members.get("plan", "").strip() and members.get("is_accepted")):
         members["is_accepted"] = False
         cycle |= {"has_begun": False, "is_implemented": False}
@@ -163,7 +163,7 @@ def _intact(stored: Mapping[str, Any], blank: PlanState | PlanCycle) -> dict[str
 
 
 def notice_at_start(stored: Any) -> str:
-    """What a person who opens a session should know about its plan; "" if there is nothing."""
+    """The notice about an unfinished plan when its session is opened; "" if there is none."""
     state = load_state(stored)
     if state is None or state.status not in ("active", "waiting", "stopped"):
         return ""

@@ -1,7 +1,7 @@
 """The reviewer's verdict: its schema, its parser, and its check against the recorded evidence.
 
-What is not plainly DONE is not done. A command whose exit code 0 does not mean that every check in
-it passed is no evidence: see `hides_failures`.
+Only a clear DONE counts as done. A command is no evidence if its exit code 0 doesn't mean that
+every check in it passed; see `hides_failures`.
 """
 
 import json
@@ -44,7 +44,7 @@ class ReviewVerdict:
     """A verdict as the reviewer gave it."""
 
     is_done: bool
-    """Whether it is DONE, and nothing is missing."""
+    """Whether the verdict is DONE and nothing is missing."""
     checklist: tuple[ChecklistItem, ...] = ()
     """The requirements."""
     is_itemised: bool = True
@@ -54,7 +54,7 @@ class ReviewVerdict:
 
 
 class _Unreadable(Exception):
-    """There is no readable verdict; the message tells the reviewer why."""
+    """Raised for an unreadable verdict; the message tells the reviewer why."""
 
 
 _OPENING = re.compile(r"^ {0,3}(`{3,})json[ \t]*\r?$", re.MULTILINE)
@@ -241,7 +241,7 @@ SCHEMA: dict[str, Any] = {
 class _VerdictAnswer(AnswerSchema):
     """The answer of a reviewer who is asked for the verdict alone.
 
-    A block of JSON after other text is read as well: it is what other services send.
+    It also reads a block of JSON after other text, which some services send.
     """
 
     __slots__ = ()
@@ -337,8 +337,8 @@ _PROMPT = re.compile(r"\A\$\s+")
 _WITHIN_WORD = re.compile(r"[\w./-]")
 _MIN_CITATION_CHARS = 3
 
-# What may follow a command in a sentence. Anything else could be a further argument, of a command
-# that was never run.
+# What may follow a command in a sentence. Anything else could be another argument, and so belong to
+# a command that never ran.
 _REMARK = re.compile(
     r"\s*(?:\Z|[.!?](?!\w)|[→—–:,;()]|[-=]>)"
     r"|\s+(?:pass|succe|exit|ok|show|return|ran|run|was|is|and|gives|prints)"
@@ -479,7 +479,7 @@ def normalize_command(text: str) -> str:
 
 
 def _contains_words(command: str, text: str) -> bool:
-    """Whether `text` is in it as whole words: `test` is not in `pytest tests/`."""
+    """Whether `command` contains `text` as whole words: `test` is not in `pytest tests/`."""
     return any(not _WITHIN_WORD.match(command, end) for end in _word_ends(command, text))
 
 
@@ -502,7 +502,7 @@ _BEFOREHAND = word_set(
 )
 _SHELLS = word_set("sh bash zsh dash")
 
-# What the strict lexer refuses (substitutions, here-documents, loops) is only searched.
+# Lines that the strict lexer refuses (substitutions, here-documents, loops) are only searched.
 _COVERED = re.compile(
     r"\|\|(?!\s*(?:exit\s+[1-9]|false\b))"
     rf"|(?<!\|)\|(?!\|)&?\s*(?:{'|'.join(sorted(_FILTERS))})\b(?![^|;&\n]*\s-q)"

@@ -1,4 +1,4 @@
-"""What all HTTP providers share: the key, the sendable history, the encoded request, the answer.
+"""The common code of all HTTP providers: the key, the history, the encoded request, the answer.
 
 A wire format is an `ApiFormat`; `make_stream_fn` makes a `StreamFn` of it.
 """
@@ -112,10 +112,10 @@ def function_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 class JsonCache:
-    """What was encoded for the last request, by the object it was made of.
+    """The JSON encoded for the last request, by the object it was made of.
 
-    Objects are told apart by identity, so they must never change. What a request doesn't use is
-    forgotten with the next one.
+    Objects are compared by identity, so they must never change. Entries that a request doesn't use
+    are dropped with the next one.
     """
 
     def __init__(self) -> None:
@@ -147,7 +147,7 @@ _DEFAULT_HEADERS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """What a wire format knows of one model call."""
+    """The data of one model call that a wire format encodes."""
 
     context: LlmContext
     """The system prompt, the messages and the tools."""
@@ -160,7 +160,7 @@ class ModelCall:
     model: str
     """The service's own id of the model."""
     json_cache: JsonCache
-    """What was encoded for the provider's last request."""
+    """The JSON encoded for the provider's last request."""
 
     @property
     def profile(self) -> ModelProfile:

@@ -95,7 +95,7 @@ _HISTORY_EDITS: Mapping[str, str] = {
     "context-management-2025-06-27": "clear_tool_uses_20250919",
     "compact-2026-01-12": "compact_20260112",
 }
-"""What the service does to old history by itself, by the beta that allows it."""
+"""The edits of old history that the service makes itself, by the beta that enables each."""
 
 
 def _headers(call: ModelCall) -> Mapping[str, str]:
@@ -125,7 +125,7 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
     if is_forced or (not profile.adaptive_thinking and not _can_think(history)):
         level = "off"
     elif level == "off" and profile.thinks_always:
-        # As little as possible, but shown: it can't be turned off.
+        # Thinking can't be turned off, so ask for as little as possible, but show it.
         level = "minimal"
     body: dict[str, Any] = {"model": call.model, "stream": True}
     usual_tokens = min(profile.max_output_tokens or _UNKNOWN_MODEL_REPLY_TOKENS, _REPLY_TOKENS)

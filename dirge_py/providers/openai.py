@@ -294,7 +294,7 @@ def _fits(schema: Any) -> bool:
 
 
 def cache_key(context: LlmContext) -> str:
-    """Of the beginning that stays: the same for a whole conversation, until it is folded."""
+    """The cache key of the stable prefix: the same for a conversation until it is folded."""
     prompt = context.system_prompt
     stable = prompt.stable_chars if isinstance(prompt, SystemText) else len(prompt)
     asked = (message.text for message in context.messages if isinstance(message, UserMessage))

@@ -81,7 +81,7 @@ _LEAST_TOKENS = 16
 
 @dataclasses.dataclass(slots=True)
 class RefusedParts:
-    """What the service refused before, so that it isn't sent again."""
+    """The parts that the service refused, so that they aren't sent again."""
 
     summaries: set[str] = field(default_factory=set)
     """The models for which this account gets no thinking summaries."""

@@ -1,4 +1,4 @@
-"""Recordings of what models were asked and answered; `replay.py` plays them back.
+"""Recordings of model requests and responses; `replay.py` plays them back.
 
 A recording is a file of JSON Lines. The first line is `{"dirge_recording": 1, …}`. Then each
 exchange has a line for its request, one for the head of the response, one for each piece of the

@@ -1,4 +1,4 @@
-"""What the parsers of all wire formats share: they turn one answer into stream events."""
+"""The base of the parsers of all wire formats, which turn one answer into stream events."""
 
 import json
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ class StreamParser(ABC):
         self.is_done = False
         """Whether the last event was returned."""
         self.has_content = False
-        """Whether anything arrived that a person could have seen."""
+        """Whether anything arrived that the user could have seen."""
         self._ids = CallIdAllocator(taken, f"{self.id_prefix}{new_id}")
         self._is_started = False
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dirge_py.types.outcomes import Outcome
 
 
-
-
 Tone = Literal["plain", "good", "warning", "error"]
 
 

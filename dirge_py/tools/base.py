@@ -51,9 +51,6 @@ if TYPE_CHECKING:
     from dirge_py.types.memory import MemoryUpdate, StoreName
 
 
-
-
-
 def _check_path_text(path: str) -> str:
     try:
         check_spelling(path)

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from dirge_py.session.history import PlanRecordEvent
 
 
-
-
-
 class TuiSessionOpener:
     """Opens the conversation of an app, and every later one. Implements `SessionView`."""
 

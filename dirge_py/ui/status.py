@@ -24,12 +24,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.run import Run
 
 
-
-
-
-
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
     """`[limits]` of each run, None being no limit, and how much of a window is used."""
