@@ -165,7 +165,8 @@ class ContextView:
     """The view of one conversation, for one caller at a time.
 
     `summarise` asks a model; without it there are no summaries. `read_file` reads the files to show
-    again after a fold, `standing` returns the todo list. `redact` removes secrets from new text. `records` are those of earlier compactions, oldest first.
+    again after a compaction, `standing` returns the todo list. `redact` removes secrets from new
+    text. `records` are those of earlier compactions, oldest first.
     """
 
     def __init__(
