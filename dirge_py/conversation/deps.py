@@ -1,10 +1,7 @@
-"""What a conversation is made of, and what it asks of whoever builds it."""
+"""The parts of a conversation, which `sdk/build.py` makes."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -23,6 +20,8 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Literal, Protocol, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.prompts import PromptBook
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from dirge_py.context.view import ContextReport
     from dirge_py.processes.shells import Shells
     from dirge_py.session.file_states import UncommittedDiff
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class ForkOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What `RunDeps.configure` needs to know to configure one run."""
+    """The arguments of `RunDeps.configure` for one run."""
 
     model: str
     """`alias/id`."""
@@ -82,7 +83,7 @@ class RunSettings:
     """Hooks for this run alone: after all others, before redaction and permission."""
 
     def context(self, *, is_fork: bool = False) -> RunContext:
-        """What extensions are told of the run."""
+        """The description of the run for extensions."""
         return RunContext(
             model=self.model,
             is_fork=is_fork,
@@ -92,11 +93,11 @@ class RunSettings:
 
 
 Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompacted | None]]
-"""Makes what is sent of these messages smaller, minding a focus; None if there was nothing to."""
+"""Compacts the context of these messages with a focus; None if there was nothing to leave out."""
 
 
 class SentView(Protocol):
-    """What of a history is sent, as far as a person may change it."""
+    """Changes by a person of what is sent of a history."""
 
     def dropped(self, messages: Sequence[Message]) -> "Sequence[OmittedMessage]": ...
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None: ...
@@ -104,21 +105,21 @@ class SentView(Protocol):
 
 
 OnRunEnd: TypeAlias = Callable[[Sequence[Message], AbortSignal], Awaitable[None]]
-"""Hears what a run added, when it is over and nobody was told so; it never raises."""
+"""Gets the messages that a run added, before its end is emitted."""
 
 OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
 """Makes the continuation of a conversation that waits for a decision."""
 
 
 class EventForwarder:
-    """A way for services to tell the conversation they work for what happens outside the loop.
+    """A sink for events from outside the loop: tokens of a judge, the start of a summary.
 
-    A sink like any other: the tokens of a judge, a summary that begins. Before the conversation is
-    there, nothing is told.
+    Services get it before the conversation exists; until then events are dropped.
     """
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
+        """Receives the events."""
 
     def __call__(self, event: LoopEvent) -> None:
         if self.sink is not None:
@@ -126,18 +127,17 @@ class EventForwarder:
 
 
 Pictures: TypeAlias = Mapping[str, bytes]
-"""Pictures that a text holds, by the names that stand for them in it."""
+"""Images of a text, by their names in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeState:
-    """The files of a project at one moment: SHA-256 of all of it, and of each file by its path.
-
-    Paths are relative, with `/`. What git ignores is not among them.
-    """
+    """The files of a project at one moment, without those that git ignores."""
 
     sha256: str
+    """The SHA-256 of all files."""
     files: Mapping[str, str] = field(default_factory=dict)
+    """The SHA-256 of each file by its relative path, with `/`."""
 
 
 ReadTree: TypeAlias = Callable[[], Awaitable[TreeState]]
@@ -146,54 +146,54 @@ ReadTree: TypeAlias = Callable[[], Awaitable[TreeState]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkEnvironment:
-    """Where a conversation works, and what it may do there."""
+    """The folder of a conversation, and what it may do there."""
 
     cwd: Path
-    """The folder it works in."""
+    """The working folder."""
     system_prompt: Callable[[Sequence[str]], str]
-    """Makes the system prompt for the tools' names; read once a run, so that it stays the same."""
+    """Makes the system prompt for the tools of these names; called once for each run."""
     attach: Callable[[str, Pictures], Awaitable[UserMessage]]
     """Reads the `@path` attachments of a prompt."""
     gate: PermissionEngine | None = None
     """The permission engine."""
     explain: Callable[[str, str], Decision] | None = None
-    """What would be decided about a tool's call, from its name and input."""
+    """The decision that a call would get, from the tool's name and input."""
     shells: "Shells | None" = None
-    """Commands in the background, and the way there for one that runs."""
+    """The commands of the session, in the foreground and background."""
     sandbox: str = ""
     """The kind of sandbox that commands run in; "" for none."""
     read_only_profile: Callable[[], str] = str
-    """What holds read-only commands, in words; "" if unknown. Blocks the first time."""
+    """Describes what confines read-only commands; "" if unknown. Blocks the first time."""
     isolation: str = ""
     """For people: what keeps the commands of a fork from changing the project; "" elsewhere."""
     read_tree: ReadTree | None = None
-    """Reads the files of the project; None where nobody can."""
+    """Hashes the files of the project; None if it can't."""
     asset_dir: Path | None = None
-    """Where attached pictures are stored; None where they are not."""
+    """The folder of attached images; None: they are not stored."""
     instruction_files: Sequence[str] = ()
     """Paths of the instruction files in the system prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDeps:
-    """What each run of a conversation is made of."""
+    """The parts of each run of a conversation."""
 
     tools: Sequence[LoopTool]
-    """The tools, ready for the loop."""
+    """The tools, bound for the loop."""
     stream_fn: StreamFn
     """Calls the model that `options.model` names."""
     configure: Callable[[RunSettings], LoopConfig]
     """Makes the configuration of one run, with fresh guards."""
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
-    """Makes tools that come later ready for the loop."""
+    """Binds further tools for the loop."""
     prompts: "PromptBook | None" = None
-    """The prompts kept in files; a selected one holds from the next run on."""
+    """The prompts that are stored in files; a selected one is used from the next run on."""
     prompt_checks: Sequence[PromptCheck] = ()
-    """See every typed message before it becomes history; the first reason holds it back."""
+    """Check every typed message before it enters the history; the first reason holds it back."""
     on_run_end: OnRunEnd | None = None
     """Awaited before the end of a run is emitted."""
     on_waiting: OnWaiting | None = None
-    """Called when the last event of a run that waits for a decision was recorded."""
+    """Called after the last event of a run that waits for a decision."""
     watch: "CachePrefixMonitor | None" = None
     """Compares the requests of the conversation, for the provider's cache."""
     steering_mode: QueueMode = "all"
@@ -210,10 +210,10 @@ class RunDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDeps:
-    """What of a conversation is stored, and what was loaded."""
+    """The stored part of a conversation."""
 
     recorder: Recorder | None = None
-    """Writes the journal; None where nothing is stored."""
+    """Writes the journal; None: nothing is stored."""
     history: Sequence[Message] = ()
     """The messages it starts with."""
     usage: Usage = field(default_factory=Usage)
@@ -221,31 +221,31 @@ class SessionDeps:
     cost_usd: float | None = 0.0
     """What they have cost; None when a part of that is unknown."""
     metadata: SessionMetadata = field(default_factory=SessionMetadata)
-    """Small values that the session keeps by name."""
+    """Small values that the session stores by name."""
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
     """The sessions of this project."""
     uncommitted: "UncommittedDiff | None" = None
-    """Tells what differs from the last commit."""
+    """Returns the difference from the last commit."""
     compact: Compactor | None = None
-    """Does what `Conversation.compact` promises."""
+    """Does the work of `Conversation.compact`."""
     view: SentView | None = None
-    """Takes a compaction back."""
+    """Undoes compactions."""
     context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
-    """Tells what would be sent of these messages."""
+    """Describes what would be sent of these messages."""
     durable: DurableContext | None = None
     """The engine that model and tool calls go through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkEnvironment:
-    """What a fork cannot share with its parent."""
+    """The parts that a fork does not share with its parent."""
 
     configure: Callable[[RunSettings], LoopConfig]
     """Guards with a memory of their own."""
     tools: Sequence[LoopTool]
     """Tools with a state of their own."""
     extensions: ExtensionSet = field(default_factory=ExtensionSet)
-    """What its parent's extensions gave it."""
+    """The extensions of the fork."""
     environment: WorkEnvironment | None = None
     """Where it works; None: as its parent does."""
     sinks: Sequence[Sink] = ()
@@ -256,12 +256,12 @@ class ForkEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationDeps:
-    """What a conversation is made of. `sdk/build.py` makes it; a fork replaces some of it."""
+    """The parts of a conversation; a fork replaces some of them."""
 
     environment: WorkEnvironment
-    """Where it works."""
+    """Its folder and permissions."""
     run: RunDeps
-    """What its runs are made of."""
+    """The parts of its runs."""
     models: Models
     """The models that are configured."""
     model: str
@@ -269,13 +269,13 @@ class ConversationDeps:
     thinking: ThinkingLevel = "off"
     """The thinking level it starts with."""
     session: SessionDeps = field(default_factory=SessionDeps)
-    """What of it is stored."""
+    """Its stored part."""
     for_fork: Callable[[ForkOptions, str], Awaitable[ForkEnvironment]] | None = None
     """Makes what a fork with this model (`alias/id`) needs; None: forks share everything."""
     notices: Sequence[str] = ()
-    """What to tell the person at the start."""
+    """Messages for the person at the start."""
     late_notices: list[str] = field(default_factory=list)
-    """Where services put what comes up later; emptied into events."""
+    """Later messages of services; they become events."""
     relay: EventForwarder = field(default_factory=EventForwarder)
     """Where services emit events of their own."""
     sinks: Sequence[Sink] = ()
@@ -285,7 +285,7 @@ class ConversationDeps:
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
     """Called when it is closed and nothing can be recorded any more."""
     extensions: ExtensionSet = field(default_factory=ExtensionSet)
-    """Its capabilities."""
+    """Its extensions."""
 
     async def forked(self, options: ForkOptions, history: Sequence[Message]) -> "ConversationDeps":
         """The parts of a conversation that differs from this one, at `history`, as `options` says.
@@ -299,7 +299,7 @@ class ConversationDeps:
             model, asked = self.models.resolve(options.model)
             level = asked or level
         if self.for_fork is None and options.workspace != "shared":
-            raise DirgeError("this conversation has no other room that a fork could work in.")
+            raise DirgeError("this conversation has no other workspace for a fork.")
         own = (
             await self.for_fork(options, model)
             if self.for_fork

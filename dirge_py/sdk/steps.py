@@ -1,4 +1,4 @@
-"""A run taken step by step: it rests after each, and may be changed before it goes on."""
+"""A run in steps: it pauses after each, and can be changed before it continues."""
 
 import asyncio
 from collections import deque
@@ -18,21 +18,25 @@ from dirge_py.types.tools import LoopTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolsExecuted:
-    """The model asked for `calls`, and these are their answers. The run rests until the next step.
+    """The tool calls of a turn were run. The run pauses until the next step.
 
-    After this, what is set on the `Steps` enters before the model is asked again.
+    Changes to the `Steps` now apply before the model is called again.
     """
 
     calls: tuple[ToolCallBlock, ...]
+    """The calls of the model."""
     results: tuple[ToolResultMessage, ...]
+    """Their results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compacted:
-    """The context became smaller (estimated tokens). The run does not rest for this."""
+    """The context was compacted. The run does not pause for this."""
 
     old_tokens: int
+    """The estimated size before."""
     new_tokens: int
+    """The estimated size after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class FinalResponse:
     """The last step of a run that is done."""
 
     result: AgentResult
+    """What the run produced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,42 +52,43 @@ class Stopped:
     """The last step of a run that ended in any other way."""
 
     outcome: Outcome
+    """How the run ended."""
 
 
 Step: TypeAlias = ToolsExecuted | Compacted | FinalResponse | Stopped
 
 
-class _Walk:
-    """What the run and the one who steps it share. The run holds this, never the `Steps`."""
+class _SharedState:
+    """The state shared by the run and its `Steps`. The run refers to this, never to the `Steps`."""
 
     def __init__(self) -> None:
-        self.taken: deque[Step] = deque()
-        self.has_news = asyncio.Event()
-        self.may_go_on = asyncio.Event()
+        self.steps: deque[Step] = deque()
+        self.has_changed = asyncio.Event()
+        self.may_continue = asyncio.Event()
         self.messages: Sequence[Message] | None = None
         self.tools: Sequence[LoopTool] | None = None
         self.injected: list[Message] = []
 
     def bundle(self) -> Hooks:
-        return Hooks(name="steps", prepare_next_turn=self._rest)
+        return Hooks(name="steps", prepare_next_turn=self._pause)
 
     def sink(self, event: LoopEvent) -> None:
         if isinstance(event, ContextCompacted):
-            self._tell(Compacted(old_tokens=event.tokens_before, new_tokens=event.tokens_after))
+            self._add(Compacted(old_tokens=event.tokens_before, new_tokens=event.tokens_after))
 
-    async def _rest(self, info: TurnInfo) -> TurnUpdate | None:
+    async def _pause(self, info: TurnInfo) -> TurnUpdate | None:
         if info.message is None or not info.tool_results:
             return None
-        # A run that goes on with open calls answers only those, so not all of the message's.
+        # A run that continues with open calls answers only those of the message.
         answered = {result.tool_call_id for result in info.tool_results}
         calls = tuple(call for call in info.message.calls if call.id in answered)
-        self.may_go_on.clear()
-        self._tell(ToolsExecuted(calls=calls, results=info.tool_results))
-        await self.may_go_on.wait()
+        self.may_continue.clear()
+        self._add(ToolsExecuted(calls=calls, results=info.tool_results))
+        await self.may_continue.wait()
         return self._update(info)
 
     def _update(self, info: TurnInfo) -> TurnUpdate | None:
-        """What was set while the run rested."""
+        """The changes that were made during the pause."""
         messages, tools, injected = self.messages, self.tools, self.injected
         self.messages, self.tools, self.injected = None, None, []
         context = None
@@ -96,22 +102,22 @@ class _Walk:
             return None
         return TurnUpdate(context=context, continue_with=injected or None)
 
-    def _tell(self, step: Step) -> None:
-        self.taken.append(step)
-        self.has_news.set()
+    def _add(self, step: Step) -> None:
+        self.steps.append(step)
+        self.has_changed.set()
 
 
 class Steps(AsyncIterator[Step]):
-    """The steps of one run, which begins with the first. Drop or close it, and the run is aborted.
+    """The steps of one run, which starts with the first. Closing or dropping this aborts the run.
 
-    Between two steps `messages` and `tools` may be set, messages injected, and the run steered;
-    all of that enters before the model is asked again.
+    Between two steps `messages` and `tools` may be set, messages injected, and the run steered, for
+    the next call of the model.
     """
 
     def __init__(self, conversation: Conversation, start: Callable[[Sequence[Hooks]], Run]) -> None:
         self._conversation = conversation
         self._start = start
-        self._walk = _Walk()
+        self._shared = _SharedState()
         self._run: Run | None = None
         self._tools: Sequence[LoopTool] = conversation.tools
         self._is_over = False
@@ -119,30 +125,30 @@ class Steps(AsyncIterator[Step]):
     @property
     def messages(self) -> Sequence[Message]:
         """The history so far, or what it was set to."""
-        asked = self._walk.messages
-        return tuple(self._conversation.messages if asked is None else asked)
+        changed = self._shared.messages
+        return tuple(self._conversation.messages if changed is None else changed)
 
     @messages.setter
     def messages(self, messages: Sequence[Message]) -> None:
-        self._walk.messages = tuple(messages)
+        self._shared.messages = tuple(messages)
 
     @property
     def tools(self) -> Sequence[LoopTool]:
-        """What the model is told of in this run."""
+        """The tools that the model gets in this run."""
         return self._tools
 
     @tools.setter
     def tools(self, tools: Sequence[Tool[Any] | LoopTool]) -> None:
-        self._tools = self._walk.tools = self._conversation.bound_tools(tools)
+        self._tools = self._shared.tools = self._conversation.bound_tools(tools)
 
     def steer(self, text: str) -> None:
-        """Say something that enters after the results, marked as guidance."""
+        """Add text after the results, marked as guidance."""
         self._conversation.steer(text)
 
     def inject_message(self, message: Message | str) -> None:
-        """Put a message behind the results, as it is; the run goes on with it in any case."""
-        said = user_text(message, "harness") if isinstance(message, str) else message
-        self._walk.injected.append(said)
+        """Add a message after the results, as it is; the run continues with it in any case."""
+        injected = user_text(message, "harness") if isinstance(message, str) else message
+        self._shared.injected.append(injected)
 
     def __aiter__(self) -> "Steps":
         return self
@@ -150,19 +156,19 @@ class Steps(AsyncIterator[Step]):
     async def __anext__(self) -> Step:
         if self._is_over:
             raise StopAsyncIteration
-        walk, run = self._walk, self._begun()
-        if not walk.taken:
-            walk.may_go_on.set()
-        while not walk.taken:
+        shared, run = self._shared, self._started_run()
+        if not shared.steps:
+            shared.may_continue.set()
+        while not shared.steps:
             if run.outcome.done():
                 self._is_over = True
                 return _last_step(run.outcome.result())
-            walk.has_news.clear()
-            await walk.has_news.wait()
-        return walk.taken.popleft()
+            shared.has_changed.clear()
+            await shared.has_changed.wait()
+        return shared.steps.popleft()
 
     async def aclose(self) -> None:
-        """Stop here. A run that is not over is aborted, its calls answered."""
+        """Stop. A run that is not over is aborted, and its calls are answered."""
         self._is_over = True
         if self._run is not None:
             self._run.abort("abandoned")
@@ -172,15 +178,15 @@ class Steps(AsyncIterator[Step]):
         if self._run is not None and not self._run.outcome.done():
             self._run.abort("abandoned")
 
-    def _begun(self) -> Run:
+    def _started_run(self) -> Run:
         if self._run is None:
-            walk = self._walk
-            forget = self._conversation.subscribe(walk.sink)
-            self._run = self._start([walk.bundle()])
+            shared = self._shared
+            forget = self._conversation.subscribe(shared.sink)
+            self._run = self._start([shared.bundle()])
 
             def over(_outcome: object) -> None:
                 forget()
-                walk.has_news.set()
+                shared.has_changed.set()
 
             self._run.outcome.add_done_callback(over)
         return self._run

@@ -1,4 +1,4 @@
-"""What is changed in the git working tree, as a judge may see it."""
+"""The change in the git working tree, as a judge may see it."""
 
 import asyncio
 import hashlib
@@ -47,20 +47,21 @@ class _State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkingTree:
-    """Compares the folder `cwd` with the last commit, without running what a repository names.
-
-    `roots` are the folders of the workspace: git is not taken from there. `withholds` tells of a
-    physical path whether a model may not read it unasked; `redact` takes secrets out of the rest.
-    """
+    """Compares a folder with the last commit, without running programs that a repository names."""
 
     runner: Runner
+    """Runs git."""
     cwd: str
+    """The folder."""
     roots: Sequence[str]
+    """The folders of the workspace; a git program in them is not used."""
     withholds: Callable[[str], bool]
+    """Whether a model may not read this physical path without a question."""
     redact: Callable[[str], str] = lambda text: text
+    """Removes secrets."""
 
     async def diff(self) -> WorkspaceDiff | None:
-        """The change since the last commit with new files; None where that cannot be told.
+        """The change since the last commit with new files; None if it can't be determined.
 
         That is outside of a repository, in one whose settings name programs, or without git.
         """
@@ -112,20 +113,20 @@ class WorkingTree:
         mark = hashlib.sha256(state.fingerprint.encode())
         for name in state.new:
             mark.update(_stamp(os.path.join(self.cwd, name)))
-        room = DIFF_BYTES - len(tracked.encode())
-        text = self.redact("".join([tracked, *self._new_files(state.new, room)]))
+        left = DIFF_BYTES - len(tracked.encode())
+        text = self.redact("".join([tracked, *self._new_files(state.new, left)]))
         return WorkspaceDiff(text=text, fingerprint=mark.hexdigest())
 
-    def _new_files(self, names: Sequence[str], room: int) -> Iterator[str]:
+    def _new_files(self, names: Sequence[str], max_bytes: int) -> Iterator[str]:
         for name in names[:MOST_NEW_FILES]:
-            if room <= 0 or self.withholds(self._real(name)):
+            if max_bytes <= 0 or self.withholds(self._real(name)):
                 continue
             try:
-                content = read_regular(Path(self.cwd, name), room, follow=False)
+                content = read_regular(Path(self.cwd, name), max_bytes, follow=False)
             except OSError:
                 continue
             shown = _as_new(name, content)
-            room -= len(shown.encode("utf-8", "replace"))
+            max_bytes -= len(shown.encode("utf-8", "replace"))
             yield shown
 
     def _real(self, name: str) -> str:
@@ -134,10 +135,10 @@ class WorkingTree:
 
 def _stamp(path: str) -> bytes:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return f"{path!r} gone\n".encode()
-    return f"{path!r} {found.st_size} {found.st_mtime_ns}\n".encode()
+    return f"{path!r} {status.st_size} {status.st_mtime_ns}\n".encode()
 
 
 def _as_new(name: str, content: bytes) -> str:

@@ -21,11 +21,11 @@ from dirge_py.types.tools import Interceptor
 CommandBody: TypeAlias = Callable[[str, Any, Any], Awaitable[None]]
 """`(args, conversation, front)`: args without the name, a `Conversation`, a `slash.base.FrontEnd`.
 
-Declared loosely because both stand above the vocabulary; `slash/base.py` names the precise types.
+Typed as Any because both types are in upper layers; `slash/base.py` has the precise types.
 """
 
 Completer: TypeAlias = Callable[[Any], Sequence[str]]
-"""Gets the conversation; returns the arguments worth offering."""
+"""Gets the conversation; returns arguments to offer."""
 
 PromptCheck: TypeAlias = Callable[[UserMessage], Awaitable[str | None]]
 """Checks a typed prompt before it is sent; returns the reason to hold it back, or None."""
@@ -40,62 +40,84 @@ stop checks, or after the stop checks. Redaction and permission always come afte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """One slash command, written without its slash.
-
-    `while_running`: may it run during a run: `yes`, `no`, or `listing` (only without arguments).
-    `headless`: also usable as the prompt of `dirge -p`.
-    """
+    """One slash command."""
 
     name: str
+    """Its name, without the slash."""
     summary: str
+    """One line for `/help`."""
     run: CommandBody
+    """Runs the command."""
     usage: str = ""
+    """Its arguments, for `/help`."""
     aliases: tuple[str, ...] = ()
+    """Other names."""
     while_running: Literal["yes", "listing", "no"] = "yes"
+    """Whether it may be used during a run; `listing`: only without arguments."""
     headless: bool = False
+    """Whether it may also be the prompt of `dirge -p`."""
     complete: Completer | None = None
+    """Completes its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyBinding:
-    """Keys that run `command` (a slash command with its arguments)."""
+    """Keys that run a slash command."""
 
     id: str
+    """Its name under `[keys]`."""
     keys: tuple[str, ...]
+    """The keys, each for itself; two after each other as `ctrl+x j`."""
     command: str
+    """The command with its arguments, without the slash."""
     summary: str = ""
+    """One line for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Theme:
-    """Colours by role, as `#rrggbb`; a role that is missing is taken from the default theme."""
+    """A colour theme."""
 
     name: str
+    """Its name."""
     dark: bool = True
+    """Whether its background is dark."""
     colors: Mapping[str, str] = field(default_factory=dict)
+    """Colours by role, as `#rrggbb`; a missing role has the colour of the default theme."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookReport:
-    """One function of a plugin at one point, and how it fared. `is_on`: it is still asked."""
+    """One function of a plugin at one hook point."""
 
     point: str
+    """The hook point."""
     name: str
+    """The name of the function."""
     failures: int = 0
+    """How often it failed."""
     is_on: bool = True
+    """Whether it is still called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginReport:
-    """One plugin: where it came from, and what it added. `problem` says why it is not loaded."""
+    """One plugin, and what it added."""
 
     name: str
+    """Its name."""
     where: str
+    """Its file or package."""
     state: Literal["on", "off", "failed"]
+    """Whether it is loaded."""
     problem: str = ""
+    """Why it is not loaded."""
     hooks: tuple[HookReport, ...] = ()
+    """Its functions at hook points."""
     tools: tuple[str, ...] = ()
+    """The names of its tools."""
     commands: tuple[str, ...] = ()
+    """The names of its commands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +131,7 @@ class Section:
     text: str
     """What the model reads; an empty section is left out."""
     moves: bool = False
-    """Whether it is another one on another day, or in another folder."""
+    """Whether its text depends on the day or the folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,12 +150,12 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionStatus:
-    """How an extension is doing, in one line for `/status`."""
+    """The state of an extension, in one line for `/status`."""
 
     text: str
     """For people: `3 servers, 41 tools`."""
     is_ok: bool = True
-    """Whether there is nothing that a person should see to."""
+    """Whether nothing needs the person's attention."""
 
 
 class ExtensionHost(Protocol):
@@ -161,8 +183,8 @@ class ExtensionHost(Protocol):
 
     @property
     def project(self) -> Any:
-        """What of the project's own files is trusted (`permission.project_trust.ProjectTrust`);
-        None where they are not looked at."""
+        """The trusted files of the project (`permission.project_trust.ProjectTrust`); None: none
+        are read."""
 
     @property
     def conversation(self) -> Any:
@@ -178,26 +200,26 @@ class ExtensionHost(Protocol):
         """Redact this value from now on."""
 
     def store(self, name: str) -> Path:
-        """A folder of its own for what it keeps; the folder is not made."""
+        """A folder for the extension's data; it is not created."""
 
 
 class Extension:
-    """A capability. Subclasses override what they are; everything else does nothing."""
+    """A capability. Each method has a default that does nothing; subclasses override some."""
 
     name: str = ""
     """As the settings, `/status` and messages call it."""
     summary: str = ""
     """One line for people."""
     stage: HookStage = "usual"
-    """Where its hooks stand. Those of the stage `first` also wrap tool calls from outside of the
-    journal's write-ahead, all others from inside."""
+    """The position of its hooks. Those of the stage `first` also wrap tool calls outside of the
+    journal's write-ahead, all others inside."""
 
     def tools(self) -> Sequence[Any]:
         """The tools it offers (`tools.base.Tool`), bound like the built-in ones."""
         return ()
 
     def commands(self) -> Sequence[Command]:
-        """Its slash commands. A name that is taken stays with whoever has it."""
+        """Its slash commands. Of two with the same name the first is used."""
         return ()
 
     def key_bindings(self) -> Sequence[KeyBinding]:
@@ -240,11 +262,11 @@ class Extension:
         return ()
 
     def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
-        """The sections of the system prompt in order, changed as it likes."""
+        """The sections of the system prompt in order, with its changes."""
         return sections
 
     def notices(self) -> Sequence[str]:
-        """What to tell the person at the start."""
+        """Messages for the person at the start."""
         return ()
 
     async def start(self, host: ExtensionHost) -> None:
@@ -264,5 +286,5 @@ class Extension:
         return self
 
     def status(self) -> ExtensionStatus | None:
-        """How it is doing; None: nothing to say."""
+        """Its state in one line; None: nothing to report."""
         return None

@@ -278,35 +278,24 @@ def check_tmux(environment: Mapping[str, str], show: Show | None = None) -> Iter
         yield skipped("tmux", error.message)
 
 
+_TMUX_OPTIONS = (
+    ("extended-keys", ("on", "always"), "Shift+Enter and others arrive as Enter", "-s {} on"),
+    ("set-clipboard", ("on", "external"), "what is copied stays in tmux", "-s {} on"),
+    ("allow-passthrough", ("on", "all"), "desktop notifications do not get through", "-g {} on"),
+    ("focus-events", ("on",), "dirge cannot know whether you look, so it never rings", "-g {} on"),
+)
+"""Each option of tmux with its good values, what is lost without them, and how to set it."""
+
+
 def _check_options(show: Show) -> Iterator[CheckResult]:
-    yield _check_option(
-        show,
-        "extended-keys",
-        ("on", "always"),
-        "Shift+Enter and others arrive as Enter",
-        "set -s extended-keys on",
-    )
-    yield _check_option(
-        show,
-        "set-clipboard",
-        ("on", "external"),
-        "what is copied stays in tmux",
-        "set -s set-clipboard on",
-    )
-    yield _check_option(
-        show,
-        "allow-passthrough",
-        ("on", "all"),
-        "desktop notifications do not get through",
-        "set -g allow-passthrough on",
-    )
-    yield _check_option(
-        show,
-        "focus-events",
-        ("on",),
-        "dirge cannot know whether you look, so it never rings",
-        "set -g focus-events on",
-    )
+    for option, good, lost, setting in _TMUX_OPTIONS:
+        value = show(option)
+        if value in good:
+            yield passed(option, value)
+        elif not value:
+            yield warn(option, f"unknown to this tmux: {lost}", "use tmux 3.3 or newer")
+        else:
+            yield _missing_line(option, f"{value}: {lost}", f"set {setting.format(option)}")
     delay = show("escape-time")
     if delay.isdecimal() and int(delay) > _SLOW_ESCAPE_MS:
         yield _missing_line("escape-time", f"{delay} ms: every Esc waits", "set -sg escape-time 10")
@@ -357,17 +346,6 @@ def _free_name(path: Path) -> Path:
     while os.path.lexists(free := path.with_name(f"{path.name}{number if number > 1 else ''}")):
         number += 1
     return free
-
-
-def _check_option(
-    show: Show, option: str, good: tuple[str, ...], lost: str, line: str
-) -> CheckResult:
-    value = show(option)
-    if value in good:
-        return passed(option, value)
-    if not value:
-        return warn(option, f"unknown to this tmux: {lost}", "use tmux 3.3 or newer")
-    return _missing_line(option, f"{value}: {lost}", line)
 
 
 def _missing_line(name: str, words: str, line: str) -> CheckResult:
