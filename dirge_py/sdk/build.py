@@ -7,38 +7,15 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.config.models import unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
-from dirge_py.context.hooks import (
-    ContextParts,
-    context_parts,
-    file_reader,
-    relay_to,
-    report_of,
-    summarise_with,
-)
+from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, report_of, summarise_with
 from dirge_py.context.prompts import follow_prompt
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.todo.extension import Todo
@@ -61,31 +38,13 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
-from dirge_py.sdk.environment import (
-    ExecutionEnvironment,
-    SessionFolders,
-    ToolFactory,
-    Workplace,
-    temporary_folders,
-)
+from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, Workplace, temporary_folders
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
-from dirge_py.sdk.guards import CallHooks, GuardedAttacher, GuardParts, Guards
+from dirge_py.sdk.guards import CallHooks, GuardParts, GuardedAttacher, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    plan_left,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    typed_dir,
-    viewed,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, plan_left, queued_again, refuse_to_send, restore, restore_mode, typed_dir, viewed
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.session.file_states import UncommittedDiff
@@ -99,6 +58,10 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.sdk.working_tree import WorkingTree
@@ -115,17 +78,17 @@ def build(
     engine: Engine | None = None,
     memory: MemoryProvider | None = None,
 ) -> Conversation:
-    """A conversation in the current folder.
+    """Build a conversation in the current folder.
 
-    `stream_fn` replaces the configured providers, `engine` the one in this process, `memory` the
-    store that the settings name.
+    `stream_fn` replaces the configured providers, `engine` the local one, `memory` the store that
+    the settings name.
 
     Raises:
         NoProvider: no model can be used.
         ConfigError: a setting or rule is wrong.
-        SessionError: the session asked for cannot be opened.
+        SessionError: the session can't be opened.
     """
-    # What it takes to get here has been imported; what comes now also goes.
+    # The imports are done; from here on objects are also released.
     begin_collecting()
     keep_off_the_screen()
     with ExitStack() as undo:
@@ -138,7 +101,7 @@ def build(
 
 
 class ConversationBuilder:
-    """Wires one conversation; a subclass chooses its parts. `undo` closes them if that fails."""
+    """Builds one conversation; a subclass chooses its parts. `undo` closes them if that fails."""
 
     client: HttpClient
     models: Models
@@ -163,10 +126,10 @@ class ConversationBuilder:
         self.loaded = LoadedSession()
 
     def open_session(self, store: Store, choice: SessionChoice) -> Sequence[str]:
-        """Open the session to write, and read what is in it; returns what to tell of it.
+        """Open the session for writing, and load it; returns notices.
 
         Raises:
-            SessionError: it cannot be opened.
+            SessionError: it can't be opened.
         """
         journal, notices = open_journal(store, choice)
         if journal is None:
@@ -183,7 +146,7 @@ class ConversationBuilder:
         settings: Config | None,
         project: ProjectTrust | None = None,
     ) -> None:
-        """Make the extensions; those that are `given` replace the listed ones of their names."""
+        """Make the extensions; `given` ones replace the listed ones of the same name."""
         self.host = BuildHost(
             settings=settings,
             cwd=self.cwd,
@@ -197,7 +160,7 @@ class ConversationBuilder:
         self.extensions = load_extensions(self.host, given)
 
     def session_deps(self, guards: Guards) -> SessionDeps:
-        """What is stored, and what was loaded."""
+        """The stored part of the conversation."""
         return SessionDeps(
             recorder=self.recorder,
             history=self.loaded.messages,
@@ -210,7 +173,7 @@ class ConversationBuilder:
     def deps(
         self, guards: Guards, *, environment: WorkEnvironment, run: RunDeps, session: SessionDeps
     ) -> ConversationDeps:
-        """All of it together."""
+        """All parts of the conversation."""
         return ConversationDeps(
             environment=environment,
             run=run,
@@ -227,7 +190,7 @@ class ConversationBuilder:
         )
 
     def finish(self, deps: ConversationDeps) -> Conversation:
-        """The conversation, which its extensions know from now on."""
+        """Make the conversation, and make it known to its extensions."""
         conversation = Conversation(deps)
         self.host.conversation = conversation
         return conversation
@@ -609,9 +572,9 @@ def uncommitted(
 
 
 def describe_open_work(todo: TodoList, metadata: SessionMetadata) -> str:
-    """The plan and the todo list, which a model must not forget after a compaction.
+    """The plan and the todo list, which are added to the summary of a compaction.
 
-    The plan itself comes first, as the list was made of its steps.
+    The plan comes first, since the list was made from its steps.
     """
     parts = (describe_progress(metadata.get(NAME)), todo.as_text())
     return "\n\n".join(part for part in parts if part)

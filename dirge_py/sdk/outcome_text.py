@@ -1,4 +1,4 @@
-"""Outcomes of runs and plans in words: one table for chats, programs and scripts."""
+"""Texts for the outcomes of runs and plans: one table for chats, programs and scripts."""
 
 from typing import Literal, NamedTuple
 
@@ -24,23 +24,23 @@ class Words(NamedTuple):
     """What happened, and what to do about it."""
 
     text: str = ""
-    """What happened; empty where that needs no telling."""
+    """What happened; empty if no message is needed."""
     next_step: str = ""
-    """What to do; empty where nothing can be done, or nobody knows."""
+    """What to do; empty if nothing can be done, or that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeText:
-    """One outcome, as each of those who wait for a run is told of it."""
+    """The texts of one outcome, by audience."""
 
     chat: Words
-    """For a person who goes on in the same conversation."""
+    """For a person who continues in the same conversation."""
     tone: Literal["plain", "warning", "error"]
     """How a chat shows its words."""
     program: Words
-    """For who called the SDK, and wanted a result."""
+    """For a caller of the SDK that expected a result."""
     script: Words = Words()
-    """For who reads the result object of print mode; empty where that is no error."""
+    """For a reader of print mode's result object; empty if it is not an error."""
 
 
 def outcome_text(outcome: Outcome) -> OutcomeText:
@@ -80,14 +80,14 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
 
 
 def why_not_done(outcome: Outcome) -> Words:
-    """What happened, and what to do, for who wanted a result; the latter may be empty."""
+    """What happened and what to do, for a caller that expected a result."""
     return outcome_text(outcome).program
 
 
 def plan_outcome_text(
     outcome: Outcome,
 ) -> tuple[str, Literal["plain", "good", "warning", "error"]]:
-    """The words of a chat for the end of a plan, and their tone."""
+    """The text of a chat for the end of a plan, and its tone."""
     match outcome:
         case Done():
             return "The plan is done, and verified.", "good"
@@ -123,7 +123,7 @@ def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:
             f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
             "Raise --max-turns, or go on with `dirge -c -p /continue`.",
         )
-        # How many turns that were, a notice has said.
+        # A notice has named the number of turns.
         return OutcomeText(Words("", _CONTINUE), "warning", program, script)
     chat = Words(f"Stopped: {outcome.message}.", _CONTINUE)
     program = Words(f"The run was stopped: {outcome.message}.", "Raise that limit.")

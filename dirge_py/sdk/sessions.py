@@ -1,7 +1,4 @@
-"""Which session a start works in.
-
-What a resumed session gets back of what was set, read and typed.
-"""
+"""Opens the session of a start, and restores the settings, files and drafts of a resumed one."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +39,7 @@ _STALE = timedelta(hours=24)
 def changes_since(
     loaded: LoadedSession, *, cwd: Path, now: datetime | None = None
 ) -> Iterator[str]:
-    """What a person who resumes a session should know before going on."""
+    """Notices for a person who resumes a session."""
     described = loaded.description
     if described.cwd and described.cwd != str(cwd):
         yield f"this session was begun in {described.cwd}; it goes on in {cwd}."
@@ -54,12 +51,12 @@ def changes_since(
 
 
 def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, Sequence[str]]:
-    """The journal to write, None to keep nothing, and notices for the person.
+    """The journal to write, None to store nothing, and notices for the person.
 
     For a `view` nothing is opened: see `viewed`.
 
     Raises:
-        SessionError: the session asked for is not there, busy, or cannot be opened.
+        SessionError: the session does not exist, is busy, or can't be opened.
     """
     match choice.kind:
         case "none" | "view":
@@ -84,16 +81,16 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
 
 
 def viewed(store: Store, choice: SessionChoice) -> LoadedSession:
-    """What a start that keeps nothing shows: the session of a `view`, else nothing.
+    """The content of a session without its journal: that of a `view`, else nothing.
 
     Raises:
-        SessionError: the session to view is not there, or cannot be read.
+        SessionError: the session does not exist, or can't be read.
     """
     return store.view(choice.id) if choice.kind == "view" else LoadedSession()
 
 
 def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ...]:
-    """The checks that keep prompts out of a session that is only viewed."""
+    """The checks that reject prompts in a session that is only viewed."""
     if choice.kind != "view":
         return ()
 
@@ -112,12 +109,12 @@ def open_store(config: Config, cwd: Path) -> Store:
 
 
 def typed_dir(config: Config, cwd: Path) -> Path:
-    """Where the prompts of the project around `cwd` are kept, and drafts of no session yet."""
+    """The folder of the project's prompt history, and of drafts without a session."""
     return state_dir(config.origin.environment) / "typed" / project_id(project_root(cwd))
 
 
 def _open_to_continue(store: Store, continuation: Continuation) -> Journal:
-    """The session of the continuation, held for writing, just as the continuation left it."""
+    """Open the session of the continuation for writing, unchanged since the continuation."""
     session_id = continuation.session_id
     if continuation.project != store.folder.name:
         raise SessionError(
@@ -147,7 +144,7 @@ _PROMPT_CHARS = 60
 
 
 def queued_again(loaded: LoadedSession) -> Iterator[str]:
-    """What a person who resumes should know of what they typed: it waits for the next run."""
+    """A notice about input that was not delivered and waits for the next run."""
     waiting = decode_queue(loaded.choices.settings.get("queue"))
     if waiting:
         shown = "; ".join(
@@ -162,7 +159,7 @@ def queued_again(loaded: LoadedSession) -> Iterator[str]:
 
 
 def plan_left(loaded: LoadedSession) -> Iterator[str]:
-    """What a person who resumes should know of a plan that did not come to its end."""
+    """A notice about a plan that did not end."""
     words = notice_at_start(loaded.choices.settings.get(PLAN))
     if words:
         yield words
@@ -179,10 +176,10 @@ def restore(
     typed_dir: Path,
     redact: Callable[[str], str],
 ) -> None:
-    """Give back what was typed and read, and have both follow the moves within the session.
+    """Restore what was typed and read, and update both when the session moves.
 
-    What was read is kept at the end of each run; what is typed before anything was said, and the
-    prompts of all sessions, in `typed_dir`.
+    The files that were read are recorded at the end of each run. Drafts before the first message
+    and the prompts of all sessions are in `typed_dir`.
     """
     ledger, timeline = workspace.ledger, conversation.timeline
     root = project_root(cwd)
@@ -193,9 +190,9 @@ def restore(
         return
     settings = loaded.choices.settings
     ledger.load(settings.get("files_read"))
-    conversation.subscribe(_keeping(ledger, recorder))
+    conversation.subscribe(_record_read_files(ledger, recorder))
     if loaded.description.updated:
-        # Its messages may all lie on other branches.
+        # All of its messages may be on other branches.
         conversation.unsent.on_message()
     conversation.unsent.draft = decode_draft(settings.get("draft"))
     conversation.unsent.stash = decode_stash(settings.get("stash"))
@@ -203,15 +200,15 @@ def restore(
     conversation.queue_again(decode_queue(settings.get("queue")))
 
 
-def _keeping(ledger: ReadLog, recorder: Recorder) -> Sink:
-    """A sink that records what was read whenever a run has ended, if that changed."""
-    kept = ledger.stored()
+def _record_read_files(ledger: ReadLog, recorder: Recorder) -> Sink:
+    """A sink that records the files that were read at the end of each run, if they changed."""
+    recorded = ledger.stored()
 
     def sink(event: LoopEvent) -> None:
-        nonlocal kept
-        if isinstance(event, AgentEnd) and ledger.stored() != kept:
-            kept = ledger.stored()
-            recorder.note_setting("files_read", kept)
+        nonlocal recorded
+        if isinstance(event, AgentEnd) and ledger.stored() != recorded:
+            recorded = ledger.stored()
+            recorder.note_setting("files_read", recorded)
 
     return sink
 
@@ -227,23 +224,23 @@ _STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept",
 def restore_mode(
     config: Config, gate: PermissionEngine, loaded: LoadedSession, recorder: Recorder
 ) -> Sequence[str]:
-    """Use the session's mode, unless a flag names one; returns what to tell the person.
+    """Use the session's mode, unless a flag names one; returns notices for the person.
 
-    A mode that allows more than this start would ended with the earlier program, as grants do.
+    A mode that allows more than this start ended with the earlier program, as grants do.
     """
     is_flag = config.provenance.get("permission.mode") == "--permission-mode"
-    left = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
-    if is_flag or left is None:
+    mode = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
+    if is_flag or mode is None:
         return ()
-    if _STRICTEST_FIRST.index(left) <= _STRICTEST_FIRST.index(gate.mode):
-        gate.mode = left
+    if _STRICTEST_FIRST.index(mode) <= _STRICTEST_FIRST.index(gate.mode):
+        gate.mode = mode
         return ()
     recorder.note_mode(gate.mode)
     return [f"the mode is {gate.mode} again: {loaded.choices.mode} ended with the program before."]
 
 
 def drop_grants(loaded: LoadedSession, recorder: Recorder) -> Sequence[str]:
-    """Remove the grants of the earlier program, which were for it alone; returns what to tell."""
+    """Remove the grants of the earlier program, which were for it alone; returns notices."""
     grants = loaded.grants
     if not grants:
         return ()

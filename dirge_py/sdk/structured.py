@@ -1,7 +1,4 @@
-"""Answers after a schema that somebody brings: checked, and made ready for a conversation.
-
-Answers after a schema, for an embedder: a JSON Schema, or a pydantic model.
-"""
+"""Schemas of structured answers: from `--json-schema`, or from a program."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +23,7 @@ def schema_of(given: str) -> AnswerSchema:
     """The schema of `--json-schema`: JSON, or `@` and the file that holds it.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or no schema that something could be checked by.
+        UsageError: it can't be read, is not JSON, or not a usable schema.
     """
     is_file = given.startswith("@")
     text = _content(Path(given[1:])) if is_file else given
@@ -44,7 +41,7 @@ def schema_of(given: str) -> AnswerSchema:
 
 
 def checked_schema(schema: Mapping[str, Any]) -> AnswerSchema:
-    """The schema, of JSON values only, ready to check answers. Raises UsageError."""
+    """The schema (of JSON values only), ready to check answers. Raises UsageError."""
     fault = schema_fault(schema)
     if fault:
         raise UsageError(f"the schema of the answer is not usable: {fault}.")
@@ -66,10 +63,10 @@ OutputSchema: TypeAlias = type[BaseModel] | Mapping[str, Any]
 
 
 class Output:
-    """What the answers of a run have to be, and what the embedder gets of them.
+    """The schema of a run's answers, and the values that the program gets.
 
     Raises:
-        ConfigError: it is no schema that answers could be checked by.
+        ConfigError: it is not a usable schema.
     """
 
     def __init__(self, wanted: OutputSchema) -> None:
@@ -80,7 +77,7 @@ class Output:
             self._model = wanted
             schema = wanted.model_json_schema()
         try:
-            # A copy, which nobody changes, of what JSON has a form for.
+            # A copy of JSON values, so that later changes of the original have no effect.
             checked = checked_schema(json.loads(json.dumps(schema)))
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"The output schema is no JSON: {error}.") from error
@@ -103,7 +100,7 @@ class Output:
         try:
             _instance(self._model, value)
         except ValidationError as error:
-            # What its own validators ask for stands in no schema.
+            # The model's own validators are not part of its schema.
             return [_line(each) for each in error.errors(include_url=False, include_context=False)]
         return ()
 

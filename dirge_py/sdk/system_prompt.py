@@ -1,4 +1,4 @@
-"""The system prompt of a start, made of its settings and flags."""
+"""The system prompt of a start, made from its settings and flags."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.extensions import Section
 
 _NEVER_READ = frozenset((".git", ".dirge"))
-"""Folders of a repository that act; nothing in them is opened before the repository is trusted."""
+"""Folders of a repository that hold settings; nothing in them is opened before it is trusted."""
 
 
 def make_system_prompt(
@@ -38,7 +38,7 @@ def make_system_prompt(
 
     Raises:
         UsageError: `options` name a prompt that does not exist.
-        ConfigError: its file is not as it should be.
+        ConfigError: its file is invalid.
     """
     if sections is None:
         memory = open_memory(config, cwd)
@@ -61,11 +61,11 @@ def make_system_prompt(
 
 
 def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
-    """The prompts of the person and, where trusted, of the project; that of `options` is in use.
+    """The prompts of the person and, if trusted, of the project; that of `options` is selected.
 
     Raises:
         UsageError: `options` name a prompt that does not exist.
-        ConfigError: its file is not as it should be.
+        ConfigError: its file is invalid.
     """
     project = options.project
     brought = project.trusted("prompt") if project is not None else {}
@@ -82,10 +82,10 @@ def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
 def _guard_reads(
     config: Config, options: BuildOptions, root: Path
 ) -> Iterator[Callable[[str], bool]]:
-    """Whether a physical path must not be read here without asking anybody.
+    """Yield a check whether a physical path must not be read without a question.
 
-    A gate of its own, as if the whole repository and the person's settings folder were open. It is
-    made for the first path that needs it.
+    It uses an engine of its own, with the whole repository and the person's settings folder as the
+    workspace, which is made for the first path that needs it.
     """
     own = Path(os.path.realpath(config_dir(config.origin.environment)))
     judged: list[Callable[[str], bool]] = []

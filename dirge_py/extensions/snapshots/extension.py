@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 _MIB = 1 << 20
 _MB = 1_000_000
 LAST_WAIT_S = 0.5
-"""How long the end of the program waits for a snapshot that nothing was changed after."""
+"""How long the end of the program waits for a snapshot after which nothing was changed."""
 
 
 def open_snapshots(
@@ -49,9 +49,9 @@ def open_snapshots(
     roots: Sequence[str],
     notice: Callable[[str], None],
 ) -> SnapshotRepository | None:
-    """The snapshots of the project around `cwd`; None where the person wants none.
+    """The snapshots of the project around `cwd`; None if they are switched off.
 
-    `roots` are the folders of the workspace: git is not taken from there.
+    `roots` are the folders of the workspace; a git program in them is not used.
     """
     wanted = config.session
     if not wanted.snapshots:
@@ -72,10 +72,9 @@ def open_snapshots(
 class RunSnapshots(ProjectSnapshots):
     """Takes the snapshots of one conversation's runs and records them.
 
-    The first of a run is taken in the background: only a call that may change something waits for
-    it, and so a run that changes nothing waits for none. A snapshot that cannot be taken is told
-    once, and stops nothing. Old ones are pruned once, after the first one. `note` records something
-    in the session; `notice` gets lines for the person.
+    The first of a run is taken in the background: only calls that may change something wait for it.
+    A snapshot that fails is one notice, and stops nothing. Old ones are pruned once, after the
+    first one. `note` records something in the session; `notice` gets messages for the person.
     """
 
     def __init__(
@@ -111,25 +110,25 @@ class RunSnapshots(ProjectSnapshots):
         return [self.interceptor] if run.is_recorded else []
 
     async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        """Hold a call that may change something until the files before it are kept.
+        """Delay a call that may change something until a snapshot of the files is taken.
 
-        It stands around all others: neither a time limit nor the record of the start counts the
-        wait, and a call that was not allowed never comes here.
+        This is the outermost interceptor: the wait counts for no time limit and precedes the record
+        of the start. A call that was denied does not get here.
         """
         if changes_something(call):
             if self._task is not None:
                 await asyncio.wait({self._task})
-            await self._hold_edited(call)
+            await self._include_edited(call)
             self._has_changed = self._is_needed = True
         return await proceed()
 
     def on_event(self, event: LoopEvent) -> None:
-        """A run that was stopped in the middle of a turn may have changed something, too."""
+        """Take a snapshot at the end of a run that stopped in the middle of a turn."""
         if isinstance(event, AgentEnd) and self._has_changed:
             self._take("turn")
 
     async def before_close(self) -> None:
-        """Finish what is needed to go back, cancel the rest, and close the snapshots."""
+        """Finish snapshots that are needed for undo, cancel the rest, and close the repository."""
         if self._task is not None:
             limit_s = None if self._is_needed else LAST_WAIT_S
             await asyncio.wait({self._task}, timeout=limit_s)
@@ -141,16 +140,16 @@ class RunSnapshots(ProjectSnapshots):
             await asyncio.wait(left)
 
     def for_fork(self, options: Any) -> None:
-        """A fork is not recorded, so nothing could go back to its snapshots."""
+        """None: a fork is not recorded, so its snapshots could not be used."""
 
     async def _before_call(self, info: TurnInfo, call: ToolCall) -> None:
-        """Before it is judged whether files may be removed, what is there is in a snapshot."""
+        """Take a snapshot before permission decides about removing files."""
         self._begin(info)
         if any(claim.removes for claim in _edits(call)):
             await asyncio.wait({self._take("turn")})
 
-    async def _hold_edited(self, call: ToolCall) -> None:
-        """Have snapshots hold the files that a call changes, also those that rules leave out."""
+    async def _include_edited(self, call: ToolCall) -> None:
+        """Include the files that the call changes in a snapshot, also those rules leave out."""
         reals = [os.path.realpath(str(claim.resource)) for claim in _edits(call)]
         unheld = self.snapshots.unheld([real for real in reals if os.path.isfile(real)])
         if unheld:
@@ -164,7 +163,7 @@ class RunSnapshots(ProjectSnapshots):
         self._turn = info.turn
 
     async def _after_turn(self, info: TurnInfo) -> None:
-        """Waits: what is typed now shall stand behind the state of the files that it met."""
+        """Wait for the snapshot, so that later input is recorded after the state of the files."""
         self._turn = info.turn
         if self._has_changed:
             await asyncio.wait({self._take("turn")})
@@ -221,7 +220,7 @@ class RunSnapshots(ProjectSnapshots):
 
 
 def _edits(call: ToolCall) -> Sequence[Claim]:
-    """What the call would change of files; nothing where it cannot say so."""
+    """The claims of the call that change files; none if the tool can't name them."""
     if call.tool is None or call.problem is not None:
         return ()
     try:
@@ -232,7 +231,7 @@ def _edits(call: ToolCall) -> Sequence[Claim]:
 
 
 def make(host: ExtensionHost) -> RunSnapshots | None:
-    """Only a session that is stored can go back to snapshots."""
+    """Only a stored session has snapshots."""
     recorder, config, workspace = host.recorder, host.settings, host.workspace
     repository = None
     if recorder is not None:

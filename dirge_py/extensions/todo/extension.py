@@ -7,7 +7,7 @@ from dirge_py.types.extensions import Extension, ExtensionHost
 
 
 class Todo(Extension):
-    """What the model has set out to do."""
+    """The todo list of the model."""
 
     name = "todo"
     summary = "a list of what the model has set out to do"

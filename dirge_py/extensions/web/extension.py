@@ -1,4 +1,4 @@
-"""Web access as an extension; its parts are loaded only where settings may be wrong."""
+"""Web access as an extension: the service of the web tools, made from `[web]`."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ SEARCH_KEY_VARIABLES = ("BRAVE_API_KEY", "EXA_API_KEY", "TAVILY_API_KEY")
 
 
 class Web(Extension):
-    """What the web tools use."""
+    """Offers the service of the web tools."""
 
     name = "web"
     summary = "reads pages and searches the web"
@@ -32,12 +32,12 @@ def make(host: ExtensionHost) -> Web | None:
 
 
 def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService | None:
-    """The web of one conversation; None where a rule denies all of it to every call.
+    """The web service of a conversation; None if a rule denies the network to all calls.
 
-    `keep_secret` is told the key of the search service.
+    `keep_secret` gets the key of the search service.
 
     Raises:
-        ConfigError: a setting of `[web]` does not hold.
+        ConfigError: a setting of `[web]` is invalid.
     """
     if any(
         rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**")
@@ -48,7 +48,7 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService
 
 
 def search_key_variables(config: Config) -> list[str]:
-    """The environment variables that may hold a search key: they never reach a command."""
+    """The environment variables that may hold a search key; commands never get them."""
     named = [config.web.search_key_env] if config.web.search_key_env else []
     return [*named, *SEARCH_KEY_VARIABLES]
 
@@ -56,10 +56,10 @@ def search_key_variables(config: Config) -> list[str]:
 def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
     """The web service.
 
-    `keep_secret` is told the key of the search service and the password of the proxy; "" is none.
+    `keep_secret` gets the key of the search service and the password of the proxy, or "".
 
     Raises:
-        ConfigError: a setting of `[web]` does not hold.
+        ConfigError: a setting of `[web]` is invalid.
     """
     table = config.web
     if table.proxy is not None:

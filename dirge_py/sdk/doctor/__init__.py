@@ -1,1 +1,1 @@
-"""Looking for what keeps dirge from working well here, and telling how to mend it."""
+"""Checks of the terminal, settings, providers and programs for `dirge doctor`, with fixes."""

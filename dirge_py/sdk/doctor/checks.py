@@ -49,7 +49,7 @@ def examine(
     environment: Mapping[str, str] = os.environ,
     is_offline: bool = False,
 ) -> list[CheckResult]:
-    """Everything; takes up to some seconds where programs or services do not answer.
+    """Run all checks; this takes some seconds if programs or services do not answer.
 
     Each provider is asked for its list of models, with its key; `is_offline`: nothing is sent.
     """
@@ -75,9 +75,9 @@ def examine(
 def check_settings(
     environment: Mapping[str, str], *, is_offline: bool
 ) -> tuple[list[CheckResult], Config | None]:
-    """The settings, and the provider they choose; its key is looked for, never shown.
+    """Check the settings and the provider they choose; its key is never shown.
 
-    A start without settings would ask the servers of this machine; so does this, but `is_offline`.
+    Without settings the local servers are asked, as at a start, unless `is_offline`.
     """
     try:
         config = load(environment=environment)
@@ -99,7 +99,7 @@ def _provider(config: Config) -> CheckResult:
 
 
 def check_folders(cwd: Path, environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Where sessions are kept, and what the project brings along."""
+    """Check the state folder, and the trust in the project."""
     try:
         yield _state(state_dir(environment))
         yield _trust(cwd, environment)
@@ -115,7 +115,6 @@ def _state(folder: Path) -> CheckResult:
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         fix = f"chmod u+rwx {there}; or set DIRGE_STATE_DIR to another folder"
         return failed("state folder", f"{folder}: nothing can be written there", fix)
-    # As many bytes as an ordinary user may still use.
     state = os.statvfs(there)
     free = state.f_bavail * state.f_frsize
     words = f"{folder}, {free / 1024**3:,.1f} GiB free"
@@ -171,7 +170,7 @@ def _key_file_results(config: Config) -> Iterator[CheckResult]:
 
 
 def check_programs(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """Python, git, ripgrep, the sandboxes, the editor and the pager."""
+    """Check Python, git, ripgrep, the sandboxes, the editor and the pager."""
     yield passed("python", f"{platform.python_version()}, {sys.executable}")
     yield _git()
     yield _version_finding("rg", "searching is slower", "install ripgrep")
@@ -209,7 +208,7 @@ def _version_finding(program: str, loss: str, fix: str) -> CheckResult:
 
 
 def _absent(program: str) -> str:
-    """Why a program is not used. One that the project brings is not run: not even to ask it."""
+    """Why a program is not used. One inside the project is never run."""
     inside = find_inside(program)
     return f"only found inside the project, at {inside}" if inside else "not found"
 
@@ -243,7 +242,7 @@ def _is_there(command: str) -> bool:
 
 
 def _version(program: str) -> str:
-    """The first line of what it says of itself; empty if it is not there or does not run."""
+    """The first line of `--version`; empty if the program is missing or fails."""
     if not find_program(program):
         return ""
     try:

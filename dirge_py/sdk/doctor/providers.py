@@ -1,4 +1,4 @@
-"""Each provider that could be used: its address, its key, and whether its service answers.
+"""Checks of each usable provider: its address, its key, and whether its service answers.
 
 One GET for a list of models goes to each, with the key, to where its requests would go as well.
 """
@@ -21,7 +21,7 @@ from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 
 LIMIT_S = 3.0
 _WITHOUT_LIST = (400, 404, 405, 501)
-"""What services say that answer, and keep no list where others do."""
+"""The statuses of services that have no list of models."""
 
 
 def check_providers(
@@ -45,9 +45,9 @@ def check_providers(
 async def _ask(
     config: Config, environment: Mapping[str, str], limit_s: float
 ) -> tuple[list[CheckResult], Sequence[LocalServer] | None]:
-    """What is told of providers, and the servers of this machine that are none of these.
+    """The findings about providers, and the local servers that are not among them.
 
-    None in their place: there is no server at all.
+    None instead of these: there is no local server at all.
     """
     client = HttpClient()
     listed: set[str] = set()
@@ -64,10 +64,10 @@ async def _ask(
 
 
 def _aliases(config: Config) -> Sequence[str]:
-    """Those of the file, that in use, and the built-in ones that could be; each service once."""
+    """The configured providers, the main one, and usable built-in ones; each service once."""
     aliases: list[str] = []
     others: dict[str, str] = {}
-    """By where their keys are: of two ways to one service one is enough."""
+    """By the place of their keys: one alias for each service is enough."""
     for alias in all_entries(config):
         if alias in config.providers or _is_main(config, alias):
             aliases.append(alias)
@@ -80,9 +80,9 @@ def _aliases(config: Config) -> Sequence[str]:
 async def _findings(
     config: Config, alias: str, client: HttpClient, limit_s: float, listed: set[str]
 ) -> Sequence[CheckResult]:
-    """What is said of one provider, and of models it was to have.
+    """The findings about one provider and its models.
 
-    Its place becomes one of `listed` when it lists its models.
+    Its address is added to `listed` if it lists its models.
     """
     standing = _standing(config, alias)
     if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
@@ -104,7 +104,7 @@ async def _findings(
 
 
 def _standing(config: Config, alias: str) -> CheckResult:
-    """What can be said without asking; `skipped` where all that is left is to ask."""
+    """The finding without a request; `skipped` if only a request can tell more."""
     is_main = _is_main(config, alias)
     try:
         access = provider_access(config, alias, is_main=is_main)
@@ -127,7 +127,7 @@ def _failed(config: Config, alias: str, where: str, error: ProviderError) -> Che
 
 
 def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[CheckResult]:
-    """Models that were to be used, and are not among those that the service lists."""
+    """Findings about configured models that the service does not list."""
     if not models:
         return
     for wanted in _wanted(config, alias):
@@ -171,7 +171,7 @@ def _roles(config: Config) -> Iterator[CheckResult]:
 
 
 def _place(base_url: str) -> str:
-    """The same for addresses that only look different."""
+    """The address in a normal form, for comparison."""
     return base_url.rstrip("/").replace("//localhost", "//127.0.0.1", 1)
 
 

@@ -17,11 +17,11 @@ class CheckResult:
     name: str
     """What was checked."""
     state: State
-    """How that stands."""
+    """Its result."""
     words: str
-    """What was found."""
+    """The finding, in words."""
     fix: str = ""
-    """What to type or write, exactly; empty where all is well."""
+    """The exact command or setting that fixes it; empty if there is no problem."""
     tmux_line: str = ""
     """The line of `~/.tmux.conf` that is the fix."""
 

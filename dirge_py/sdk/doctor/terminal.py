@@ -36,12 +36,12 @@ Show = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalAnswers:
-    """What a terminal said of itself."""
+    """The answers of a terminal about itself."""
 
     attributes: tuple[int, ...] | None
-    """Its primary device attributes; None when nothing was answered in time."""
+    """Its primary device attributes; None if it did not answer in time."""
     has_kitty_keys: bool = False
-    """Whether it speaks the kitty keyboard protocol."""
+    """Whether it supports the kitty keyboard protocol."""
     modes: Mapping[int, int]
     """The states of the modes by DECRQM's numbers; 0 for unknown."""
     sets_clipboard: bool = False
@@ -53,54 +53,54 @@ class TerminalAnswers:
 def ask_terminal(
     input_fd: int, output_fd: int, *, is_simple: bool = False, limit_s: float = LIMIT_S
 ) -> TerminalAnswers:
-    """Ask, and wait at most `limit_s`. The terminal is left as it was, whatever happens.
+    """Query the terminal, and wait at most `limit_s`. Its modes are always restored.
 
-    What was typed ahead is lost. `is_simple`: ask only what every terminal understands; some write
-    down what they do not.
+    Input that was typed before is lost. `is_simple`: send only queries that every terminal
+    understands, since some print the others.
 
     Raises:
-        OSError: this is no terminal, or it is gone.
+        OSError: this is not a terminal, or it is gone.
     """
     with _raw(input_fd):
         asked = "".join(f"\r{sample}{_WHERE}" for sample in SAMPLES) + "\r\x1b[K"
         if not is_simple:
             asked += _KITTY + "".join(f"\x1b[?{mode}$p" for mode in MODES) + _CAN_SET_CLIPBOARD
-        # Answers come in order and everybody answers this one, so it ends the wait.
+        # Answers come in order and every terminal answers this one, so it ends the wait.
         os.write(output_fd, (asked + _WHAT_ARE_YOU).encode())
         return read_answers(_read_terminal(input_fd, limit_s))
 
 
-def read_answers(heard: bytes) -> TerminalAnswers:
-    """What was answered, from the bytes that came."""
-    end = _ANSWERED.search(heard)
+def read_answers(received: bytes) -> TerminalAnswers:
+    """Parse the answers."""
+    end = _ANSWERED.search(received)
     numbers = end[1].split(b";") if end else []
-    modes = re.findall(rb"\x1b\[\?(\d{1,5});(\d)\$y", heard)
-    columns = [int(column) - 1 for column in re.findall(rb"\x1b\[\d{1,5};(\d{1,5})R", heard)]
+    modes = re.findall(rb"\x1b\[\?(\d{1,5});(\d)\$y", received)
+    columns = [int(column) - 1 for column in re.findall(rb"\x1b\[\d{1,5};(\d{1,5})R", received)]
     return TerminalAnswers(
         attributes=tuple(int(number) for number in numbers if number.isdigit()) if end else None,
-        has_kitty_keys=bool(re.search(rb"\x1b\[\?\d{1,3}u", heard)),
+        has_kitty_keys=bool(re.search(rb"\x1b\[\?\d{1,3}u", received)),
         modes={int(mode): int(state) for mode, state in modes},
-        sets_clipboard=bool(re.search(rb"\x1bP1\+r4[dD]73", heard)) or b"52" in numbers[1:],
+        sets_clipboard=bool(re.search(rb"\x1bP1\+r4[dD]73", received)) or b"52" in numbers[1:],
         widths=dict(zip(SAMPLES, columns, strict=False)) if len(columns) == len(SAMPLES) else {},
     )
 
 
 def _read_terminal(input_fd: int, limit_s: float) -> bytes:
-    heard, end = b"", time.monotonic() + limit_s
-    while not _ANSWERED.search(heard):
+    received, end = b"", time.monotonic() + limit_s
+    while not _ANSWERED.search(received):
         left_s = end - time.monotonic()
         if left_s <= 0 or not select.select([input_fd], [], [], left_s)[0]:
             break
         piece = os.read(input_fd, 4096)
         if not piece:
             break
-        heard += piece
-    return heard
+        received += piece
+    return received
 
 
 @contextlib.contextmanager
 def _raw(descriptor: int) -> Iterator[None]:
-    """Every byte as it comes, and no echo. A signal that would end us puts things back first."""
+    """Raw mode without echo; a signal that ends the program restores the terminal first."""
     try:
         before = termios.tcgetattr(descriptor)
     except termios.error as error:
@@ -127,7 +127,7 @@ _SMALLEST, _COMFORTABLE = (20, 5), (40, 12)
 
 
 def is_simple(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal writes down questions that it does not understand."""
+    """Whether the terminal prints queries that it does not understand."""
     term = environment.get("TERM", "")
     return term in ("linux", "dumb", "") or environment.get("TERM_PROGRAM") == "Apple_Terminal"
 
@@ -135,7 +135,7 @@ def is_simple(environment: Mapping[str, str]) -> bool:
 def check_terminal(
     environment: Mapping[str, str], size: tuple[int, int] | None
 ) -> Iterator[CheckResult]:
-    """By the environment alone. `size`: columns and rows, None without a terminal."""
+    """Check the terminal by the environment. `size`: columns and rows, None without a terminal."""
     yield _kind(environment) if size or environment.get("TERM") else skipped("terminal", "none")
     yield _size(size)
     yield _locale(environment)
@@ -146,7 +146,7 @@ def check_terminal(
 def check_terminal_answers(
     answers: TerminalAnswers | None, environment: Mapping[str, str]
 ) -> Iterator[CheckResult]:
-    """By what the terminal said; None: it could not be asked."""
+    """Check the terminal by its answers; None: it was not queried."""
     if answers is None:
         yield skipped("answers", "there is no terminal here to ask about keys, modes and widths")
         return
@@ -207,7 +207,7 @@ def _colours(environment: Mapping[str, str]) -> CheckResult:
 
 
 def _around(environment: Mapping[str, str]) -> Iterator[CheckResult]:
-    """What stands between us and the person."""
+    """Check the layers around the terminal: ssh, screen, VTE, WSL."""
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         yield passed("ssh", "copying goes through the terminal (OSC 52), unverified")
     if environment.get("STY") and not environment.get("TMUX"):
@@ -265,7 +265,7 @@ def _widths(answers: TerminalAnswers) -> CheckResult:
 
 
 def check_tmux(environment: Mapping[str, str], show: Show | None = None) -> Iterator[CheckResult]:
-    """Nothing outside of tmux."""
+    """Check tmux and its options, if the terminal is in tmux."""
     if not environment.get("TMUX"):
         return
     show = show or _show_option
@@ -316,7 +316,7 @@ def _check_options(show: Show) -> Iterator[CheckResult]:
 
 
 def missing_lines(findings: Iterator[CheckResult] | list[CheckResult]) -> list[str]:
-    """The lines of `~/.tmux.conf` that would mend what was found."""
+    """The lines of `~/.tmux.conf` that fix the findings."""
     return [finding.tmux_line for finding in findings if finding.tmux_line]
 
 
