@@ -7,9 +7,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
-
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
@@ -36,12 +33,7 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import (
-    ASSUMED_WINDOW_TOKENS,
-    ModelProfile,
-    cost_usd,
-    find_model_profile,
-)
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -62,6 +54,9 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
 
 _RECOVERIES = 3
 _RETRIES = 3
@@ -219,6 +214,9 @@ class _ProgramBuilder(ConversationBuilder):
         self.read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
         undo.callback(self.read_only.close)
         self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
+        # First what may be wrong with the plan: a session is made for a conversation only.
+        self.stream_fn = self._open_models()
+        self.gate = self._make_gate()
         if plan.store is not None:
             is_new = thread is None
             choice = SessionChoice(kind="new" if is_new else "named", id=thread or "")
@@ -231,14 +229,12 @@ class _ProgramBuilder(ConversationBuilder):
 
     def conversation(self, waiting: ThreadState) -> Conversation:
         plan, recorder = self.plan, self.recorder
-        stream_fn = self._open_models()
-        self.gate = self._make_gate()
         services = ToolServices(files=self.workspace, processes=self.runner, app=plan.app)
 
         def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
             return bound(tools, services, str(plan.cwd))
 
-        retrying = retrying_stream_fn(stream_fn, RecoveryPolicy(), sleep=plan.clock.sleep)
+        retrying = retrying_stream_fn(self.stream_fn, RecoveryPolicy(), sleep=plan.clock.sleep)
         guards = self._guards(retrying)
         environment = WorkEnvironment(
             cwd=plan.cwd,

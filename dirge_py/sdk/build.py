@@ -136,6 +136,9 @@ class ConversationBuilder:
             return notices
         self.recorder = Recorder(journal, redact=self.redactor.redact_known, on_notice=self.notify)
         self.undo.callback(self.recorder.close)
+        if choice.fork and choice.continuation is None:
+            # A new session is on disk already, of no use without the conversation.
+            self.undo.callback(store.discard, journal.id)
         self.loaded = self.recorder.load()
         return notices
 

@@ -300,6 +300,20 @@ async def test_a_model_without_its_key_is_told(
         Agent().start("go")
 
 
+async def test_an_agent_that_cannot_start_makes_no_session(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    for agent in (
+        Agent(journal=kept),
+        Agent(journal=kept, stream_fn=model.stream_fn, allow=["nonsense"]),
+    ):
+        with pytest.raises(DirgeError):
+            agent.start("go")
+
+    assert not kept.exists()
+
+
 async def test_a_provider_is_reached_with_the_usual_variables(
     model: ScriptedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:

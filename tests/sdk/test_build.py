@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,39 @@ async def test_a_start_that_fails_leaves_nothing_open(
     talk = build(config, PolicyAsker(), BuildOptions(session=NAMED))
     await talk.close()
     assert descriptors() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [
+        ("", BuildOptions(prompt="none")),
+        ('[web]\nprivate_hosts = ["a b"]\n', BuildOptions()),
+        ('[tools]\ndisabled = ["none"]\n', BuildOptions()),
+        ("", BuildOptions(allow=("nonsense",))),
+    ],
+)
+async def test_a_start_that_fails_leaves_the_sessions_as_they_were(
+    environment: dict[str, str], tmp_path: Path, settings: str, flags: BuildOptions
+) -> None:
+    def sessions() -> list[tuple[str, bytes]]:
+        files = sorted((tmp_path / "state" / "sessions").rglob("*.jsonl"))
+        return [(file.name, file.read_bytes()) for file in files]
+
+    model = ScriptedModel().will_say("ok")
+    options = BuildOptions(session=NAMED)
+    talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn)
+    await talk.send("x")
+    await talk.close()
+    before = sessions()
+    (tmp_path / "config" / "config.toml").write_text(ENTRY + settings)
+
+    for choice in (replace(NAMED, fork=True), replace(NAMED, kind="resume", fork=True), NAMED):
+        broken = replace(flags, session=choice)
+        with pytest.raises(DirgeError):
+            build(load(environment=environment), PolicyAsker(), broken, stream_fn=model.stream_fn)
+
+    assert len(before) == 1
+    assert sessions() == before
 
 
 async def test_a_closed_conversation_has_let_everything_go(
