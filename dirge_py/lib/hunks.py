@@ -8,7 +8,6 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import takewhile
 from typing import TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -190,6 +189,14 @@ def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, 
 
 
 def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many of the first items are equal."""
-    pairs = zip(one, other, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    """Return how many of the first items are equal.
+
+    Compares slices, which is fast in long texts.
+    """
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle)
+    return low

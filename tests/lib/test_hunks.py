@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.lib.hunks import JOINED_ACROSS, diff_hunks, lines_of
+from dirge_py.lib.hunks import JOINED_ACROSS, common_start, diff_hunks, lines_of
 
 LINES = st.sampled_from(["a", "b", "", "\ufeffa", "}", "a\r", "\u2028", "b\x0c"])
 TEXTS = st.builds(
@@ -61,3 +61,12 @@ def test_a_line_without_its_end_is_another_line():
 
 def test_only_a_line_feed_ends_a_line():
     assert lines_of("a\r\nb\x0cc\u2028d\ne") == ["a\r\n", "b\x0cc\u2028d\n", "e"]
+
+
+@given(st.lists(st.sampled_from("ab")), st.lists(st.sampled_from("ab")))
+def test_the_common_start_is_the_longest_one(one, other):
+    count = common_start(one, other)
+
+    assert one[:count] == other[:count]
+    assert one[count : count + 1] != other[count : count + 1] or len(one) == len(other) == count
+    assert common_start("".join(one), "".join(other)) == count
