@@ -25,7 +25,6 @@ from dirge_py.guards.judge import SideModels
 from dirge_py.guards.limits import Limits, SideUsage
 from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.garbage_collector import begin_collecting
-from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
@@ -47,6 +46,7 @@ from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, plan_left, queued_again, refuse_to_send, restore, restore_mode, typed_dir, viewed
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
 from dirge_py.sdk.system_prompt import make_system_prompt
+from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.session.file_states import UncommittedDiff
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder, SessionMetadata
@@ -60,13 +60,7 @@ from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-
-if TYPE_CHECKING:
-    from dirge_py.sdk.working_tree import WorkingTree
-else:
-    WorkingTree = late("dirge_py.sdk.working_tree", "WorkingTree")
 
 
 def build(

@@ -1,28 +1,19 @@
 """The stop checks and reminders of one run; their order is policy."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from dirge_py.config.schema import Config, GatesTable
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.judge import SideModels
+from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.runner import Runner
+from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.hooks import Hooks, TurnInfo
-
-if TYPE_CHECKING:
-    from dirge_py.guards.judge import DiffSource, goal_check, judge_check
-    from dirge_py.sdk.working_tree import WorkingTree
-else:
-    WorkingTree = late("dirge_py.sdk.working_tree", "WorkingTree")
-    goal_check = late("dirge_py.guards.judge", "goal_check")
-    judge_check = late("dirge_py.guards.judge", "judge_check")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +22,7 @@ class GateServices:
 
     judges: SideModels | None = None
     """The models that judge the work."""
-    diff: "DiffSource | None" = None
+    diff: DiffSource | None = None
     """Reads the change in the working tree, for the critic."""
     open_items: Callable[[], Sequence[str]] | None = None
     """The open items of the todo list."""
@@ -106,7 +97,7 @@ def shown_diff(
     cwd: str,
     withholds: Callable[[str], bool],
     redact: Callable[[str], str],
-) -> "DiffSource | None":
+) -> DiffSource | None:
     """Reads the change in the working tree for the critic; None without a critic."""
     if not config.roles.critic:
         return None
