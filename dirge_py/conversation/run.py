@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import final_text, is_turn, open_calls
@@ -18,6 +18,7 @@ from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts, objection
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
+from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import (
     choices_of,
@@ -59,9 +60,6 @@ from dirge_py.types.outcomes import (
     Outcome,
 )
 from dirge_py.types.tools import ToolCall
-
-if TYPE_CHECKING:
-    from dirge_py.guards.structured_output import StructuredAnswer
 
 
 class Queueing(Protocol):
@@ -210,7 +208,7 @@ class RunRequest:
     """Whether it rests after each turn."""
     bundles: Sequence[Hooks] = ()
     """Hooks for this run, after all others but redaction and permission."""
-    answer: "StructuredAnswer | None" = None
+    answer: StructuredAnswer | None = None
     """Holds the structured answer; the run is done only when that fits its schema."""
 
 
