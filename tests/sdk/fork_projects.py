@@ -70,7 +70,7 @@ async def ran(room: Room, fork: Conversation, commands: Sequence[str]) -> list[T
 
 
 async def unjudged(fork: Conversation, command: str) -> str:
-    """What a command says that nobody judged: only only its sandbox confines it."""
+    """What a command says that nobody judged: only its sandbox confines it."""
     assert fork.environment.shells is not None
     ended = await fork.environment.shells.run(command, cwd=str(fork.cwd), timeout_s=20)
     assert not hasattr(ended, "state")
