@@ -112,8 +112,8 @@ class SubmitResult:
     name = TOOL
     label = "Submit the result"
     description = (
-        "Give the result of the whole task, once everything else is done. It ends the run. Whoever "
-        "asked reads these arguments and nothing else."
+        "Give the result of the whole task, once everything else is done. It ends the run. The "
+        "caller reads these arguments and nothing else."
     )
     execution_mode: ToolExecutionMode | None = None
     polls = True

@@ -57,7 +57,7 @@ ACCEPTED_RESULTS: Mapping[str, tuple[type, ...]] = {
     "get_followup_messages": _MESSAGE_LIST,
     "get_api_key": (str, type(None)),
 }
-GUIDANCE = "[Guidance for the current task, not a new task. Take it into account and go on.]\n"
+GUIDANCE = "[Guidance for the current task, not a new task. Take it into account and continue.]\n"
 
 _MESSAGES = (UserMessage, AssistantMessage, ToolResultMessage, SystemMessage, CustomMessage)
 _RESULT_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)

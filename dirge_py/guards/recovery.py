@@ -25,11 +25,11 @@ from dirge_py.types.tools import LoopToolResult, ToolCall
 
 CUT_OFF = (
     "[Your answer was cut off by a broken connection. What you wrote before that is above; tool "
-    "calls in it did not run. Go on exactly where it stops, and repeat nothing.]"
+    "calls in it did not run. Continue exactly where it stops, and repeat nothing.]"
 )
 TOO_LONG = (
-    "[Your answer was cut off because it reached the longest length of one answer. Go on exactly "
-    "where it stops, and repeat nothing; split what is left into smaller steps.]"
+    "[Your answer was cut off because it reached the longest length of one answer. Continue "
+    "exactly where it stops, and repeat nothing; split what is left into smaller steps.]"
 )
 Shrink: TypeAlias = Callable[[], Awaitable[bool]]
 """Shrinks the context; returns whether by at least a tenth, because less is no progress."""

@@ -226,9 +226,9 @@ def _failure_checkpoint(streak: _Streak) -> str:
 def _denial_checkpoint(streak: _Streak) -> str:
     rule = (
         "This is a decision, not a fault: do not work around it with another tool, another path "
-        "or another spelling. Go on with what is allowed. If the task needs what was denied, stop "
-        "and ask the user to allow it, naming the exact call and its reason, or report what is "
-        "left undone."
+        "or another spelling. Continue with what is allowed. If the task needs what was denied, "
+        "stop and ask the user to allow it, naming the exact call and its reason, or report what "
+        "is left undone."
     )
     head = f"Denied: {_calls(streak)}. The last of them:"
     return "\n".join([head, *streak.quotes, rule])

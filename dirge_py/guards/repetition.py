@@ -35,7 +35,7 @@ Not run: you made the same call before, and what it gives has not changed. Stop 
 1. State the goal, and why this approach does not reach it.
 2. Question one assumption behind it, using results you already have.
 3. Name two or three fundamentally different approaches, and choose one.
-4. Go on with that one; if it cannot be done at all, say so plainly.
+4. Continue with that one; if it cannot be done at all, say so plainly.
 Approaches abandoned in this run, not to be tried again:
 """
 _PARTIAL = (
@@ -43,7 +43,7 @@ _PARTIAL = (
     "Use the earlier result, or take a different step."
 )
 _CLOSING = (
-    "I kept repeating {tools} without learning anything new, so I stopped rather than go on in "
+    "I kept repeating {tools} without learning anything new, so I stopped rather than continue in "
     "circles. Could you give me a hint: what should I try instead, or what am I missing?"
 )
 

@@ -395,7 +395,7 @@ class RunningCommand:
         if not future.done() and not self._loop.is_closed():
             future.set_result(None)
 
-    # --- the exit of the process we started ---
+    # --- the exit of the started process ---
 
     def _poll_exit(self) -> None:
         self._notice_exit()

@@ -56,7 +56,7 @@ class BashArgs(ToolArgs):
     workdir: PathText | None = Field(
         default=None, description="Folder to start in, instead of the working directory."
     )
-    background: bool = Field(default=False, description="Return at once; it goes on.")
+    background: bool = Field(default=False, description="Return at once; it keeps running.")
     input: str | None = Field(
         default=None, max_length=_MAX_INPUT_CHARS, description="Text for its stdin."
     )
@@ -322,7 +322,7 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
         notes.append("The command was aborted. What it did until then stays done.")
     elif finished.question:
         notes.append(
-            f"The command asked {finished.question!r} and was stopped: nobody can answer it. What"
+            f"The command asked {finished.question!r} and was stopped: no one can answer it. What"
             " it did until then stays done. Run it with a flag that answers, such as `--yes`, or"
             " give the answer as `input`."
         )

@@ -57,7 +57,7 @@ def _list(
     lines = [f"{args.path}: {counts}", *(printable_name(_line(entry)) for entry in kept)]
     end = args.offset + len(kept)
     if end < len(entries):
-        lines.append(f"… {len(entries) - end} more; go on with offset={end}.")
+        lines.append(f"… {len(entries) - end} more; continue with offset={end}.")
     return "\n".join(lines) + withheld_count(len(listed) - len(entries))
 
 

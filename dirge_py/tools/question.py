@@ -70,14 +70,12 @@ class QuestionTool(SessionTool[QuestionArgs]):
 
     async def run(self, args: QuestionArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.ask is None:
-            raise ToolFailed(
-                "There is nobody to ask here. Decide yourself, and say what you assumed."
-            )
+            raise ToolFailed("There is no user to ask. Decide yourself, and say what you assumed.")
         questions = [_make_question(each) for each in args.questions]
         answers = await ctx.services.ask(questions)
         if answers is None:
             return text_result(
-                "The user did not answer. Continue with what you know, or wait for instructions.",
+                "The user cancelled the question. Continue with what you know, or wait.",
                 answered=False,
             )
         lines = [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class WebfetchArgs(ToolArgs):
     url: str
     max_chars: int = Field(8000, ge=1, le=50_000)
-    offset: int = Field(0, ge=0, description="Character to go on from.")
+    offset: int = Field(0, ge=0, description="Character to continue from.")
 
 
 class WebfetchTool(Tool[WebfetchArgs]):

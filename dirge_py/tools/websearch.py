@@ -65,5 +65,5 @@ def _search(ctx: ToolContext) -> WebSearch:
     problem = TOOL.unavailable(ctx.services)
     web = ctx.services.web
     if web is None or web.search is None:
-        raise ToolFailed(f"{problem} Go on without searching.")
+        raise ToolFailed(f"{problem} Continue without searching.")
     return web.search

@@ -312,7 +312,7 @@ async def test_a_limit_that_fails_stops_the_run(at):
     run = await ran(model, "go", tools=[Tool()], config=compose(Meter(most, clock=clock).bundle()))
     assert isinstance(run.outcome, Failed)
     assert run.outcome.kind == "bug"
-    assert "cannot be judged" in run.outcome.message
+    assert "cannot be checked" in run.outcome.message
     assert_balanced(run.new)
 
 

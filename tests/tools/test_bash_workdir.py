@@ -169,7 +169,7 @@ async def test_plan_mode_judges_the_folder(project):
 
 @pytest.mark.parametrize(
     ("workdir", "words"),
-    [("nowhere", "There is no folder nowhere"), ("README.md", "README.md is no folder")],
+    [("nowhere", "There is no folder nowhere"), ("README.md", "README.md is not a folder")],
 )
 async def test_what_is_no_folder_is_an_error_and_nothing_runs(desk, workdir, words):
     desk.person.answer = lambda request: YES

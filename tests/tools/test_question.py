@@ -13,7 +13,7 @@ from dirge_py.types.tools import Claim, InvalidArguments
 
 
 class Person:
-    """Gives the answers it was made with; None is a person who cancels."""
+    """Answers with the given texts; None is a user who cancels."""
 
     def __init__(self, *answers):
         self.answers = None if answers == (None,) else answers
@@ -79,9 +79,9 @@ async def test_several_questions_are_answered_each_in_words(ask):
     assert person.asked[1] == Question(question="Which name?")
 
 
-async def test_a_cancelled_question_is_an_answer(ask):
+async def test_a_person_who_would_rather_not_say_is_an_answer(ask):
     result = await ask(Person(None), {"questions": [{"question": "Why?"}]})
-    assert "did not answer" in result.text
+    assert "cancelled the question" in result.text
     assert (result.is_error, result.details["answered"]) == (False, False)
 
 

@@ -391,7 +391,7 @@ async def test_d47_200_of_250_entries_and_the_count_of_the_rest(bench):
 
     assert lines[:3] == [".: 1 folder, 249 files", "sub/", "f000 (2 B)"]
     assert len(lines) == 202
-    assert lines[-1] == "… 50 more; go on with offset=200."
+    assert lines[-1] == "… 50 more; continue with offset=200."
 
 
 async def test_the_rest_of_a_folder_can_be_listed(bench):

@@ -172,7 +172,7 @@ class PatchPlanner:
             raise FileError(
                 f"{shown} is a link to {file.real}.", hint="Name that file, or use a command."
             )
-        # A deleted file must be known like a changed one: otherwise nobody notices what is lost.
+        # A deleted file must be known like a changed one: otherwise a loss goes unnoticed.
         if file.base is not None:
             self.access.check_fresh(shown, file.base)
 

@@ -133,11 +133,11 @@ def _status_words(target: ParsedUrl, status: int) -> str:
     except ValueError:
         phrase = "an unknown status"
     advice = {
-        401: "It wants a login, which is not possible here.",
-        403: "It does not let programs in, or wants a login. Try another source.",
+        401: "It requires a login, which is not possible here.",
+        403: "It blocks programs, or requires a login. Try another source.",
         404: "There is no such page. Check the address, or search for it.",
         410: "The page is gone. Search for a newer one.",
-        429: "It wants a pause. Try another source, or later.",
+        429: "It is rate limited. Try another source, or later.",
     }.get(status, "Try later, or another source." if status >= 500 else "Try another source.")
     return f"{target} answered {status} ({phrase}). {advice}"
 

@@ -150,7 +150,7 @@ class WebSearch:
         if status in (401, 402, 403):
             return words + self._backend.on_refusal
         if status == 429:
-            return words + "It wants a pause. Go on without, or search later."
+            return words + "It is rate limited. Continue without it, or search later."
         return words + "Search in other words, or later."
 
     def _said(self, body: bytes) -> str:
@@ -187,7 +187,7 @@ class DuckDuckGo:
     url = "https://html.duckduckgo.com/html/"
     path = "/html/"
     key_env = ""
-    on_refusal = "Go on without, or search later."
+    on_refusal = "Continue without it, or search later."
 
     def ask(self, query: str, count: int, key: str) -> SearchRequest:
         headers = {**_AGENT, "Accept": "text/html", "Accept-Encoding": "gzip, deflate"}
@@ -321,8 +321,8 @@ def parse_duckduckgo(status: int, page: str) -> Sequence[SearchHit]:
     document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
     if status == _CHALLENGE_STATUS or document.query_one(".anomaly-modal__modal, #challenge-form"):
         raise ToolFailed(
-            "duckduckgo wants to see a person first: too many searches came from here. Go on "
-            "without, or search later; the user can choose another service under `[web]`."
+            "duckduckgo asks for proof of a human: too many searches came from here. Continue "
+            "without it, or search later; the user can choose another service under `[web]`."
         )
     results = document.query(".result")
     if not results:

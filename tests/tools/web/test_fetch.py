@@ -151,7 +151,7 @@ async def test_what_comes_without_a_type_is_looked_at() -> None:
     async with serving(pages) as site:
         assert page_from(await fetched(site, "/html")).text == "words"
         assert page_from(await fetched(site, "/text")).text == "a <p> b"
-        assert "does not say what it is" in await refusal(site, "/binary")
+        assert "has no media type" in await refusal(site, "/binary")
 
 
 @pytest.mark.parametrize(

@@ -143,7 +143,7 @@ async def test_duckduckgo_wanting_a_person_is_told_as_such() -> None:
     challenge = '<form id="challenge-form"><div class="anomaly-modal__modal">Ducks?</div></form>'
     for status in (200, 202):
         async with serving({"/html/": Reply(body=challenge, status=status)}) as site:
-            assert "wants to see a person" in await refusal(site, "duckduckgo")
+            assert "asks for proof of a human" in await refusal(site, "duckduckgo")
 
 
 @pytest.mark.parametrize("name", BACKENDS)
