@@ -1,5 +1,4 @@
-"""The agent loop: it decides the order of a run and nothing else; only the standard library is
-used.
+"""The agent loop: decides the order of a run, using only the standard library.
 
 The names below are loaded on first use. `Bundle` and `Answer` are the former names of `Hooks` and
 `ToolOverride`; the next release removes them.

@@ -91,9 +91,7 @@ class _Leaf:
 
 @dataclass(frozen=True, slots=True)
 class _FlatSchema:
-    """A schema as models see it; `names` maps flat names to paths, None if the schema is not
-    flat.
-    """
+    """A schema as models see it; `names` maps flat names to paths, None if it is not flat."""
 
     schema: Mapping[str, Any]
     names: Mapping[str, tuple[str, ...]] | None
@@ -154,9 +152,7 @@ def _leaves(
     *,
     is_required: bool = True,
 ) -> Iterator[_Leaf]:
-    """Yield everything that is not an object of named properties, with its path; lists are
-    leaves.
-    """
+    """Yield every place that is no object of named properties, with its path, lists too."""
     listed = schema.get("required")
     required = listed if isinstance(listed, list | tuple) else ()
     for name, each in schema["properties"].items():
@@ -462,9 +458,7 @@ class ConvertedValue:
 
 
 def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | None:
-    """Convert the value to the type in `schema`; None if it already fits or no conversion is
-    clear.
-    """
+    """Convert the value to the type in `schema`; None if it fits or cannot be converted."""
     wanted = types_at(schema, root)
     if type_of(value) in wanted:
         return None
@@ -547,8 +541,7 @@ class _Adjustments:
 def adjust_arguments(
     tool: str, schema: Schema, arguments: Mapping[str, Any]
 ) -> RepairedArguments | None:
-    """Return the arguments with links in paths unwrapped and halves of pairs added; None if
-    unchanged.
+    """Return the arguments with links unwrapped and pairs completed; None if unchanged.
 
     Only a link whose text is its own target is unwrapped: `[a/b.py](http://a/b.py)`.
     """

@@ -27,8 +27,7 @@ class Aborted(Exception):
 
 
 async def until_aborted(work: Awaitable[T], signal: AbortSignal) -> T:
-    """Return what `work` returns, or raise what it raises; raise `Aborted` when the signal comes
-    first.
+    """Return or raise what `work` does; raise `Aborted` if the signal comes first.
 
     Work that was finished when the signal came keeps its result. Work begun after an abort has
     the grace period to finish. Work that swallows its cancellation is abandoned, never awaited.
@@ -81,8 +80,7 @@ def _forget(task: asyncio.Future[Any]) -> None:
 
 
 def timeout_interceptor(default_s: float, per_tool: Mapping[str, float]) -> Interceptor:
-    """Return an interceptor that limits the time of a call: `per_tool`, the tool's own, or
-    `default_s`.
+    """Return an interceptor that limits a call's time: `per_tool`, the tool's or the default.
 
     0 is no limit. A tool's own limit is its attribute `timeout_s`: 0 for one that handles time
     limits itself. A tool that exceeds its time is cancelled, which stops the processes it started;

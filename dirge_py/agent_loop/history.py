@@ -108,8 +108,7 @@ def check_resumable(
 
 
 def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
-    """Return the first messages of a run that continues `messages`: a prompt if the agent spoke
-    last.
+    """Return the first messages of a continuing run: a prompt if the agent spoke last.
 
     Empty where calls wait for their results, or where the service paused its answer. Most services
     read an answer at the end of the history as the beginning of the next one.

@@ -238,9 +238,7 @@ class MergedHooks:
 async def _ask(
     name: str, bundle: Hooks, hook: Hook, info: TurnInfo, *rest: Any, if_aborted: Any = None
 ) -> Any:
-    """Return the hook's answer; None if it failed, `if_aborted` if the run was aborted
-    meanwhile.
-    """
+    """Return the hook's answer; None if it failed, `if_aborted` if the run was aborted."""
     try:
         return await _call(name, hook, info, *rest, signal=info.signal)
     except StopRun:

@@ -95,8 +95,7 @@ def retrying_stream_fn(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> StreamFn:
-    """Return `inner`, called again after a transient error as long as nothing of the answer was
-    shown.
+    """Return `inner`, called again after a transient error if no answer was shown yet.
 
     A `StreamRetry` announces each retry before its wait, which an abort ends at once.
     """

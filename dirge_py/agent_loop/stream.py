@@ -177,9 +177,7 @@ class _Answer:
             self._run.emit(update)
 
     async def check_if_aborted(self) -> None:
-        """Have the hooks check the text that an abort cut short, or withhold it: it is
-        incomplete.
-        """
+        """Have the hooks check the text that an abort cut short, or withhold it."""
         check = self._run.config.check_aborted
         if check is None or not self._is_broken_off:
             return

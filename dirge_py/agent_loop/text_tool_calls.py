@@ -96,9 +96,7 @@ def without_quotations(text: str) -> str:
 
 
 def _without_blocks(text: str) -> tuple[str, list[WrittenCall]]:
-    """Return the text without DSML blocks, and their calls: JSON inside a block is no second
-    call.
-    """
+    """Return the text without DSML blocks, and their calls, so that no call counts twice."""
     found: list[WrittenCall] = []
     rest: list[str] = []
     at = 0

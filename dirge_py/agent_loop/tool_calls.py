@@ -252,9 +252,7 @@ def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
 
 
 def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequence[UnknownProperty]:
-    """Return the dropped properties that may have been the point of a call that does more than
-    read.
-    """
+    """Return the dropped properties that may have been the point of a changing call."""
     if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
         return ()
     takes_labels = claims_only(tool, repaired.arguments, _SAYS_ALL)
@@ -266,9 +264,7 @@ def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequen
 
 
 def _refused(call: ToolCall, meant: Sequence[UnknownProperty]) -> ToolCall:
-    """Refuse the call for properties that its tool does not define: they may have been its
-    point.
-    """
+    """Refuse a call for unknown properties, because they may have been its point."""
     problems = [
         f"`{call.name}` has no property `{readable_path(extra.path)}`. "
         f"Its properties: {', '.join(f'`{name}`' for name in extra.known)}."
@@ -395,9 +391,7 @@ def readable_path(path: Path) -> str:
 
 
 def cut_json(value: Any, most_bytes: int) -> str:
-    """Return compact JSON of `value`, at most `most_bytes`; truncated text ends with an
-    ellipsis.
-    """
+    """Return compact JSON of `value`, at most `most_bytes`, truncated with an ellipsis."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     except (ValueError, TypeError, RecursionError):

@@ -50,9 +50,7 @@ class FileLocation:
     shown: str
 
     def status(self, name: str = "") -> os.stat_result | None:
-        """Return the status of the file, or of `name` beside it, links not followed; None if
-        missing.
-        """
+        """Return the status of the file, or of `name` beside it; None if missing."""
         try:
             return os.stat(name or self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -108,9 +106,7 @@ def fresh_name(suffix: str) -> str:
 
 @contextlib.contextmanager
 def new_file(place: FileLocation, name: str = "") -> Iterator[tuple[str, int]]:
-    """Create a private file in the folder of `place`; remove it at the end unless it was
-    renamed.
-    """
+    """Create a private file in the folder of `place`; remove it unless it was renamed."""
     name = name or fresh_name("tmp")
     clear_leftovers(place.folder)
     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

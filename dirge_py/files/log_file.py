@@ -119,9 +119,7 @@ class LogFile:
         return json.dumps({"ts": now, **session, **shown}).encode("ascii") + b"\n"
 
     def _shown(self, value: Any) -> Any:
-        """Return `value` as JSON without secrets; redacted before it is cut, as half a key is no
-        match.
-        """
+        """Return `value` as JSON, redacted before it is cut: half a key is no match."""
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, dict):

@@ -250,9 +250,7 @@ def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
 
 
 def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[str], bool]:
-    """Undo the change, or remove its backups if it was complete; return (notices, are some
-    left).
-    """
+    """Undo the change, or remove its backups if it was complete; return (notices, any left)."""
     restored, notices, is_stuck = [], [], False
     for entry in reversed(entries):
         folder, name = os.path.split(entry.real)

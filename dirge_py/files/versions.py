@@ -81,9 +81,7 @@ class ReadLog:
         self._known.pop(real, None)
 
     def missed(self, real: str) -> int:
-        """Record that a change's text was not found in `real`; return how often that happened in a
-        row.
-        """
+        """Record that a change's text was not found in `real`; return the number in a row."""
         self._misses[real] = self._misses.get(real, 0) + 1
         return self._misses[real]
 
@@ -155,8 +153,7 @@ SETTLED_NS = 2_000_000_000
 
 
 def stamp_of(path: str, *, follow: bool = True) -> Stamp:
-    """Return a stamp that differs after every change of a file or folder, even if its time is
-    reset.
+    """Return a stamp that changes with a file or folder, even if its time is reset.
 
     Raises:
         OSError: it cannot be examined.

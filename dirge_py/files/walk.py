@@ -95,9 +95,7 @@ class WorkspaceRoots(Protocol):
     """Returns whether the rules hide the file at this physical path from models."""
 
     def anchor(self, real: str) -> tuple[int, str]:
-        """Return the open folder to start from for the physical path `real`, and the path from
-        there.
-        """
+        """Return the open folder to start from for the physical `real`, and the path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -319,8 +319,7 @@ def _empty(folder: str, last: str) -> None:
 
 
 def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:
-    """Remove `name` from the folder `top`; subfolders are moved to new names in `top`, returned
-    here.
+    """Remove `name` from the folder `top`; its subfolders move to new names, returned here.
 
     A file that cannot be removed keeps its folders.
     """
@@ -350,8 +349,7 @@ def _is_folder(name: str, folder: int) -> bool:
 
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
-    """Yield a folder (in another, or by its path) with all rights of its owner; no link is
-    followed.
+    """Yield a folder with all rights of its owner; no link is followed.
 
     Raises:
         OSError: it is not a folder, or belongs to another user.

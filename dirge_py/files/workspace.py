@@ -232,9 +232,7 @@ class Workspace:
         return CallFiles(self, lambda: ("/",))
 
     def anchor(self, real: str) -> tuple[int, str]:
-        """Return the descriptor to start from for the physical path `real`, and the path from
-        there.
-        """
+        """Return the descriptor to start from for the physical `real`, and the path."""
         for root in self.roots:
             if is_below_any(real, [root]):
                 return self._handles[root], real[len(root) :].lstrip("/")
@@ -354,9 +352,7 @@ class CallFiles:
         return list_directory(self._workspace, self.locate(path).real, path)
 
     def names_beside(self, located: LocatedPath) -> list[str]:
-        """Return the names in the folder of a missing file; empty if it is outside the
-        workspace.
-        """
+        """Return the names beside a missing file; empty if it is outside the workspace."""
         folder = os.path.dirname(located.real)
         if not is_below_any(folder, self._workspace.roots):
             return []

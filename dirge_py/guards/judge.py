@@ -218,8 +218,7 @@ def judge_check(
     verification: Verification | None = None,
     diff: DiffSource | None = None,
 ) -> Hooks:
-    """Return a stop check that speaks when the judge finds the run incomplete, or its change
-    faulty.
+    """Return a stop check that speaks if the judge finds the run incomplete or faulty.
 
     Only runs that used a tool are judged. The change is reviewed if it differs from the state at
     the start of the run and from the last reviewed one. `advisory` speaks once, `blocking` up to

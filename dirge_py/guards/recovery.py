@@ -45,8 +45,7 @@ _OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger 
 
 
 def resume_broken_answers(most: int) -> Hooks:
-    """Return hooks that call the model again after a broken answer: `most` times in a row, 0 is
-    never.
+    """Return hooks that continue a broken answer, at most `most` times in a row; 0 is never.
 
     Only if text or thinking had arrived: an earlier error was already retried, and both would
     multiply. Any successful turn resets the count. An answer cut at its length limit, without

@@ -73,8 +73,7 @@ class DepthTracker:
 
 
 def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
-    """Return hooks for one run that feed `tracker`, and remind after `threshold` calls (at least
-    2).
+    """Return hooks that feed `tracker` and remind after `threshold` calls (at least 2).
 
     With 0 they only feed it.
     """
@@ -106,9 +105,7 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
 
 
 def paths_of(call: ToolCall) -> tuple[str, ...]:
-    """Return the files that a call is about: those it claims to read or edit, else its
-    arguments'.
-    """
+    """Return the files that a call claims to read or edit, else those in its arguments."""
     claimed = claimed_paths(call, "read", "edit")
     if claimed or not isinstance(call.arguments, Mapping):
         return claimed
@@ -145,9 +142,7 @@ def failure_reminder(threshold: int = 3) -> Hooks:
 
 @dataclass(slots=True)
 class _Streak:
-    """Failures in a row: their score, quotes of the last ones, and the score of the last
-    reminder.
-    """
+    """Failures in a row: their score, the last quotes, and the last reminder's score."""
 
     score: int = 0
     calls: int = 0

@@ -185,9 +185,7 @@ class _Memory:
         return repetition
 
     def on_result(self, call_id: str, result: LoopToolResult) -> None:
-        """Record a call's result: a new one makes its repetitions, or all calls, worthwhile
-        again.
-        """
+        """Record a call's result: a new one makes repetitions worthwhile again."""
         entry = self._awaited.pop(call_id, None)
         if entry is None:
             return

@@ -79,8 +79,7 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
 
 
 def suppress_while(should_defer: Callable[[], bool], hooks: Hooks) -> Hooks:
-    """Return `hooks` with their stop check disabled while the end of a run is not the end of the
-    task.
+    """Return `hooks` with their stop check disabled while `should_defer` says so.
 
     Then it asks nothing and uses no budget. Messages of other hooks are delivered as usual.
     """

@@ -78,9 +78,7 @@ class StructuredAnswer:
         self._emit: Sink = lambda event: None
 
     def bundle(self) -> Hooks:
-        """Return hooks that check a submitted value, and ask for it if a run would end without
-        one.
-        """
+        """Return hooks that check a submitted value, and ask for one at the end."""
         return Hooks(
             name="structured answer",
             transform_context=self._with_tool,
@@ -131,9 +129,7 @@ class StructuredAnswer:
         return stream
 
     def check_outcome(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
-        """Return the outcome of a run at the end of `messages`: it is only done if its answer
-        matches.
-        """
+        """Return the outcome of a run after `messages`: done only if its answer matches."""
         if not isinstance(outcome, Done):
             return outcome
         found = self._history.accepted(messages)

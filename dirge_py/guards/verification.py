@@ -155,9 +155,7 @@ def _checks(words: Sequence[str]) -> bool:
 
 
 def _without_wrappers(words: Sequence[str]) -> list[str]:
-    """Return the words from the program on, without those that set its environment or time
-    limit.
-    """
+    """Return the words from the program on, without wrappers such as `env` and `timeout`."""
     rest = list(words)
     is_wrapped = False
     while rest:

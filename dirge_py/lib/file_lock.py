@@ -139,8 +139,7 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _identity(pid: int) -> dict[str, object]:
-    """Return an identity of a process: ids are reused, but unique together with boot and start
-    time.
+    """Return an identity of a process: its id with boot and start time, as ids are reused.
 
     Both are empty where /proc is missing.
     """

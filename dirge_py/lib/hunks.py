@@ -25,8 +25,7 @@ L = TypeVar("L", str, bytes)
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Replaces lines `before_at` to `before_end` of one side by `after_at` to `after_end` of the
-    other.
+    """Replaces lines `before_at` to `before_end` of one text by those of the other.
 
     Counted from 0, end excluded; one of the two may be empty.
     """

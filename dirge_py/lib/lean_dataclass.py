@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(*, frozen: bool, slots: bool, kw_only: bool = False) -> Callable[[type], type]:
-        """Return the class with fields, slots and frozen instances; no other options are
-        supported.
-        """
+        """Return the class with fields, slots and frozen instances; no other options."""
         if not (frozen and slots):
             raise TypeError("These are frozen and have slots; others are `dataclasses.dataclass`.")
 

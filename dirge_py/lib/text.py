@@ -220,9 +220,7 @@ def format_count(count: int) -> str:
 
 
 def format_usd(price: float | None, least: float = 0.0) -> str:
-    """Return a text such as `$0.0123`; for an unknown price the known part, `$0.0063+`, or
-    `unknown`.
-    """
+    """Return a text such as `$0.0123`; `$0.0063+` or `unknown` for an unknown price."""
     if price is not None:
         return f"${price:.4f}"
     return f"${least:.4f}+" if least else "unknown"

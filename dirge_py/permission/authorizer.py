@@ -133,9 +133,7 @@ class Authorizer:
     async def _answered(
         self, info: TurnInfo, judged: JudgedCall, held: AnsweredCall | None
     ) -> AnsweredCall:
-        """Return a decision made while the run was stopped, else the asker's earlier or new
-        answer.
-        """
+        """Return a decision made while the run was stopped, else the asker's answer."""
         earlier = info.decisions.get(judged.call.id)
         changed = ""
         if earlier is not None:
@@ -176,9 +174,7 @@ class Authorizer:
     def _changed_since_wait(
         self, info: TurnInfo, judged: JudgedCall, files: Mapping[str, str]
     ) -> str:
-        """Return what changed since the call was deferred, through a plugin or another program; or
-        "".
-        """
+        """Return what changed in the call since it was deferred, or ""."""
         decided = info.decisions[judged.call.id]
         waited = self._engine.history.of_call(judged.call.id)
         waited = waited if waited is not None and waited.effect == "defer" else None
@@ -318,9 +314,7 @@ class Authorizer:
             info.emit(SystemNotice(stored_rules_notice(rules)))
 
     def _approve(self, judged: JudgedCall) -> None:
-        """Approve the judged paths and commands in the workspace and the runner; both refuse
-        others.
-        """
+        """Approve the judged paths and commands; workspace and runner refuse all others."""
         call_id, decision = judged.call.id, judged.decision
         reals = [claim.real for claim in decision.claims if claim.real is not None]
         if reals:

@@ -100,9 +100,7 @@ class RemovalGuesses:
                 self._hold(rest[1], value)
 
     def spelled(self, commands: Iterable[SplitCommand]) -> Iterator[SplitCommand]:
-        """Return the commands that remove or overwrite, with possible values for their unknown
-        words.
-        """
+        """Return commands that remove or overwrite, with possible values for unknown words."""
         for words in commands:
             name = words[0].rsplit("/", 1)[-1] if words else ""
             if name not in _RELEVANT and not name.startswith(("mkfs.", "newfs")):
@@ -493,9 +491,7 @@ def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -
 
 
 def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
-    """Return, for every `find` whose files are read, a command that reads all files it could
-    find.
-    """
+    """Return, for every `find` whose files are read, a command that reads all of them."""
     return tuple(
         ("grep", "-r", "x", *find_starts(words))
         for words in commands
@@ -506,8 +502,7 @@ def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]
 def reads_of_listers(
     listers: Sequence[SplitCommand], words: SplitCommand
 ) -> tuple[SplitCommand, ...] | None:
-    """Do the same for an `xargs` that reads the files listed by other commands; None if it does
-    not.
+    """Return the same for an `xargs` that reads files listed by other commands, else None.
 
     `listers` are the commands of the pipeline before it, in order.
     """
@@ -602,9 +597,7 @@ def _argument(word: str, names: Names) -> tuple[UnresolvedWord, ...]:
 
 
 def _first_part(word: str) -> tuple[str, bool]:
-    """Return the text before anything that could become several words, and whether there is
-    such.
-    """
+    """Return the text before any part that could become several words, and if there is one."""
     for found in REFERENCE.finditer(word):
         is_list = "@" in found.group()
         if not found.group().startswith((QUOTED, FOUND)) or is_list:

@@ -148,9 +148,7 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
 
 
 def refuse_tool(tool: str, by: str, request: CallFacts) -> Decision:
-    """Refuse a call of a tool that is switched off; `by` names what switched it off (`prompt
-    NAME`).
-    """
+    """Refuse a call of a tool that `by` switched off (`prompt NAME`)."""
     reason = f"{by} does not let `{tool}` be used"
     names = [(fact.op, fact.resource) for fact in request.facts]
     return Decision(
@@ -219,9 +217,7 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
 
 
 def _denied(fact: Fact, policy: PolicySet) -> _Vote:
-    """Return the vote of the deny rules: if a match is uncertain, yolo denies and other modes
-    ask.
-    """
+    """Return the deny rules' vote: an uncertain match is denied in yolo and asks elsewhere."""
     denying = [rule for rule in policy.rules + policy.project_rules if rule.effect == "deny"]
     for rule in denying:
         if hit := forbids(rule, fact, policy.anchors):
@@ -315,9 +311,7 @@ def _wider(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
 
 
 def _wanted(request: CallFacts, claims: list[ClaimDecision], policy: PolicySet) -> tuple[str, ...]:
-    """Return the allow rules that would have turned every ask into an allow; empty if none
-    could.
-    """
+    """Return the allow rules that would have made every ask an allow; empty if none could."""
     rules: list[str] = []
     for fact, claim in zip(request.facts, claims, strict=True):
         if claim.effect == "allow":
@@ -375,9 +369,7 @@ _PLAIN_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")
 
 
 def wider_rule(fact: Fact) -> str:
-    """Return a rule that covers this and similar calls (`execute:git push *`, `edit:/w/src/**`), or
-    "".
-    """
+    """Return a rule for this and similar calls (`execute:git push *`, `edit:/w/src/**`), or ""."""
     if isinstance(fact, CommandFact):
         return _command_family(fact.words)
     if isinstance(fact, PathFact) and fact.op == "edit" and fact.place.inside:

@@ -219,9 +219,7 @@ class DecisionLog:
         family: Sequence[str] = (),
         files: Mapping[str, str] | None = None,
     ) -> PastDecision:
-        """Record a decision about `claims` and its outcome; other parameters as in
-        `PastDecision`.
-        """
+        """Record a decision about `claims` and its outcome; for the rest see `PastDecision`."""
         shown = _recorded_claims(decision)
         number = self._decisions[-1].number + 1 if self._decisions else 1
         past = PastDecision(

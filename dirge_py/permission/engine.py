@@ -37,9 +37,7 @@ class SimulatedCall:
         self._policy = policy
 
     def effect(self, *, grants: Sequence[Rule] = (), rules: Sequence[Rule] = ()) -> Effect:
-        """Return the effect with exactly these session `grants`, and with `rules` after all
-        others.
-        """
+        """Return the effect with exactly these `grants`, and with `rules` after all others."""
         rules = (*self._policy.rules, *rules)
         policy = replace(self._policy, grants=tuple(grants), rules=rules)
         return decide(self._request, policy).effect
@@ -232,8 +230,7 @@ class PermissionEngine:
             return None
 
     def withholds(self, real: str) -> bool:
-        """Whether a search must skip this file, because reading it is not allowed without a
-        question.
+        """Whether a search must skip this file, because reading it needs a question.
 
         For `Workspace.withheld`.
         """

@@ -1,5 +1,4 @@
-"""What a tool call would do, with everything that had to be looked up: the input of the
-decision."""
+"""What a tool call would do, with all lookups done: the input of the decision."""
 
 from typing import Literal, TypeAlias
 

@@ -75,9 +75,7 @@ def plain_name(pattern: str) -> re.Pattern[str] | None:
 
 
 def unbraced(pattern: str) -> list[str]:
-    """Return the patterns that `{a,b}` in it expands to; the pattern itself if they are too
-    many.
-    """
+    """Return the patterns that its `{a,b}` expands to; `pattern` itself if they are too many."""
     done, waiting = [], [pattern]
     while waiting:
         current = waiting.pop()
@@ -116,9 +114,7 @@ class IgnoreFiles:
         self._rules.clear()
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
-        """Return True if the path is ignored, False if a negated pattern matches, None if no line
-        does.
-        """
+        """Return True if the path is ignored, False if it is excepted, None if no line matches."""
         for offset, lines in self._rules_in(path.rpartition("/")[0] or "/"):
             relative = path[offset:]
             for line in lines:

@@ -81,9 +81,7 @@ class InnerCommand:
 
 
 def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[InnerCommand]:
-    """Yield everything that a command would run; `is_fed`: its input is part of the command
-    line.
-    """
+    """Yield all commands that it would run; `is_fed`: its input is in the command line."""
     if name in WRAPPERS or name in SHELLS or _LOADER.fullmatch(name):
         yield from _tails(name, words)
         yield from _texts(name, words)

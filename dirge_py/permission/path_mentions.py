@@ -89,8 +89,7 @@ def mentioned_paths(
 def files_in_git_objects(
     commands: Iterable[Sequence[str]], folders: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the paths in a repository that these git commands could name, as `git cat-file
-    HEAD:.env`.
+    """Yield repository paths that git commands could name, as `git cat-file HEAD:.env`.
 
     They are relative to the top of the work tree; `HEAD:./.env` is relative to the physical
     `folders`.

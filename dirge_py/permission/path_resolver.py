@@ -106,9 +106,7 @@ class PathResolver:
         return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
 
     def _lost(self, path: str, problem: FileError) -> ResolvedPath:
-        """Return a place for a path that cannot be resolved: what a command does with it is
-        unknown.
-        """
+        """Return a place for an unresolvable path: what commands do with it is unknown."""
         is_path = bool(path) and "\0" not in path
         forbidden = self._state_reason(path, path) if is_path else f"{path!r} is no path"
         elsewhere = why_process_path(path) if is_path else ""
@@ -152,9 +150,7 @@ def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
 
 
 def _link_targets(places: Iterable[str]) -> Iterator[str]:
-    """Yield the targets of links within these folders: settings are often kept in another
-    folder.
-    """
+    """Yield the targets of links in these folders: settings are often kept elsewhere."""
     too_wide = ("/", os.path.realpath(os.path.expanduser("~")))
     for entry in _entries(places):
         if entry.is_symlink() and (target := os.path.realpath(entry.path)) not in too_wide:

@@ -295,8 +295,7 @@ class GlobExpander:
         self._names: dict[str, list[str] | None] = {}
 
     def expand(self, folder: str, pattern: str) -> Sequence[str] | None:
-        """Return the absolute paths that `pattern` could match in `folder`; None if they are too
-        many.
+        """Return the absolute paths that match `pattern` in `folder`; None if too many.
 
         The fixed part before the first wildcard is always among them, because that folder gets
         listed.
@@ -336,9 +335,7 @@ class GlobExpander:
 
 
 def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
-    """Return what `pattern` expands to in any of the folders, as a program gets it; None: too
-    many.
-    """
+    """Return what `pattern` expands to in any of the folders; None if that is too many."""
     expansions = GlobExpander()
     found: dict[str, None] = {}
     for folder in folders:

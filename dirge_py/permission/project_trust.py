@@ -159,9 +159,7 @@ _VERSION = 1
 
 
 class TrustDamaged(DirgeError):
-    """The trust file exists and cannot be read: nothing is trusted, and the file is not
-    overwritten.
-    """
+    """The trust file exists but is unreadable: nothing is trusted, and it is not overwritten."""
 
 
 class TrustStore:
@@ -221,9 +219,7 @@ class TrustStore:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Allow one writer at a time, in all processes; the lock file is separate, as the store is
-        replaced.
-        """
+        """Allow one writer at a time. The lock is a separate file: the store is replaced."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -461,8 +457,7 @@ _MOST_TOLD = 5
 
 
 def project_root(start: Path, home: Path) -> Path:
-    """Return the folder whose `.dirge` counts: the nearest upwards with `.git`, else `start`
-    itself.
+    """Return the folder whose `.dirge` counts: the nearest upwards with `.git`, else `start`.
 
     Only the existence of `.git` counts; nothing in it is read. A repository at the home folder or
     above it holds the user's own settings and is not a project.
@@ -477,9 +472,7 @@ def project_root(start: Path, home: Path) -> Path:
 
 
 def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> ProjectTrust:
-    """Return the project around `cwd`: its acting files read and hashed, none of them parsed or
-    run.
-    """
+    """Return the project around `cwd`, its acting files read and hashed, but not parsed."""
     home = Path(os.path.realpath(environment.get("HOME") or os.path.expanduser("~")))
     root = project_root(cwd, home)
     try:

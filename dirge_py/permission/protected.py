@@ -184,9 +184,7 @@ def is_of_system(real: str, roots: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=65536)
 def may_be_secret(name: str) -> bool:
-    """Whether a path that ends in this name could be a secret: a quick check before
-    `why_secret`.
-    """
+    """Whether a path with this last name could be a secret: a check before `why_secret`."""
     spelled = comparable_name(name)
     return (
         spelled.startswith(".env")

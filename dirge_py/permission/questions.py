@@ -235,9 +235,7 @@ def batch_questions(
 
 
 async def files_of(judged: JudgedCall) -> Mapping[str, str]:
-    """Return the files that the commands of a call would run or name, with their current
-    versions.
-    """
+    """Return the files that a call's commands would run or name, with current versions."""
     commands = _commands(judged)
     if not commands:
         return {}
@@ -412,9 +410,7 @@ def preview_rules(
     earlier = list(_earlier_calls(engine, judged, cwd, (*grant, *wider)))
 
     def allowed_by(rules: Sequence[Rule]) -> tuple[list[str], list[str]]:
-        """Return the earlier calls that these rules would have allowed, and those that still
-        ask.
-        """
+        """Return the earlier calls that the rules would allow, and those that still ask."""
         also: list[str] = []
         still: list[str] = []
         for claims, call in earlier:

@@ -540,8 +540,7 @@ def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
 
 
 def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> list[str]:
-    """Return where to start a search for the matches of absolute patterns, also in copies of
-    folders.
+    """Return where to search for matches of absolute patterns, also in copies of folders.
 
     `copies` are pairs of the copy and the original.
     """

@@ -148,9 +148,7 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
 
 
 def _permits_command(pattern: tuple[WordPattern, ...], words: Sequence[Word]) -> bool:
-    """Match a command narrowly: words that run other programs match only if they are spelled
-    out.
-    """
+    """Match a command narrowly: words that run other programs have to be spelled out."""
     spelled: dict[int, str] = {}
     if not pattern[0].is_rest:
         spelled = {one.at: one.name for one in escapes([word.text for word in words])}

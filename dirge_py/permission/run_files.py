@@ -56,8 +56,7 @@ _SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist bui
 
 
 def files_run(commands: Iterable[ShellCommand], *, home: str, path: str = "") -> Mapping[str, str]:
-    """Map absolute paths to fingerprints of what `commands` would run or name; `path` is their
-    `PATH`.
+    """Map paths to fingerprints of what `commands` run or name; `path` is their `PATH`.
 
     Missing files are left out, so that creating them counts as a change, as are paths without links
     of which only the links count. A path that ends in `/` stands for all tests below it.
@@ -99,9 +98,7 @@ class _Look:
         return {path: value for path, value in found.items() if value is not None}
 
     def _paths(self) -> Mapping[str, bool]:
-        """Return every path to check, and whether its content counts; then it may also be
-        missing.
-        """
+        """Return every path to check, and whether its content counts."""
         paths: dict[str, bool] = {}
 
         def add(path: str, *, is_run: bool) -> None:
@@ -167,9 +164,7 @@ class _Look:
         return HOME_SIGN.sub(lambda _: self._home, CWD_SIGN.sub(".", text, count=1), count=1)
 
     def _tests(self) -> Mapping[str, str]:
-        """Return one fingerprint for the tests below each folder that a test runner would
-        search.
-        """
+        """Return one fingerprint for the tests below each folder with tests."""
         found: dict[str, str] = {}
         for words in self._reading.commands:
             if not _runs_tests(words):

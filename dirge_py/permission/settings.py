@@ -148,9 +148,7 @@ def state_folders(environment: Mapping[str, str]) -> list[Path]:
 
 
 def settings_folders(environment: Mapping[str, str]) -> list[Path]:
-    """Return the folders of dirge's settings and plugins: in this environment, and the default
-    ones.
-    """
+    """Return the folders of dirge's settings and plugins, named here and by default."""
     return list(map(config_dir, _environments(environment)))
 
 

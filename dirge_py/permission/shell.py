@@ -243,9 +243,7 @@ class _Walk:
             yield from (one for one in self._places(word) if self._lookups.is_folder(one.real))
 
     def _loosely(self, part: Part) -> CommandScan:
-        """Scan the part tolerantly; the whole line if earlier parts may have redefined its
-        words.
-        """
+        """Scan the part tolerantly; the whole line if its words may have been redefined."""
         if self._altered_by in ("", *MOVERS) or self._is_reread:
             return scan_words(part.words)
         self._is_reread = True
@@ -334,9 +332,7 @@ class _Walk:
         return ""
 
     def _left(self) -> Iterator[PathFact]:
-        """Yield the outside folders that a read-only part runs in: many programs read them
-        implicitly.
-        """
+        """Yield outside folders that a read-only part runs in, as it may read them implicitly."""
         for folder in self._folders.possible if self._folders.is_moved else ():
             place = self._lookups.place(folder)
             if not place.inside:
@@ -369,9 +365,7 @@ class _Walk:
 
 
 def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> CommandFact:
-    """Return a fact for a command line that cannot be split: it asks; deny rules search all of
-    it.
-    """
+    """Return a fact for an unparsable command line: it asks; deny rules search all of it."""
     loose = scan_command(command.text)
     raw = raw_words(command.text)
     where = CommandFolders(folders=[command.cwd], home=lookups.home, roots=lookups.roots)

@@ -129,9 +129,7 @@ class EnvironmentPolicy:
         self._source = os.environ if source is None else source
 
     def build(self, marker: str, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the whole environment of one command; `extra` overrides everything but the
-        marker.
-        """
+        """Return the environment of one command; `extra` overrides all but the marker."""
         passed_on = self._passed_on(self.names)
         return {**passed_on, **UNATTENDED, **harden_git(extra or {}), MARKER_NAME: marker}
 
@@ -189,9 +187,7 @@ def block_inspection() -> bool:
 
 
 def set_process_option(option: int, value: int) -> bool:
-    """Call `prctl` for this process; return whether it succeeded, which is possible only on
-    Linux.
-    """
+    """Call `prctl` for this process; return whether it succeeded, only possible on Linux."""
     if sys.platform != "linux":
         return False
     try:

@@ -1,5 +1,4 @@
-"""The output of a command: captured in bounded memory, stored whole in a file, cut to an
-excerpt."""
+"""The output of a command: bounded in memory, stored whole in a file, cut to an excerpt."""
 
 import codecs
 import dataclasses

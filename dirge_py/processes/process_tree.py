@@ -294,9 +294,7 @@ async def wait_for_tree(tree: CommandTree, *, limit_s: float) -> None:
 async def end_tree(
     tree: CommandTree, *, grace_s: float, limit_s: float = _KILL_LIMIT_S
 ) -> EndedProcesses:
-    """Ask every process of the tree to stop; after `grace_s` kill the rest, for at most
-    `limit_s`.
-    """
+    """Ask every process of the tree to stop; after `grace_s` kill the rest for `limit_s`."""
     running = tree.send(signal.SIGTERM)
     if running:
         await wait_for_tree(tree, limit_s=grace_s)

@@ -64,9 +64,7 @@ def _account_home() -> str:
 
 
 def search_path(path: str, closed: Sequence[str]) -> str:
-    """Return the folders of a `PATH` that are in none of the physical folders `closed`; never
-    empty.
-    """
+    """Return the folders of `PATH` that are in none of the folders `closed`; never empty."""
     allowed = [
         folder
         for folder in path.split(os.pathsep)
@@ -127,9 +125,7 @@ def find_program(
 
 
 def find_inside(name: str) -> str | None:
-    """Return the program `name` on PATH if the only one is in the project; dirge does not start
-    it.
-    """
+    """Return the program `name` on PATH if it is only found in the project, else None."""
     if find_program(name) is not None:
         return None
     return find_program(name, outside=())

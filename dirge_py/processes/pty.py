@@ -205,9 +205,7 @@ class TerminalText:
         self._is_full_screen = False
 
     def feed(self, chunk: bytes) -> bytes:
-        """Return the lines that are finished now, as UTF-8 without anything a terminal would
-        obey.
-        """
+        """Return the lines that are finished now, as UTF-8 without terminal commands."""
         text = self._partial + self._decoder.decode(chunk)
         end = text.rfind("\n") + 1
         if not end and len(text) > _LONGEST_LINE:

@@ -161,9 +161,7 @@ def start_problem(
     *,
     hint: str = "A very long command belongs into a script file.",
 ) -> ProcessError:
-    """Return the error to raise if `program` could not be started; `hint` is for unknown
-    reasons.
-    """
+    """Return the error for a `program` that could not be started; `hint` is the default."""
     if not os.path.isdir(cwd):
         return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
     if isinstance(error, ValueError):

@@ -7,15 +7,37 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
 from dirge_py.config.models import unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
-from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, report_of, summarise_with
+from dirge_py.context.hooks import (
+    ContextParts,
+    context_parts,
+    file_reader,
+    relay_to,
+    report_of,
+    summarise_with,
+)
 from dirge_py.context.prompts import follow_prompt
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
-from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    RunDeps,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.durable import (
+    Engine,
+    RemotelyAnswered,
+    durable_interceptor,
+    durable_stream,
+    open_durable,
+)
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.todo.extension import Todo
@@ -37,13 +59,31 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, Workplace, temporary_folders
+from dirge_py.sdk.environment import (
+    ExecutionEnvironment,
+    SessionFolders,
+    ToolFactory,
+    Workplace,
+    temporary_folders,
+)
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, Parent
-from dirge_py.sdk.guards import CallHooks, GuardParts, GuardedAttacher, Guards
+from dirge_py.sdk.guards import CallHooks, GuardedAttacher, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, plan_left, queued_again, refuse_to_send, restore, restore_mode, typed_dir, viewed
+from dirge_py.sdk.sessions import (
+    changes_since,
+    drop_grants,
+    open_journal,
+    open_store,
+    plan_left,
+    queued_again,
+    refuse_to_send,
+    restore,
+    restore_mode,
+    typed_dir,
+    viewed,
+)
 from dirge_py.sdk.stop_checks import GateServices, shown_diff
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -58,9 +98,6 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
-from functools import partial
-from pathlib import Path
-
 
 
 def build(

@@ -12,6 +12,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
 from dirge_py.lib.file_lock import lock_holder
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
@@ -20,15 +24,18 @@ from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, 
 from dirge_py.session.journal import Clock, Journal, lock_session, read_journal
 from dirge_py.session.record import Record, decode, parse_timestamp
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
-from dirge_py.session.segments import READ_FLAGS, SegmentLimits, folder_of, make_folders, segment_numbers, sessions_in_folder
+from dirge_py.session.segments import (
+    READ_FLAGS,
+    SegmentLimits,
+    folder_of,
+    make_folders,
+    segment_numbers,
+    sessions_in_folder,
+)
 from dirge_py.session.tree import records_to_fork
 from dirge_py.types.errors import SessionBusy, SessionError
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
-from itertools import chain, count
-from pathlib import Path
-from typing import Any
-
 
 # Header, choices and title come first and are short; the last run's end is short too.
 _HEAD_BYTES = 8 * 1024

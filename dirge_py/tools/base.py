@@ -170,9 +170,7 @@ class ToolContext:
         self.on_update(update)
 
     def stop_if_aborted(self) -> None:
-        """Raise in the thread of a call if the run was aborted, so that nothing changes
-        afterwards.
-        """
+        """Raise in the thread of a call if the run was aborted, so that nothing changes."""
         if self.signal.aborted:
             raise ToolFailed("Aborted.", outcome="aborted")
 
@@ -237,9 +235,7 @@ class Tool(ABC, Generic[Args]):
         """Return everything that a call with `args` would do."""
 
     def preview(self, args: Args, ctx: ToolContext) -> Preview | None:
-        """Return what the call would change, for the user's decision; None if nothing can be
-        shown.
-        """
+        """Return what the call would change, to show to the user; None if unknown."""
         return None
 
     def prepare(self, arguments: Any) -> Any:

@@ -95,9 +95,7 @@ TOOL = BashTool()
 
 
 def _in_seconds(arguments: Any) -> Any:
-    """Return the arguments with `timeout_ms`, or a `timeout` in milliseconds, converted to
-    seconds.
-    """
+    """Return the arguments with a time in milliseconds converted to seconds."""
     if not isinstance(arguments, dict):
         return arguments
     timeout_ms, timeout = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
@@ -117,9 +115,7 @@ def _number(value: Any) -> float | None:
 
 
 def _folder(args: BashArgs, ctx: ToolContext) -> str:
-    """Return the absolute folder that the command starts in, resolved like `cd`: `..` leaves a
-    link.
-    """
+    """Return the absolute folder to start in, resolved like `cd`: `..` leaves a link."""
     if args.workdir is None:
         return ctx.cwd
     folder = os.path.normpath(ctx.absolute(args.workdir))

@@ -222,9 +222,7 @@ _MARKS = (
 
 
 def _wide_encoding(head: bytes) -> tuple[str, str] | None:
-    """Return codec and name of an encoding with several bytes per letter, by its byte-order
-    mark.
-    """
+    """Return codec and name of a multi-byte encoding, by its byte-order mark."""
     return next(((codec, name) for mark, codec, name in _MARKS if head.startswith(mark)), None)
 
 
@@ -250,9 +248,7 @@ def _decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str
 
 @dataclass(slots=True)
 class LineWindow:
-    """Collects a range of lines of a file from its bytes as they are fed in, and counts all
-    lines.
-    """
+    """Collects a range of a file's lines from its bytes, and counts all lines."""
 
     first: int
     """Number of the first line to keep, from 1."""

@@ -130,9 +130,7 @@ def undeclared_properties(
 
 
 def _slim(node: Any) -> Any:
-    """Return `node` without parts for people or validators: titles, and `null` beside another
-    type.
-    """
+    """Return `node` without titles, and without `null` beside another type."""
     if isinstance(node, list):
         return [_slim(each) for each in node]
     if not isinstance(node, dict):

@@ -301,9 +301,7 @@ def _indent(line: bytes) -> int:
 
 
 def _likelier_culprit(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
-    """Return the bracket that was probably not closed, so that later ones took the closer of
-    `outer`.
-    """
+    """Return the bracket that was probably not closed, so that later closers are off by one."""
     within = [
         each
         for each in suspects

@@ -1,5 +1,4 @@
-"""The todo list of a conversation: written by the model, shown to the user, stored in the
-session."""
+"""The todo list of a conversation: written by the model, shown to the user, stored."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast, get_args

@@ -81,9 +81,7 @@ class BoundTool:
         return self.tool.claims(self._parse(arguments), self._context())
 
     def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        """Return the claims of a call with incomplete arguments; ValueError if a given one is
-        wrong.
-        """
+        """Return the claims of incomplete arguments; ValueError if a given one is wrong."""
         try:
             model = self._parse(arguments)
         except ValidationError as error:

@@ -6,6 +6,10 @@ import socket
 import subprocess
 import tempfile
 import threading
+from pathlib import Path
+
+import pytest
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
@@ -13,13 +17,19 @@ from dirge_py.sdk import environment
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
-from pathlib import Path
 from tests.conversation.room import Room
-from tests.sdk.fork_projects import LOOK, WORK, committed, everything, git, ran, text, unjudged, write
+from tests.sdk.fork_projects import (
+    LOOK,
+    WORK,
+    committed,
+    everything,
+    git,
+    ran,
+    text,
+    unjudged,
+    write,
+)
 from tests.sdk.sandboxes import in_sandbox
-
-import pytest
-
 
 ALLOWING = PermissionAnswer(effect="allow")
 IN_SESSION = PermissionAnswer(effect="allow", remember="session")

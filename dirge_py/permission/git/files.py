@@ -402,9 +402,7 @@ class _Parsed:
                 self.shared = base.hex() if any(base) else ""
 
     def _check_end(self, position: int) -> None:
-        """Check where the last extension says that the entries end: git reads extensions from
-        there.
-        """
+        """Check the end of the entries in the last extension: git reads extensions from there."""
         at = len(self._content) - 2 * self._hash_bytes - 12
         if at >= position and self._content[at : at + 4] == b"EOIE":
             (end,) = struct.unpack_from(">I", self._content, at + 8)
@@ -412,9 +410,7 @@ class _Parsed:
                 raise UnreadableRepository("an index whose extensions are not behind its entries")
 
     def _check_blocks(self, start: int, size: int) -> None:
-        """Check where the index says that its blocks begin: git reads them in parallel from
-        there.
-        """
+        """Check where the index says that its blocks begin: git reads them from there."""
         starts = list(self._starts)
         first = 0
         for at in range(start + 4, start + size - 7, 8):

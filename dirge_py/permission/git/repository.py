@@ -370,8 +370,7 @@ _LISTINGS: StampCache[_Listing] = StampCache(4 * MAX_FOLDERS)
 
 
 def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str]:
-    """Yield why git would show files of another place for the git folder `git_dir`, one text for
-    each.
+    """Yield why git would show files of another place for the git folder `git_dir`.
 
     `own` are the physical folders whose contents git may show. A link into one of them, to a file
     of the same name, is how several work trees share a repository.
@@ -421,9 +420,7 @@ class _FolderWalk:
                     pending.append(real)
 
     def objects(self, folder: str) -> Iterator[str]:
-        """Do the same for a folder of objects, and for every folder that git continues to from
-        there.
-        """
+        """Do the same for a folder of objects, and for every folder it leads git to."""
         pending, seen = [folder], {folder}
         while pending:
             one = pending.pop()

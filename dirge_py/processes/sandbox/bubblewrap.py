@@ -120,8 +120,7 @@ def bash_program() -> str:
 
 
 def wrapped(arguments: Sequence[str], inside: Sequence[str], setup: BubblewrapSetup) -> list[str]:
-    """Return `arguments` in bubblewrap with the options `inside`, started by a bash that sets
-    limits.
+    """Return `arguments` in bubblewrap, started by a bash that sets limits.
 
     The environment is not among the options, because every user can read argument lists:
     bubblewrap's own environment was made for the command, and is passed on.

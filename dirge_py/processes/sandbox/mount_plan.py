@@ -187,9 +187,7 @@ def _pinned(places: MountPlan) -> Iterator[str]:
 
 
 def _matters(path: str, places: Mapping[str, MountEffect]) -> bool:
-    """Whether anything could be read or created there: a missing folder of dirge's acts once it
-    exists.
-    """
+    """Whether a file could be read or created there: a missing folder may appear."""
     effect = effect_on(path, places)
     return effect == "write" or (effect != "hide" and os.path.isdir(path))
 
@@ -264,9 +262,7 @@ def _holds(folder: str, home: str) -> bool:
 
 
 def _base_python(environment: str) -> str:
-    """Return the prefix of the Python that a virtual environment was made with; "" if there is
-    none.
-    """
+    """Return the prefix of the Python that made a virtual environment; "" if there is none."""
     if not os.path.isfile(os.path.join(environment, "pyvenv.cfg")):
         return ""
     program = os.path.realpath(os.path.join(environment, "bin", "python"))
@@ -292,9 +288,7 @@ class GitRepository:
 
 
 def repository_of(folder: str) -> GitRepository | None:
-    """Return the repository around `folder`; None if there is none, or if its `.git` leads
-    nowhere.
-    """
+    """Return the repository around `folder`; None if its `.git` is missing or leads nowhere."""
     for top in upwards(folder):
         entry = os.path.join(top, ".git")
         if os.path.isdir(entry):
@@ -326,8 +320,7 @@ def modules_in(place: str) -> Iterator[str]:
 
 
 def acting_in(place: str) -> Iterator[str]:
-    """Yield files of the git directory `place` and its submodules' that name programs or other
-    places.
+    """Yield files of `place` and its submodules' that name programs or other places.
 
     `commondir` says where settings and hooks are instead; one may be created at any time.
     """

@@ -1,5 +1,4 @@
-"""Connects a sandbox to the proxy outside; started inside as `python -I -S relay.py SOCKET
-COMMAND…`.
+"""Connects a sandbox to the proxy outside: `python -I -S relay.py SOCKET COMMAND…`.
 
 It listens on a port of the sandbox's own loopback, forwards connections to the Unix socket SOCKET,
 and runs COMMAND with the proxy in its environment. Imports no module of dirge.

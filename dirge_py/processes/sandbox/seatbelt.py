@@ -113,7 +113,5 @@ def _services(names: tuple[str, ...]) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    """Return a string in the profile's language: as in JSON, with non-ASCII characters
-    unescaped.
-    """
+    """Return a string in the profile's language: JSON with unescaped non-ASCII characters."""
     return json.dumps(os.fsdecode(os.fsencode(text)), ensure_ascii=False)

@@ -97,8 +97,7 @@ _MACHINES = {
 def filter_program(
     *, sockets: bool, ipc: bool = True, metadata: bool = True, machine: str = ""
 ) -> bytes | None:
-    """Return the filter in 8-byte instructions; None on a machine whose system calls are unknown
-    here.
+    """Return the filter in 8-byte instructions; None on a machine with unknown system calls.
 
     Without `sockets`, only connected pairs can be created. Without `ipc`, no memory is shared with
     processes outside. Without `metadata`, no file's attributes can be changed by its path, and no

@@ -1,5 +1,4 @@
-"""A text file in the form that edits search: LF line ends, no byte-order mark, and back to
-bytes."""
+"""A text file as edits search it (LF line ends, no byte-order mark), and back to bytes."""
 
 import bisect
 import codecs
@@ -70,9 +69,7 @@ class TextDocument:
         return replacement.text.replace(b"\n", b"\r\n")
 
     def _ends_with_crlf(self, position: int) -> bool:
-        """Whether the line at `position` ends with CRLF; a last line without an end copies the
-        previous.
-        """
+        """Whether the line ends with CRLF; a last line without an end copies the previous."""
         end = self.view.find(b"\n", position)
         if end < 0:
             end = self.view.rfind(b"\n", 0, position)

@@ -126,9 +126,7 @@ def _write(files: Sequence[PlannedChange], access: CallFiles) -> None:
 def _apply_choices(
     files: Sequence[PlannedChange], access: CallFiles
 ) -> tuple[list[PlannedChange], list[str]]:
-    """Return the files as the user wants them, and a sentence if that differs from the model's
-    plan.
-    """
+    """Return the files with the user's choices, and a sentence about them for the model."""
     wanted: list[PlannedChange] = []
     notes: set[str] = set()
     for each in files:

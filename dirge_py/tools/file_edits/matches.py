@@ -35,9 +35,7 @@ class LineBlock:
 
     @classmethod
     def of(cls, old: bytes, new: bytes) -> "LineBlock":
-        """Build a block from two texts; a text that ends with a line end consists of whole
-        lines.
-        """
+        """Build a block from two texts; one that ends with a line end has whole lines."""
         ends = old.endswith(b"\n")
         if ends and (new.endswith(b"\n") or not new):
             old_lines, new_lines = old[:-1].split(b"\n"), new[:-1].split(b"\n")
@@ -355,9 +353,7 @@ def _match_region(
 
 
 def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch | None:
-    """Map a run to the lines of the file; None if it would change a line that the model didn't
-    write.
-    """
+    """Map a run to the file's lines; None if it would change a line the model didn't write."""
     if run.before_at == run.before_end:
         before = where[run.before_at - 1] if run.before_at else -1
         behind = where[run.before_at] if run.before_at < len(where) else count

@@ -272,9 +272,7 @@ def _require_existing(file: _PlannedFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedHunk:
-    """A placed hunk, as positions of the view; `line` is its first line, `end` the one after its
-    last.
-    """
+    """A placed hunk of a view: its first line, the line after its last, and its changes."""
 
     line: int
     end: int
@@ -350,9 +348,7 @@ class _HunkPlacer:
         )
 
     def _candidates(self, found: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
-        """Yield the remaining places after each hint of the hunk: anchors, position, line
-        number.
-        """
+        """Yield the remaining places after each hint: anchors, position, line number."""
         count = len(self._block.old)
         ahead = [each for each in found if each.line >= after]
         if self._hunk.at_end:
@@ -368,9 +364,7 @@ class _HunkPlacer:
         yield ahead
 
     def _anchored(self, after: int) -> list[int]:
-        """Return the lines after each chain of anchors, from `after` on; empty if one is
-        missing.
-        """
+        """Return the lines after each chain of anchors; empty if one is missing."""
         behind: list[int] = []
         for number, anchor in enumerate(self._hunk.anchors):
             places = self._lines_like(
@@ -386,9 +380,7 @@ class _HunkPlacer:
         return behind
 
     def _lines_like(self, anchor: bytes, start: int) -> list[int]:
-        """Return the lines that equal the anchor, else those that begin with it, else those with
-        it.
-        """
+        """Return the lines that equal the anchor, else start with it, else contain it."""
         lines = [_normalize_line(line) for line in self._lines.lines[start:]]
         tests: Sequence[Callable[[bytes], bool]] = (
             lambda line: line == anchor,

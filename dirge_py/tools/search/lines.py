@@ -187,9 +187,7 @@ def _output_of(finished: CommandResult) -> bytes:
 
 
 class _File:
-    """The reports about one file: raw JSON lines, parsed on demand because there may be a
-    million.
-    """
+    """The reports about one file: raw JSON lines, parsed on demand, as there may be many."""
 
     def __init__(self) -> None:
         self.raw_lines: list[bytes] = []

@@ -21,9 +21,7 @@ def folder_error(path: str, kind: str) -> FileError:
 
 
 def list_found(title: str, asked: str, shown: Sequence[str], total: int) -> str:
-    """Return the found paths below the folder `asked`, with the title and how many more there
-    are.
-    """
+    """Return the found paths below the folder `asked`, with a title and the number missing."""
     more = total - len(shown)
     lines = [f"{title} ({len(shown)} shown):" if more else f"{title}:"]
     lines += [path_below(asked, path) for path in shown]

@@ -70,8 +70,7 @@ class WebService:
         return target
 
     async def page(self, target: ParsedUrl, *, is_continued: bool = False) -> "WebPage":
-        """Return the page at `target`; with `is_continued`, the version fetched before if it is
-        recent.
+        """Return the page at `target`; with `is_continued`, a recently fetched version.
 
         Raises:
             ToolFailed: it may not be reached, cannot be, or contains no text.

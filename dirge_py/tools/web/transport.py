@@ -55,8 +55,7 @@ class GuardedTransport:
     async def send(
         self, target: ParsedUrl, outgoing: OutgoingRequest | None = None
     ) -> AsyncIterator[httpx.Response]:
-        """Yield the response with its headers read and its body not, and close it at the end of the
-        block.
+        """Yield the response with its headers read; close it at the end of the block.
 
         Redirects are not followed, cookies are not kept.
 
@@ -97,9 +96,7 @@ class GuardedTransport:
         return await connection.handle_async_request(self._request(target, outgoing, last))
 
     def _request(self, target: ParsedUrl, outgoing: OutgoingRequest, host: str) -> httpx.Request:
-        """Return a request for `target` that is sent to `host`: an address, or the name for a
-        proxy.
-        """
+        """Return a request for `target` sent to `host`: an address, or a name for a proxy."""
         url = httpx.URL(
             scheme=target.scheme, host=host, port=target.port, raw_path=target.path.encode("ascii")
         )
@@ -244,8 +241,7 @@ async def request(
     proxy: str | None,
     max_bytes: int,
 ) -> tuple[int, bytes, bool]:
-    """Send one request; return (status, at most `max_bytes` of the body, whether that is all of
-    it).
+    """Send one request; return status, at most `max_bytes` of the body, and if that is all.
 
     Raises:
         ToolFailed: as `GuardedTransport.send` and `read_body`.
