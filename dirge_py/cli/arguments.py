@@ -1,4 +1,4 @@
-"""The command line: flags, their help, and the words that are subcommands. Parses, does nothing."""
+"""The parsers of the command line: flags, their help, and subcommands."""
 
 import argparse
 import os
@@ -181,7 +181,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def parse_words(parser: Parser, argv: Sequence[str], into: str) -> argparse.Namespace:
-    """Flags and words in any order; all that follows `--` is added to the words `into`."""
+    """Parse flags and words in any order; words after `--` are added to the words `into`."""
     # argparse reads mixed flags and words twice, and what follows `--` as flags.
     at = argv.index("--") if "--" in argv else len(argv)
     flags = parser.parse_intermixed_args(list(argv[:at]))
@@ -282,7 +282,7 @@ def _limit_flags(group: Any) -> None:
 
 
 def _hidden_aliases(parser: Parser) -> None:
-    """What users of other agents type; works, and is not advertised."""
+    """Add the flags of other agents as hidden aliases."""
     add = parser.add_argument
     hide = argparse.SUPPRESS
     add("--session-id", dest="session", type=_session_id, help=hide)

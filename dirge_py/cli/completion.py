@@ -34,14 +34,14 @@ _USAGE = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
-    """One place of the command line, and what can follow there."""
+    """A command and what can follow it."""
 
     name: str
-    """Empty after `dirge`; else a subcommand, or one and its verb (`sessions show`)."""
+    """Empty for `dirge` itself; else a subcommand, with its verb if any (`sessions show`)."""
     flags: tuple[argparse.Action, ...] = ()
-    """The flags that it takes."""
+    """Its flags."""
     words: tuple[str, ...] = ()
-    """The words that can come first there."""
+    """The words that can follow directly."""
 
 
 def bash(places: Sequence[CommandSpec]) -> str:
@@ -128,7 +128,7 @@ SCRIPTS: Mapping[str, Callable[[Sequence[CommandSpec]], str]] = {
 def _shell_place(
     places: Sequence[CommandSpec], first: str, second: str, current: str
 ) -> Iterator[str]:
-    """Lines that set `place`, and `first`: where its own words begin."""
+    """Lines that set `place`, and `first`, the index of the command's first own word."""
     yield "    local place= first=1"
     for depth, words in ((1, f'"{first}"'), (2, f'"{first} {second}"')):
         names = [place.name for place in places if len(place.name.split()) == depth]
@@ -228,7 +228,7 @@ def completion(rest: Sequence[str]) -> int:
 
 
 def command_specs() -> Sequence[CommandSpec]:
-    """Each place of the command line where words can be completed, the whole of it first."""
+    """Every command whose words can be completed, `dirge` itself first."""
     return [
         _command_spec("", build_parser(), words=tuple(_PARSERS)),
         *(place for name, made in _PARSERS.items() for place in made(name)),
@@ -289,7 +289,7 @@ def _command_spec(
 
 
 def _value_of(flag: argparse.Action) -> str:
-    """The kind of value that has to follow: words, files, folders or text; "" for none."""
+    """The kind of the flag's value: words, files, folders or text; "" for none."""
     if flag.choices:
         return "words"
     return "" if flag.nargs in (0, "?") else _FILES.get(str(flag.metavar), "text")

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 def config_command(rest: list[str]) -> int:
-    """Run one verb, `show` when none is named; returns the exit code."""
+    """Run one verb, by default `show`; returns the exit code."""
     flags = build_config_parser().parse_args(rest)
     path = Path(flags.config) if flags.config else None
     if flags.template and flags.verb != "init":
@@ -51,7 +51,7 @@ def _ask_for_provider(path: Path | None) -> int:
     file = path or config_file()
     why = f"A provider for {file}. Ctrl+C leaves everything as it is."
     if file.exists():
-        load(path=file)  # Its errors are better shown before the questions.
+        load(path=file)  # Report its errors before the questions.
         why = f"{file} exists: a provider is added to it. Ctrl+C leaves everything as it is."
     ending = run_interruptible(
         set_up(ConsolePrompter(), write_line, ProviderSetup(file), why, has_demo=True)
@@ -138,7 +138,7 @@ def write_line(text: str, *, tone: Tone = "plain") -> None:
 
 
 def run_interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    """What `work` returns; Ctrl+C ends it also while a line is typed, unlike `asyncio.run`."""
+    """The result of `work`; unlike with `asyncio.run`, Ctrl+C also ends it during input."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(work)

@@ -1,4 +1,4 @@
-"""`dirge doctor`: what keeps dirge from working well here, and how to fix it."""
+"""`dirge doctor`: finds problems of this installation, with their fixes."""
 
 import os
 import sys

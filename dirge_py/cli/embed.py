@@ -1,4 +1,4 @@
-"""`dirge embed`: texts as vectors, for scripts. Nothing else in dirge embeds."""
+"""`dirge embed`: prints embeddings of texts, for scripts. Nothing else in dirge uses embeddings."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def embed(rest: Sequence[str]) -> int:
 
     Raises:
         UsageError: there is no text.
-        ConfigError: no provider can embed, or the named one cannot.
+        ConfigError: no provider, or not the named one, has embeddings.
         ProviderError: the provider refused.
     """
     flags = parse_words(build_embed_parser(), rest, "words")

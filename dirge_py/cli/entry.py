@@ -1,4 +1,4 @@
-"""Where `dirge` starts: answers `--version` without any other import, leaves the rest to `cli`."""
+"""The entry point of `dirge`: answers `--version` without other imports, else calls `cli.main`."""
 
 import os
 import sys
@@ -20,19 +20,19 @@ def main() -> None:
 
         exit_code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        # `run` answers this itself; here it came while dirge was still being loaded.
+        # `run` handles Ctrl+C itself; this one came while dirge was loading.
         pass
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (BrokenPipeError, ConnectionResetError, ValueError):
-            # Whoever read it has gone; what was said before counts.
+            # The reader is gone; keep the exit code.
             continue
         except OSError as error:
             exit_code = exit_code or 1
             if stream is sys.stdout:
                 _complain(f"the output could not be written: {error.strerror}.")
-    # Taking every loaded library apart, only to give memory back, would be felt.
+    # Skip the interpreter's clean-up, which takes noticeably long.
     os._exit(exit_code)
 
 

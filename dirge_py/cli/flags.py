@@ -1,4 +1,4 @@
-"""What the flags mean: which exclude each other, and the settings and options that they set."""
+"""The meaning of flags: which exclude each other, and the settings and options that they set."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ from dirge_py.types.errors import DirgeError, UsageError
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.sdk.options import BuildOptions, SessionChoice
+
 
 _HEADLESS = (
     "output_format",
@@ -68,13 +69,13 @@ def change_folder(folder: str | None) -> None:
         try:
             os.chdir(folder)
         except OSError as error:
-            raise UsageError(f"{folder} cannot be worked in: {error.strerror}.") from error
+            raise UsageError(f"can't change to {folder}: {error.strerror}.") from error
 
 
 def project_folder(flags: Namespace) -> Path:
     """The folder of `--cwd`, or the current one. Raises UsageError: there is no such folder."""
     if flags.cwd is not None and not os.path.isdir(flags.cwd):
-        raise UsageError(f"{flags.cwd} cannot be worked in: there is no such folder.")
+        raise UsageError(f"can't change to {flags.cwd}: there is no such folder.")
     return Path(flags.cwd) if flags.cwd is not None else Path.cwd()
 
 
@@ -82,7 +83,7 @@ def enter_folder(flags: Namespace) -> None:
     """Change to the folder of `--cwd`, and check that the file of `-o` can be written.
 
     Raises:
-        UsageError: one of them is not possible. Better now than after a run that was paid for.
+        UsageError: one of them fails; checked before a run costs money.
     """
     change_folder(flags.cwd)
     path = flags.output_file
@@ -106,10 +107,10 @@ def _check_schema(flags: Namespace) -> None:
     if given is not None and flags.plan:
         raise UsageError(
             "--json-schema and --plan exclude each other: a plan ends with a review.",
-            hint="Ask about what came of it in another run: dirge -c -p --json-schema …",
+            hint="Ask about the result in another run: dirge -c -p --json-schema …",
         )
     if given is not None and given.startswith("@"):
-        # Meant where the command was typed, whatever --cwd says.
+        # Paths are relative to where the command was typed, not to --cwd.
         flags.json_schema = "@" + os.path.abspath(given[1:])
 
 

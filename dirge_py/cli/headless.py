@@ -1,4 +1,4 @@
-"""Runs that are printed: `dirge -p`, `dirge turn`, `dirge resume`. Imported by these alone."""
+"""Printed runs: `dirge -p`, `dirge turn` and `dirge resume`. Only these import it."""
 
 import sys
 from argparse import Namespace
@@ -46,7 +46,7 @@ Start = ParamSpec("Start")
 
 
 def _reports_errors(start: Callable[Start, int]) -> Callable[Start, int]:
-    """Also print an error of a start as a result object, where the output is JSON."""
+    """Decorator: if the output is JSON, also print an error of the start as a result object."""
 
     @wraps(start)
     def run(*args: Start.args, **kwargs: Start.kwargs) -> int:
@@ -83,14 +83,14 @@ def print_run(flags: Namespace) -> int:
 
 @_reports_errors
 def turn_run(flags: Namespace) -> int:
-    """`dirge turn`: one turn about a prompt, or from where the session is."""
+    """`dirge turn`: one turn with a prompt, or without one from the session's last state."""
     key = _key(flags)
     if flags.input is None:
         prompt = _prompt(flags, may_be_none=True)
     elif flags.prompt:
         raise UsageError("--input and words are two prompts.", hint="Give one of them.")
     elif not flags.input.strip():
-        raise UsageError("--input is empty.", hint="Leave it out to go on without a prompt.")
+        raise UsageError("--input is empty.", hint="Leave it out to continue without a prompt.")
     else:
         prompt = Prompt(words=flags.input)
     return _run(flags, key, lambda printer: print_turn(printer, prompt))
@@ -149,7 +149,7 @@ def _key(flags: Namespace) -> str | None:
 
 
 def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:
-    """The words and what is piped in, None if there is neither.
+    """The words and the piped text; None if there is neither.
 
     dirge waits longer for a silent pipe when nothing else can be the prompt.
     """

@@ -1,8 +1,8 @@
-"""Starts of the two interactive front ends: the terminal UI and line mode.
+"""Starts the two interactive front ends: the terminal UI and line mode.
 
-Both open conversations by `SessionOpeners`: the settings are read again each time, the user is
-asked about the project once. Each front end is imported in the function that starts it, and nothing
-heavy before the first frame.
+Both open conversations with `SessionOpeners`, which rereads the settings each time and asks about
+the project once. The function that starts a front end imports it, and nothing heavy before the
+first frame.
 """
 
 import os
@@ -47,7 +47,7 @@ def tui_start(
     pick_session: bool,
     config_file: Path | None,
 ) -> "UiOptions":
-    """The options of an ordinary start. `load` reads the settings, for every conversation again."""
+    """The options of a normal start. `load` reads the settings for each conversation."""
     from dirge_py.ui.options import UiOptions
 
     def prepare() -> "UiSettings":
@@ -86,7 +86,7 @@ def tui_start(
 
 
 def demo_start(demo: "Demo") -> "UiOptions":
-    """The demo, at a pace that can be followed."""
+    """The options that play the demo at a readable pace."""
     from dirge_py.ui.options import UiOptions
 
     return UiOptions(
@@ -124,7 +124,7 @@ def _ui_settings(config: "Config") -> "UiSettings":
 def _theme(file: Path) -> str:
     """The theme in the settings, read without validating them, which takes a tenth of a second.
 
-    Errors of the file are shown when it is validated, after the first frame.
+    The validation after the first frame reports errors of the file.
     """
     from dirge_py.ui.theme.styles import DEFAULT_THEME
 
@@ -136,9 +136,9 @@ def _theme(file: Path) -> str:
 
 
 class SessionOpeners:
-    """How the front ends open sessions: `first` is an `OpenFirst`, `other` an `OpenOther`.
+    """Opens sessions for front ends: `first` is an `OpenFirst`, `other` an `OpenOther`.
 
-    `load` reads the settings, for every conversation again. Imports nothing heavy until then.
+    `load` reads the settings for each conversation. Imports nothing heavy until then.
     """
 
     def __init__(self, load: "Callable[[], Config]", options: "Callable[[], BuildOptions]") -> None:
@@ -149,7 +149,7 @@ class SessionOpeners:
         self._local_servers: Mapping[str, LocalServer] | None = None
 
     def first(self, asker: Asker) -> "Conversation":
-        """Open the conversation that the command line asks for."""
+        """Open the conversation of the command line."""
         return self._open(asker, self._read_options())
 
     def other(
@@ -160,7 +160,7 @@ class SessionOpeners:
         return self._open(asker, replace(self._read_options(), session=choice))
 
     def project(self) -> "TrustGate":
-        """What the project around the current folder would load."""
+        """The files that the project around the current folder would load, and their trust."""
         from dirge_py.permission.project_trust import TrustGate
 
         folder = Path.cwd()
@@ -236,10 +236,10 @@ def line_mode(flags: Namespace) -> int:
 
 
 def wants_lines(*, line: bool) -> bool:
-    """Whether line mode was asked for (`line`), or the terminal cannot do more."""
+    """Whether to use line mode: on request (`line`), or because of the terminal."""
     return line or (is_dumb() and all(s.isatty() for s in (sys.stdin, sys.stdout)))
 
 
 def is_dumb() -> bool:
-    """Whether the terminal cannot move its cursor, or does not say that it can."""
+    """Whether the terminal can't move its cursor, or its abilities are unknown."""
     return os.environ.get("TERM", "") in ("", "dumb", "unknown")

@@ -1,7 +1,6 @@
-"""`dirge`: reads the command line, picks one front end, and turns errors into exit codes.
+"""`dirge`: reads the command line, picks a front end, and turns errors into exit codes.
 
-Costly imports are in the branch that needs them, in this package only. `dirge turn` and
-`dirge resume`, which continue a session from outside, are here, too.
+Costly imports are in the branch that needs them. `dirge turn` and `dirge resume` are here, too.
 """
 
 import errno
@@ -52,16 +51,16 @@ def run(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # Nobody reads the output any more; keep the interpreter from complaining at exit.
+        # The output has no reader any more; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 1
     except Exception as error:
         if isinstance(error, FileNotFoundError) and not has_folder():
-            gone = "the folder this was started in is gone."
+            gone = "the current folder no longer exists."
             print_error(UsageError(gone, hint="cd somewhere else."))
             return 2
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-            print_error(DirgeError(f"the output could not be written: {error.strerror}."))
+            print_error(DirgeError(f"can't write the output: {error.strerror}."))
             return 1
         if os.environ.get("DIRGE_LOG"):
             raise
@@ -182,7 +181,7 @@ def _interactive(flags: Namespace) -> int:
 
 
 def _check_terminal() -> None:
-    """Raise UsageError where the terminal UI cannot be drawn, ConfigError for an odd Textual."""
+    """Raise UsageError without a usable terminal, ConfigError for an unsupported Textual."""
     from dirge_py.cli.serve.command import is_served
 
     # Textual draws on stderr, so that one has to be a terminal as well.
@@ -199,15 +198,15 @@ def _check_terminal() -> None:
 
 
 def prepare_streams() -> None:
-    """UTF-8 whatever the locale says, and no descriptor below 3 that means something else."""
+    """Set the standard streams to UTF-8, and open those that are closed."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
-            # It was closed: the next file opened would get its number, and be read or written.
+            # It was closed: the next opened file would get its number and be used as a stream.
             opened = os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
             nowhere = io.FileIO(opened, "wb" if number else "rb")
             setattr(sys, name, io.TextIOWrapper(nowhere))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
-        # Not `replace`: what cannot be written stays what it was, also inside JSON.
+        # Not `replace`: characters that can't be encoded stay readable, also in JSON.
         errors = "surrogateescape" if stream is sys.stdin else "backslashreplace"
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
@@ -245,7 +244,7 @@ def resume(rest: Sequence[str]) -> int:
         raise UsageError("--interrupted is for `dirge resume --session ID`.")
     if flags.confirm == (flags.reject is not None):
         raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
-    # Meant where the command was typed, whatever --cwd says.
+    # Paths are relative to where the command was typed, not to --cwd.
     file = Path(flags.file[0]).absolute()
     enter_folder(flags)
     from dirge_py.cli.headless import resume_run

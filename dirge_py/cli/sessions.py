@@ -44,14 +44,14 @@ def sessions_fits(rest: Sequence[str]) -> bool:
 
 
 def sessions(rest: Sequence[str]) -> int:
-    """Do what the verb says, `list` where none is named; returns the exit code.
+    """Run a verb, by default `list`; returns the exit code.
 
     Raises:
-        UsageError, SessionError, FileError: the verb cannot be done.
+        UsageError, SessionError, FileError: it failed.
     """
     verb = rest[0] if rest and rest[0] in SESSIONS_VERBS else ""
     flags = parse_words(build_sessions_parser(verb or "list"), rest[bool(verb) :], "words")
-    # Without the settings: an error in them is no reason not to find a session.
+    # Don't read the settings: an error in them must not hide sessions.
     store = Store(state_dir(), project_root(project_folder(flags)), app_version=__version__)
     return _RUN[flags.verb](flags, store)
 
@@ -272,7 +272,7 @@ def _usage(usage: Usage) -> Mapping[str, int]:
 
 
 def _cost(cost_usd: float | None, *, known: bool) -> str:
-    """`?` where a price is unknown, `-` where the tokens are."""
+    """The cost as text: `?` if a price is unknown, `-` if the tokens are."""
     if cost_usd is None:
         return "?" if known else "-"
     return f"${cost_usd:.2f}" if cost_usd >= 0.01 or not cost_usd else f"${cost_usd:.4f}"
@@ -296,7 +296,7 @@ def _clean_line(text: str) -> str:
 
 
 def _repair(flags: Namespace, store: Store) -> int:
-    """Say what is damaged, repair what can be repaired, and rebuild the index."""
+    """Report and repair damage, and rebuild the index."""
     if bool(flags.words) == flags.everywhere:
         raise UsageError("repair which session?", hint="Name it, or say --all.")
     exit_code = 0
@@ -378,7 +378,7 @@ def _repair_lines(found: RepairReport) -> Iterator[str]:
     if found.torn_bytes and not found.is_newer:
         yield f"an unfinished end of {found.torn_bytes} bytes was cut off"
     if found.damaged_bytes:
-        yield f"{found.damaged_bytes} bytes in the middle are no records and are passed over"
+        yield f"{found.damaged_bytes} bytes in the middle are not records and are skipped"
     if found.torn_bytes or found.damaged_bytes:
         yield f"the damaged bytes are kept in {str(found.kept)!r}"
     if found.missing_segments:
@@ -393,7 +393,7 @@ def _repair_lines(found: RepairReport) -> Iterator[str]:
 
 
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:
-    """Whether the user confirms at the terminal that they are deleted."""
+    """Whether the user confirms the deletion at the terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "`dirge sessions delete` asks in a terminal.", hint="Without one: say --yes."
@@ -409,7 +409,7 @@ def _confirmed(store: Store, ids: Sequence[str]) -> bool:
 
 
 def _for_each(names: Iterable[str], act: Callable[[str], None]) -> int:
-    """Do it with each; an error is printed and does not stop the others. Returns the exit code."""
+    """Call `act` with each name; prints errors and continues. Returns the exit code."""
     exit_code = 0
     for name in names:
         try:

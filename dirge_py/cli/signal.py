@@ -67,7 +67,7 @@ def signal(rest: Sequence[str]) -> int:
         SignalBox(store.folder / session_id / "signals").send(flags.name, payload)
     except OSError as error:
         raise SessionError(
-            f"The signal cannot be stored for session {session_id}: {error.strerror}.",
+            f"Can't store the signal for session {session_id}: {error.strerror}.",
             hint="Free space, or make the state folder writable.",
         ) from error
     sys.stdout.write(f"Sent {flags.name} to {session_id}.\n")
@@ -83,11 +83,11 @@ def _store(cwd: Path) -> "Store":
 
 
 def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
-    """Refuse an answer that would be ignored without a message to its sender.
+    """Refuse an answer that the session would silently ignore.
 
     Raises:
         UsageError: it isn't an answer.
-        SessionError: that call does not wait.
+        SessionError: that call is not waiting.
     """
     match payload:
         case {"call_id": str(call_id), "effect": "allow" | "deny"}:
@@ -98,7 +98,8 @@ def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
                 hint="`dirge signal SESSION` lists those that do, if `[permission] remote` is on.",
             )
     raise UsageError(
-        "that is no answer.", hint='As in \'{"call_id": "call_1", "effect": "allow"}\', or "deny".'
+        "this is not an answer.",
+        hint='As in \'{"call_id": "call_1", "effect": "allow"}\', or "deny".',
     )
 
 

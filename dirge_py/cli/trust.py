@@ -1,4 +1,4 @@
-"""`dirge trust`: what a project would load or run, and trusting it, in a terminal or not."""
+"""`dirge trust`: shows what a project would load or run, and trusts it."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ def build_trust_parser() -> Parser:
 
 
 def trust(rest: Sequence[str]) -> int:
-    """Show, accept or forget; returns the exit code, 1 for what was not trusted."""
+    """Show, accept or forget; returns the exit code, 1 if the files are not trusted."""
     flags = build_trust_parser().parse_args(list(rest))
     if flags.json and not flags.show:
         raise UsageError("--json needs --show.")

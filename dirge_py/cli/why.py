@@ -39,7 +39,7 @@ def build_why_parser() -> Parser:
 def why_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `why` ask the engine; `why does it fail` is a prompt.
 
-    If the first word is nearly the name of a tool, stderr says that it is taken as a prompt.
+    If the first word resembles the name of a tool, warns on stderr that it counts as a prompt.
     """
     if any(word in ("--jsonl", "--help", "-h") for word in rest):
         return True
@@ -55,7 +55,7 @@ def why_fits(rest: Sequence[str]) -> bool:
 
 
 def why(rest: Sequence[str]) -> int:
-    """Answer one question, or with `--jsonl` one a line; returns the exit code."""
+    """Answer one question, or with `--jsonl` one per line; returns the exit code."""
     flags = parse_words(build_why_parser(), rest, "words")
     explainer = _open(flags)
     try:
@@ -94,7 +94,7 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _answer_lines(explainer: Explainer) -> int:
-    """One answer a line, in order, flushed. A bad line is answered too; the exit code is then 1."""
+    """Answer each line of stdin, in order, flushed; an invalid line also makes the exit code 1."""
     exit_code = 0
     for line in filter(str.strip, sys.stdin):
         answer = _answer_line(explainer, line)
@@ -120,6 +120,6 @@ def _answer_line(explainer: Explainer, line: str) -> Mapping[str, Any]:
     except DirgeError as error:
         words = error.message
     except Exception as error:
-        # A bug that one question runs into must not leave the others without an answer.
+        # A bug in one question must not stop the answers to the others.
         words = f"{type(error).__name__}: {error}"
     return {"id": identity, "error": words}

@@ -1,1 +1,1 @@
-"""Front ends without a screen of their own, and what all front ends share."""
+"""The front ends without a screen, and the code that all front ends share."""

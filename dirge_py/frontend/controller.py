@@ -1,6 +1,6 @@
-"""The controller of a chat: sends what is typed, steers, queues and interrupts runs.
+"""The controller of a chat: sends typed lines, and steers, queues and interrupts runs.
 
-Both interactive front ends have one. No typed text is lost.
+Both interactive front ends use it. It never loses typed text.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ class QueuedPrompt:
     """One queued input."""
 
     kind: str
-    """`steering` enters at the next tool boundary, `follow_up` at the end of the run, `next_run`
-    with the next run of the exclusive owner, or after all of them.
+    """`steering` is sent at the next tool boundary, `follow_up` at the end of the run, `next_run`
+    with the next run of the exclusive owner, or after all its runs.
     """
     text: str
     """The prompt as it was typed."""
 
 
 class View(Protocol):
-    """What the controller needs from a front end."""
+    """The interface of front ends that the controller uses."""
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def give_back(self, text: str) -> None: ...
@@ -64,7 +64,7 @@ class ChatController:
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_asking = False
         self.pictures_in: Callable[[str], Mapping[str, bytes]] = lambda text: {}
-        """The pictures that a text refers to, by their names in it; a front end may have some."""
+        """Returns the pictures that a text refers to, by their names in it; front ends set it."""
         self._runs = 0
         self._watched: Run | None = None
         self._sending = asyncio.Lock()
@@ -97,7 +97,7 @@ class ChatController:
 
     @property
     def waiting(self) -> Sequence[QueuedPrompt]:
-        """The queue, as it was typed."""
+        """The queued inputs, as typed."""
         if self.conversation is None:
             return ()
         is_between = self.conversation.exclusive_owner is not None and not self.is_running
@@ -110,14 +110,14 @@ class ChatController:
         ]
 
     def adopt(self, conversation: "Conversation", sink: "Sink") -> None:
-        """Use this conversation from now on; the caller closes the one before."""
+        """Switch to this conversation; the caller closes the previous one."""
         if self._unsubscribe is not None:
             self._unsubscribe()
         self.conversation = conversation
         conversation.extensions.start()
         self._typed.clear()
         unsubscribe = [
-            # First, so that it counts as running when the screen gets the event.
+            # Watch first, so that the run counts as active when the screen gets the event.
             conversation.subscribe(lambda event: self._on_event(conversation, event)),
             conversation.subscribe(sink),
         ]
@@ -125,7 +125,7 @@ class ChatController:
         self._view.refresh_status()
 
     async def submit(self, text: str, how: Literal["now", "later"]) -> None:
-        """Do what a line asks for: run a command, start a run, steer or queue."""
+        """Handle a line: run a command, start a run, steer or queue."""
         conversation = self.conversation
         if conversation is None or not text.strip():
             return
@@ -191,7 +191,7 @@ class ChatController:
             command.result()
 
     def _send_late(self, conversation: "Conversation") -> None:
-        """Start a run with what was queued too late for the last one."""
+        """Start a run with inputs that were queued too late for the last one."""
         late = conversation.resume_queued() if conversation is self.conversation else None
         if late is not None:
             self._watch(conversation, late)
@@ -200,7 +200,7 @@ class ChatController:
         self._watch_new_run(conversation)
         match event:
             case ForkEvent(event=AgentEnd(outcome=Cancelled())):
-                # Whoever cancelled the fork, it also ends the work it was made for.
+                # A cancelled fork ends the work it was made for, too.
                 self._is_interrupting = True
 
     def _watch_new_run(self, conversation: "Conversation") -> None:
@@ -217,15 +217,15 @@ class ChatController:
         task.add_done_callback(self._tasks.discard)
 
     async def _await_end(self, conversation: "Conversation", run: "Run", *, is_typed: bool) -> None:
-        """`is_typed`: the user typed its prompt, and gets it back if it was not sent.
+        """Wait for the end of a run, and give unsent input back to the user.
 
-        They get back what they sent while it ran in any case.
+        `is_typed`: the user typed the run's prompt, and gets it back if it wasn't sent.
         """
         try:
             outcome = await run
         finally:
             self._runs -= 1
-            # The exclusive owner may still have something to clean up.
+            # The exclusive owner may still be cleaning up.
             is_owned = conversation.exclusive_owner is not None
             self._is_interrupting = self._is_interrupting and is_owned
         self._view.flush_events()
@@ -272,7 +272,7 @@ class ChatController:
         return bool(taken)
 
     def drop_queue(self) -> Sequence[str]:
-        """Empty the queue; returns what was in it, as it was typed. The run continues."""
+        """Empty the queue; returns its inputs, as typed. The run continues."""
         if self.conversation is None:
             return ()
         taken = self.conversation.take_back()
@@ -291,5 +291,5 @@ class ChatController:
 
 
 def typed_text(message: UserMessage) -> str:
-    """What the user wrote, without its attachments."""
+    """The text that the user typed, without attachments."""
     return next((block.text for block in message.content if isinstance(block, TextBlock)), "")

@@ -46,7 +46,7 @@ def describe_event(event: DescribedEvent) -> str:
             }.get(cause, event.reason)
             return f"{event.provider} makes the next call: {why}."
         case RepairStats():
-            # The most frequent first.
+            # Most frequent first.
             ordered = sorted(event.counts.items(), key=lambda item: (-item[1], item[0]))
             counts = ", ".join(f"{kind} {count}×" for kind, count in ordered)
             return f"Arguments of tool calls in this run: {counts}."
@@ -68,9 +68,9 @@ def _describe_compaction(event: ContextCompacted) -> str:
         case "prune":
             return f"Context compacted: {sizes}, older tool results shortened."
         case "failed_summary" if event.tokens_after >= event.tokens_before:
-            return "No summary of the older history could be made; nothing was left out."
+            return "dirge could not summarize the older history; nothing was left out."
         case "failed_summary":
-            return f"Context compacted: {sizes}, without a summary: none could be made."
+            return f"Context compacted: {sizes}, without a summary: it failed."
         case "summary_off":
             return f"Context compacted: {sizes}, without a summary: the last ones failed."
         case "overflow":
@@ -80,7 +80,7 @@ def _describe_compaction(event: ContextCompacted) -> str:
         case "shown_again":
             return f"A message is sent whole again: {sizes}."
         case "undone":
-            return f"The last compaction was taken back: {sizes}."
+            return f"The last compaction was undone: {sizes}."
 
 
 def describe_run_end(event: AgentEnd) -> tuple[str, Tone]:
@@ -102,7 +102,7 @@ def describe_run_end(event: AgentEnd) -> tuple[str, Tone]:
 def describe_silent_answer(
     message: AssistantMessage, *, way_on: str = " /retry to edit and resend."
 ) -> str:
-    """What to say of a complete answer without text or calls; empty for any other."""
+    """A notice about a complete answer without text or calls; empty for any other."""
     is_complete = message.origin == "model" and message.stop_reason in ("stop", "length")
     if not is_complete or message.withheld or message.calls or message.text.strip():
         return ""

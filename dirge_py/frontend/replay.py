@@ -1,4 +1,4 @@
-"""Replaying a stored conversation: its messages, and the phases of plans where they happened."""
+"""Replays a stored conversation: its messages, with the phases of plans in their places."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def plan_events(conversation: "Conversation") -> Sequence[tuple[int, PlanRecordEvent]]:
-    """The phases of plans, in order, each behind that many messages."""
+    """The phases of plans, in order, each with the number of messages before it."""
     if conversation.session.metadata.get(NAME) is None:
         return ()  # The whole session would be read again for nothing.
     return plan_events_in(conversation.timeline.records())
@@ -24,9 +24,9 @@ def replay_messages(
     on_message: "Callable[[Message], None]",
     on_plan_event: Callable[[PlanRecordEvent], None],
 ) -> None:
-    """Pass on stored messages, and what happened `besides`, in order.
+    """Replay stored messages and the events `besides`, in order.
 
-    Each of `besides` goes behind as many messages as its number says.
+    Each event comes after as many messages as its number says.
     """
     told = 0
     for count, message in enumerate(messages):

@@ -1,7 +1,4 @@
-"""Opening sessions in an interactive front end: the first one, and every later one.
-
-The callables that open a conversation are here, too.
-"""
+"""Opens sessions in an interactive front end; also the types of callables that open one."""
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 
 OpenMode = Literal["write", "fork", "view"]
-"""How a stored session is opened: to continue it, as a copy, only to look."""
+"""How a stored session is opened: to continue it, as a copy, or read-only."""
 _MODES: dict[str, OpenMode] = {"go on in a copy": "fork", "only look": "view"}
 _BUSY_OPTIONS = (
     QuestionOption(
@@ -34,7 +31,7 @@ _BUSY_OPTIONS = (
 
 
 class OpenFirst(Protocol):
-    """Opens the conversation that the command line asks for. Raises NoProvider, SessionError, …"""
+    """Opens the conversation of the command line. Raises NoProvider, SessionError, …"""
 
     def __call__(self, asker: Asker) -> "Conversation": ...
 
@@ -48,27 +45,27 @@ class OpenOther(Protocol):
 
 
 class SessionView(Protocol):
-    """What a `SessionOpener` needs from its front end."""
+    """The interface of front ends that a `SessionOpener` uses."""
 
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
         """Open a stored session, or a new one for None. Raises SessionBusy, SessionError, …"""
 
     def adopt(self, conversation: "Conversation") -> None:
-        """Use this conversation from now on; nothing of it is shown yet."""
+        """Switch to this conversation, which isn't shown yet."""
 
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
-        """Show what is stored of the conversation, and that it is open again."""
+        """Show the stored messages of the conversation, and that it was resumed."""
 
     def greet(self, conversation: "Conversation") -> None:
         """Show the beginning of a conversation without history."""
 
     def use_extensions(self, conversation: "Conversation") -> Sequence[str]:
-        """Use the commands and keys of its extensions; returns the warnings."""
+        """Use the commands and keys of the conversation's extensions; returns warnings."""
 
     def on_shown(self, conversation: "Conversation") -> None:
-        """Called when all of the conversation is shown."""
+        """Called when the whole conversation is shown."""
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None: ...
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -76,7 +73,7 @@ class SessionView(Protocol):
 
 
 class SessionOpener:
-    """Opens sessions for a controller: asks about a session in use, closes the one before."""
+    """Opens sessions for a controller: asks about a session in use, and closes the previous one."""
 
     def __init__(
         self, view: SessionView, controller: "ChatController", asker: SupportsForms
@@ -96,9 +93,9 @@ class SessionOpener:
             return conversation
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
-        """Open another session, or a new one; the one before is closed.
+        """Open another session, or a new one, and close the current one.
 
-        If the other one is busy and the user cancels, the one before stays open.
+        If the other one is busy and the user cancels, the current one stays open.
         """
         try:
             conversation = self._view.open_other(session_id)
@@ -109,7 +106,7 @@ class SessionOpener:
             if other is None:
                 raise
             conversation = other
-        # Not earlier: another one may have been opened while the question waited.
+        # Read it only now: another session may have been opened while the question waited.
         before = self._controller.conversation
         self.adopt(conversation)
         if before is not None:
@@ -142,7 +139,7 @@ class SessionOpener:
         if not interruption.undecided:
             answers = await self._asker.question(recovery_questions(interruption))
             if choices_from_answers(interruption, answers) is None:
-                text = "/continue continues the run; a prompt goes on without it."
+                text = "/continue continues the run; a prompt starts without it."
                 self._view.notify_user(text)
                 return
         await self._controller.submit("/continue", "now")
@@ -157,7 +154,7 @@ class SessionOpener:
 
 
 def notice_sink(notify: Callable[[str], object]) -> "Sink":
-    """A sink for a conversation that is being closed: it passes the texts of notices on."""
+    """A sink for a conversation that is closing, which passes on the texts of notices."""
 
     def on_event(event: LoopEvent) -> None:
         if isinstance(event, SystemNotice):

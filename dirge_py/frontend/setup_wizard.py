@@ -16,9 +16,9 @@ from dirge_py.types.errors import DirgeError, ProviderError
 _TYPE_IT = "\n type"
 _NAME_IT = "\n name"
 _NONE = "\n none"
-"""No model and no variable has a name like these."""
+"""Not a possible name of a model or a variable."""
 _DEMO = "\n demo"
-"""No service has a name like this."""
+"""Not a possible name of a service."""
 _REQUEST_PATHS = re.compile(r"/(chat/completions|responses|models|completions)?/*$")
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -46,11 +46,11 @@ async def set_up(
 ) -> Ending:
     """Ask until a provider works and is stored, or the user cancels.
 
-    To cancel a question leads back to the list of providers, to cancel that one ends the setup.
-    `has_demo`: seeing the demo is one of the answers.
+    Cancelling a question returns to the list of providers; cancelling the list ends the setup.
+    With `has_demo`, the demo is one of the choices.
 
     Raises:
-        ConfigError, FileError: it cannot be stored.
+        ConfigError, FileError: it can't be stored.
     """
     if why:
         notify(why, tone="warning")
@@ -88,7 +88,7 @@ class _SetupWizard:
                 return "stored"
 
     async def _working_draft(self, offer: ProviderChoice) -> ProviderDraft | None:
-        """A provider that answered a test request, or that the user keeps anyway."""
+        """A provider that passed a test request, or that the user keeps anyway."""
         while (draft := await self._fill_in(offer)) is not None:
             name = draft.alias if offer.is_own else offer.label
             self._notify(f"One test request to {name}, model {draft.model} …")
@@ -109,7 +109,7 @@ class _SetupWizard:
         return None
 
     async def _fill_in(self, offer: ProviderChoice) -> ProviderDraft | None:
-        """What the user says about `offer`; its name is asked later."""
+        """The user's values for `offer`, without its name, which is asked later."""
         draft: ProviderDraft | None = ProviderDraft(
             type=offer.type, alias=offer.type, base_url=offer.base_url
         )
@@ -252,7 +252,7 @@ def _offer_detail(offer: ProviderChoice) -> str:
 def _way_out(
     offer: ProviderChoice, draft: ProviderDraft, error: DirgeError
 ) -> tuple[str, Choice | None]:
-    """What the user can correct before a model is asked for, as a question; None: nothing."""
+    """The problem, and the choice that corrects it before the model question; None if none does."""
     if not isinstance(error, ProviderError):
         return "", None
     if error.status == 401 and _needs_key(offer):
@@ -279,7 +279,7 @@ def _variable_of(offer: ProviderChoice) -> str | None:
 
 
 def _is_bare(offer: ProviderChoice, draft: ProviderDraft) -> bool:
-    """Whether the URL may lack the version with which most such URLs end."""
+    """Whether the URL may be missing the version at its end."""
     return offer.is_own and bool(draft.base_url) and not urlsplit(draft.base_url).path
 
 
@@ -288,7 +288,7 @@ def _error_text(error: DirgeError) -> str:
 
 
 def tidy_url(typed: str) -> str:
-    """The base URL that was meant: without the path of a request, with a scheme."""
+    """The base URL without the path of a request, and with a scheme."""
     url = _REQUEST_PATHS.sub("", typed.strip())
     if not url or "://" in url:
         return url
@@ -297,7 +297,7 @@ def tidy_url(typed: str) -> str:
 
 
 def usual_name(base_url: str) -> str:
-    """The usual name of the service at that URL: whose it is."""
+    """The usual name of the service at that URL, from its host."""
     host = urlsplit(base_url).hostname or ""
     labels = [label for label in host.split(".") if label]
     if is_loopback(host):

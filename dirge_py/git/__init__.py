@@ -1,0 +1,1 @@
+"""Repositories found, read and copied without git, and git as dirge itself runs it."""

@@ -60,7 +60,8 @@ def make_index_folder(target: Path, places: GitFolders) -> None:
     (target / "HEAD").write_bytes(head)
     (target / "config").write_text(_config(places.settings), encoding="utf-8")
     (target / "objects/info/alternates").write_bytes(_as_line(common / "objects") + b"\n")
-    for name in ("index", *_names(git_dir, "sharedindex.")):
+    shared = [name for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
+    for name in ("index", *shared):
         _copy(git_dir / name, target / name, begins=_INDEX)
     for name in ("info/exclude", "info/attributes"):
         if not (common / "info").is_symlink():
@@ -132,10 +133,6 @@ def _copy_refs(source: Path, target: Path) -> None:
                 continue
             if _HEAD.fullmatch(content):
                 (copy / name).write_bytes(content)
-
-
-def _names(folder: Path, prefix: str) -> list[str]:
-    return [name for name in os.listdir(folder) if name.startswith(prefix)]
 
 
 def _as_line(path: Path) -> bytes:

@@ -1,8 +1,8 @@
 """`dirge demo`: the real program fixes a copy of a bundled project; only the model is a script.
 
 `Demo` fixes a bug, `PlanDemo` works through a plan whose review finds what was forgotten.
-`play_printed` plays either as plain text. What the model says is in `replies/`; its last words, and
-the verdict of the plan's reviewer, depend on what the tests really said.
+`play_printed` plays either as plain text. The model's answers are in `replies/`; the last one, and
+the verdict of the plan's reviewer, depend on the real test results.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ REQUEST = (
 QUICK_CHECK = f"{TEST_COMMAND} -k counts"
 MOST_LINES = 14
 LAST_LINES = 3
-"""Of a long output these are shown as well: there commands say how they ended."""
+"""How many last lines of a long output are shown, too, because commands end with their result."""
 _FOLDER = Path(__file__).parent
 _USAGE = Usage(input=2400, output=120, cache_read=1100)
 _CASE = "case does not matter"
@@ -92,7 +92,7 @@ class Demo:
             f'[providers.demo]\ntype = "scripted"\nmodel = "script"\nscript = "{script}"\n',
             encoding="utf-8",
         )
-        # Its python is dirge's own, which is sure to be there.
+        # `python3` is dirge's own interpreter, which always exists.
         python = os.path.dirname(sys.executable)
         os.environ["PATH"] = os.pathsep.join([python, os.environ.get("PATH", os.defpath)])
         environment = {**os.environ, "DIRGE_STATE_DIR": str(base / "state")}
@@ -113,7 +113,7 @@ class Demo:
         return bool(results) and results[-1].details.get("exit_code") == 0
 
     async def play(self, conversation: Conversation) -> bool:
-        """Play it to its end; True if it ended well."""
+        """Play the demo; returns whether it ended well."""
         return isinstance(await conversation.send(self.prompt), Done)
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ def play_printed(demo: Demo) -> int:
 
 
 async def _play_printed(demo: Demo) -> int:
-    # The script asks for nothing that the rule of the demo does not cover.
+    # The demo's rule covers every call of the script.
     try:
         print_text("\n".join(demo.notices))
         print_text(f"\n> {demo.prompt}")
@@ -199,7 +199,7 @@ def _indented(text: str) -> str:
 
 
 def copy_sample(folder: Path, scenario: str) -> Path:
-    """A fresh copy of a sample repository inside `folder`, with a `.git` of its own.
+    """A fresh copy of a sample repository inside `folder`, with its own `.git`.
 
     The `.git` is written by hand: it only has to mark where the project ends.
     """
@@ -217,7 +217,7 @@ def copy_sample(folder: Path, scenario: str) -> Path:
 
 
 class PlanDemo(Demo):
-    """The same for a plan."""
+    """The demo of a plan, in its own copy of the sample."""
 
     scenario: ClassVar[str] = "plan"
     prompt: ClassVar[str] = f"/plan {REQUEST}"
@@ -255,7 +255,7 @@ class PlanDemo(Demo):
 class PlanScript:
     """Plays the model in the current phase of a plan; `on_event` gets the plan's events.
 
-    A phase begins its part anew, so that it may be planned again, or continued later.
+    Each phase starts its part from the beginning, so that it can be repeated or continued later.
     """
 
     def __init__(self, *, is_paced: bool) -> None:
@@ -284,7 +284,7 @@ def _replies(name: str) -> Sequence[Reply | ReplyMaker]:
 
 
 def _paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
-    """The reply, slow enough for a person to follow."""
+    """The reply at a readable pace."""
     if isinstance(reply, Reply):
         return replace(reply, chunk_chars=3, pause_s=0.015)
     return lambda context: replace(reply(context), chunk_chars=3, pause_s=0.015)
@@ -317,7 +317,7 @@ def _closing_reply(context: LlmContext) -> Reply:
 
 
 def _verdict(context: LlmContext) -> Reply:
-    """DONE if the tests really passed in this review, else what to do."""
+    """The verdict: DONE if the tests passed in this review, else NEEDS_FIX with the reason."""
     if _tests_passed(context):
         return _judged(
             "All tests pass, those of before and the four new ones.",

@@ -33,8 +33,8 @@ def serve(rest: Sequence[str]) -> int:
     """Serve until a signal comes; returns the exit code.
 
     Raises:
-        UsageError: flags that make no sense here, or a library is missing.
-        DirgeError: the port cannot be used.
+        UsageError: a flag doesn't apply to `dirge serve`, or a library is missing.
+        DirgeError: the port can't be used.
     """
     flags, words = build_serve_parser().parse_known_args(list(rest))
     if flags.host not in _LOOPBACK:
@@ -56,7 +56,7 @@ def serve(rest: Sequence[str]) -> int:
             f"`dirge serve` needs {error.name}, which is not installed.",
             hint="pip install 'dirge-py[web]'",
         ) from error
-    # What a browser shows, whatever terminal this is started from.
+    # The abilities of the page, not of the terminal that started the server.
     os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
     # -P: nothing is imported from the current folder.
     command = shlex.join([sys.executable, "-P", "-m", "dirge_py", *words])
@@ -64,7 +64,7 @@ def serve(rest: Sequence[str]) -> int:
 
 
 def is_served() -> bool:
-    """Whether this process draws for a page: then its streams are no terminal."""
+    """Whether this process draws for a page, so that its streams are no terminal."""
     return os.environ.get(_DRIVER, "").startswith("textual.drivers.web_driver:")
 
 

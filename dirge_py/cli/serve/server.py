@@ -1,6 +1,6 @@
 """The web server of `dirge serve`: one page, one terminal UI each time it is opened.
 
-`RequestGuard` lets in whoever has the token, from a page of its own, and nobody else.
+`RequestGuard` admits only requests with the token from its own page.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-"""Nothing is fetched from elsewhere, and nobody frames the page."""
+"""The page loads nothing from elsewhere, and no other page can frame it."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""The hosts that are served: what is typed into the page can run commands."""
+"""The only hosts to serve on, because input on the page can run commands."""
 PROTOCOL = "dirge"
-"""The WebSocket protocol that the page speaks, and that is agreed on."""
+"""The WebSocket protocol of the page."""
 _TOKEN_PROTOCOL = "dirge.token."
 
 
 class GuardedServer(Server):
-    """textual-serve's server with a page of ours, and a gate in front of all it has."""
+    """textual-serve's server with our own page, and a guard for all requests."""
 
     def __init__(self, command: str, host: str) -> None:
         super().__init__(command, host=host)
@@ -70,11 +70,11 @@ class GuardedServer(Server):
         if is_socket:
             if not self.gate.offers_token(request.headers):
                 raise web.HTTPUnauthorized(text="Open the address that `dirge serve` printed.\n")
-            # aiohttp would log protocols that it does not know, and one of them is the token.
+            # aiohttp would log unknown protocols, one of which is the token.
             headers = request.headers.copy()
             headers.popall("Sec-WebSocket-Protocol")
             request = request.clone(headers=headers)
-        # All else is the page itself and its parts, the same for everybody: no secret is in them.
+        # Everything else is the page and its parts, which hold no secret.
         response = await handler(request)
         if not response.prepared:
             response.headers.update(_HEADERS)
@@ -103,7 +103,7 @@ class GuardedServer(Server):
 
 
 async def _agree_on_protocol(request: web.Request, response: web.StreamResponse) -> None:
-    # A browser gives up a connection on which none of its protocols was agreed.
+    # A browser closes a connection if the server accepts none of its protocols.
     if isinstance(response, web.WebSocketResponse):
         response.headers["Sec-WebSocket-Protocol"] = PROTOCOL
 
@@ -112,7 +112,7 @@ def run_server(command: str, *, host: str, port: int, show_address: Callable[[st
     """Serve until a signal comes; returns the exit code. `show_address` gets the URL, with a token.
 
     Raises:
-        DirgeError: the port cannot be had.
+        DirgeError: the port can't be opened.
     """
     logging.getLogger("textual-serve").addHandler(logging.NullHandler())
     return asyncio.run(_serve(GuardedServer(command, host), host, port, show_address))
@@ -137,7 +137,7 @@ async def _serve(
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
             raise DirgeError(
-                f"port {port} of {host} cannot be had: {error.strerror or error}.",
+                f"can't open port {port} of {host}: {error.strerror or error}.",
                 hint="`--port 0` takes a free one.",
             ) from error
         server.gate.port = runner.addresses[0][1]
@@ -152,16 +152,16 @@ async def _serve(
 
 
 class RequestGuard:
-    """Judges requests. `port` is the one that is served, known once it is open."""
+    """Checks requests. `port` is the server's, known once it is open."""
 
     def __init__(self) -> None:
         self.token = secrets.token_urlsafe(32)
         self.port = 0
 
     def is_ours(self, headers: Mapping[str, str], *, needs_origin: bool) -> bool:
-        """Whether it was meant for this server, and comes from a page of it if from any.
+        """Whether the request is for this server, and not from another page.
 
-        A foreign name that leads here (DNS rebinding) is not ours, nor is another page's request.
+        Rejects foreign host names that resolve to this machine (DNS rebinding).
         """
         origin = headers.get("Origin")
         if origin is None:
@@ -169,10 +169,10 @@ class RequestGuard:
         return headers.get("Host") in self._names and origin == f"http://{headers['Host']}"
 
     def offers_token(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request for a WebSocket names the token among the protocols that it speaks.
+        """Whether a WebSocket request offers the token as one of its protocols.
 
-        That is the only header that a page can set for one. A cookie would do as well for us, but
-        a browser sends it to every other port of this machine.
+        It is the only header that a page can set. A browser would send a cookie to every other port
+        of this machine, too.
         """
         offered = headers.get("Sec-WebSocket-Protocol", "").split(",")
         names = [each.strip() for each in offered]
@@ -183,7 +183,7 @@ class RequestGuard:
         )
 
     def has_token(self, given: str | None) -> bool:
-        """Whether this is the token, told in the same time whatever is wrong with it."""
+        """Whether `given` is the token, compared in constant time."""
         return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode())
 
     @property

@@ -1,7 +1,7 @@
-"""Puts questions to the user as lines, one at a time, answered by a word and Enter.
+"""Asks the user questions as lines, one at a time, answered by a word and Enter.
 
-`PermissionPrompt` is the text of a permission question: the call in full, why it asks, and what
-each answer stores.
+`PermissionPrompt` is the text of a permission question: the whole call, the reasons to ask, and the
+rule that each answer stores.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from dirge_py.types.questions import (
 from dirge_py.types.tools import FileChange, Preview
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
-"""Blanks at the end of a line, which can't be seen: after a backslash they are part of a name."""
+"""Invisible blanks at the end of a line; after a backslash they are part of a name."""
 _NO_WORDS = re.compile(r"(?:n|no|deny)(?:[ :,]+(?P<comment>\S.*))?", re.IGNORECASE | re.DOTALL)
 _ANSWER_WORDS: dict[str, Literal["once", "session", "always", "wider"]] = {
     "y": "once",
@@ -40,24 +40,24 @@ _MOST_LISTED = 30
 _HASH_SHOWN = 12
 Answer = TypeVar("Answer")
 _SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
-"""Not an answer: the line only asked for the question with other rules."""
+"""Stands for no answer: the user asked to see the question with other rules."""
 
 
 @dataclass(slots=True)
 class PermissionPrompt:
-    """A permission request on its way to its answer."""
+    """A permission question for one request."""
 
     request: PermissionRequest
-    """The request that is asked about."""
+    """The request."""
     is_wide: bool = False
-    """Whether the wider rules would be stored, not the exact ones."""
+    """Whether an answer stores the wider rules instead of the exact ones."""
 
     def __post_init__(self) -> None:
         self.is_wide = not self.request.grant and bool(self.request.wider)
 
     @property
     def rules(self) -> Sequence[str]:
-        """What "for this session" and "always" would store, exactly."""
+        """The rules that "for this session" and "always" store."""
         return self.request.wider if self.is_wide else self.request.grant
 
     @property
@@ -98,9 +98,9 @@ class PermissionPrompt:
         yield "n: deny; words after it tell the model why"
 
     def read(self, line: str) -> PermissionAnswer | Literal["wider"] | None:
-        """What a line answers; None: it doesn't answer this question.
+        """The answer in a line; None if it isn't an answer.
 
-        Only a word that stands alone allows: a sentence that begins with one does not.
+        Only a single word allows, never a sentence that begins with one.
         """
         words = line.strip()
         if found := _NO_WORDS.fullmatch(words):
@@ -131,7 +131,7 @@ def _preview_lines(preview: Preview) -> Iterator[str]:
 
 
 def _change_lines(change: FileChange) -> Iterator[str]:
-    """What happens to one file, whole: the text of a preview may have been shortened."""
+    """The whole change to a file; the text of a preview may be shortened."""
     what = "new file" if change.before is None else "removed" if change.after is None else "changed"
     moved = f", moved from {visible_name(change.moved_from)}" if change.moved_from else ""
     yield f"  {visible_name(change.path)}: {what}{moved}"
@@ -157,7 +157,7 @@ def _reason_lines(request: PermissionRequest) -> Iterator[str]:
 
 
 class LineAsker:
-    """Asks the user. `on_stop` is called when they interrupt instead of answering."""
+    """Asks the user in line mode; calls `on_stop` if they interrupt instead of answering."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class LineAsker:
         self._turn = asyncio.Lock()
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        """One answer per request, in order. At the end of the input, and by Ctrl+C: denied."""
+        """One answer per request, in order; "deny" at the end of the input and for Ctrl+C."""
         answers: list[PermissionAnswer] = []
         async with self._turn:
             for number, request in enumerate(requests, 1):
@@ -202,7 +202,7 @@ class LineAsker:
         return answers
 
     async def trust(self, offer: TrustOffer) -> bool:
-        """Whether exactly these files are trusted: only by the whole word `yes`."""
+        """Whether the user trusts exactly these files, by typing the whole word `yes`."""
         async with self._turn:
             count = plural(len(offer.files), "file")
             self._writer.line(f"Question: trust this project? {visible_name(offer.project)}")
@@ -304,7 +304,7 @@ class LineAsker:
                 if answer is not None:
                     return answer
                 if self._source.is_script:
-                    # A prompt, most likely: it is not lost, and nothing is allowed by it.
+                    # Most likely a prompt: keep it, and don't allow anything.
                     self._source.put_back(line)
                     self._writer.line("No answer; denied.")
                     return None

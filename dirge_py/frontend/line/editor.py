@@ -1,4 +1,4 @@
-"""Lines typed at a terminal: edited with prompt_toolkit, output meanwhile printed above the line.
+"""The line editor at a terminal, with prompt_toolkit; output is printed above the edited line.
 
 This is the only module that imports prompt_toolkit.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _SET_ASIDE = "\0set aside"
 _INTERRUPTED = "\0interrupted"
 _BETWEEN_WRITES_S = 0.05
-"""Each takes the line away and draws it again."""
+"""The time between two writes, each of which erases the line and draws it again."""
 _FILE_WORD = re.compile(r"(?:^|(?<=\s))@(\S*)\Z")
 _COMMAND_WORD = re.compile(r"\A/([^\s/]*)\Z")
 _ARGUMENT = re.compile(r"\A/(\S+)\s+(.*)\Z", re.DOTALL)
@@ -46,10 +46,10 @@ _MOST = 100
 
 
 class TerminalLines:
-    """A `LineSource` at a terminal. A context: while it is open, the terminal is its own.
+    """A `LineSource` at a terminal, which it controls while the context is open.
 
-    `label` gives the text before the line at each drawing. `interrupt` is called for Ctrl+C on an
-    empty line. `commands` and `conversation` are for completing.
+    `label` returns the text before the line at each redraw. `interrupt` is called for Ctrl+C on an
+    empty line. `commands` and `conversation` are for completion.
     """
 
     is_script = False
@@ -132,7 +132,7 @@ class TerminalLines:
         self._end(_SET_ASIDE)
         try:
             async with self._one_at_a_time:
-                # Keys that came with the last ones and were not processed answer nothing.
+                # Unprocessed keys that came with the last ones must not answer the question.
                 ahead = (key.data for key in get_typeahead(self._input))
                 self._draft += "".join(text for text in ahead if text.isprintable())
             self.has_set_aside = len(self._draft) > len(before)
@@ -166,7 +166,7 @@ class TerminalLines:
 
     @property
     def is_asking(self) -> bool:
-        """Whether what is typed now answers a question."""
+        """Whether the current input answers a question."""
         return self._app is not None and self._is_answering
 
     def refresh(self) -> None:
@@ -199,7 +199,7 @@ class TerminalLines:
         is_abandoned = False
 
         def begun() -> None:
-            # It may have been ended before it had begun.
+            # It may have ended before it began.
             if is_abandoned or not self._is_open or not (is_answer or self._is_free.is_set()):
                 self._end(_SET_ASIDE)
 
@@ -234,7 +234,7 @@ class TerminalLines:
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            # The buffer does not accept it: that would put answers among the earlier prompts.
+            # Don't let the buffer accept it, which would add answers to the prompt history.
             event.app.exit(result=event.current_buffer.text)
 
         @keys.add("escape", "enter")
@@ -266,7 +266,7 @@ class _Above:
         self._output = output
         self._pieces: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
-        # The writer may be in another context, where no line is edited.
+        # The writer may run in another context, in which no line is edited.
         self._context = contextvars.copy_context()
 
     def write(self, text: str) -> None:
@@ -309,7 +309,7 @@ class _Terminal(Vt100_Output):
 
 
 def _plain_output() -> Output:
-    """An output that neither asks the terminal for its cursor nor uses colours."""
+    """An output without colours, and without requests for the cursor position."""
 
     def size() -> Size:
         try:

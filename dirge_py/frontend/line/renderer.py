@@ -102,7 +102,7 @@ class LineRenderer:
                 self._render_result(message.tool_call_id, message.text, message.details, 0)
 
     def on_event(self, event: LoopEvent) -> None:
-        """Write what an event says; some say nothing that a user would miss."""
+        """Write an event as lines; some events are not shown."""
         write = self._writer.line
         match event:
             case AgentStart():
@@ -132,9 +132,9 @@ class LineRenderer:
             case CompactionStarted() | ContextCompacted() if self._is_in_run:
                 write(describe_event(event))
             case ContextReplaced():
-                write("From here on the model is shown another history than this one.")
+                write("From here on, the model gets a different history from the one shown.")
             case HistoryMoved():
-                write("The session is at another point now. What was said up to it:")
+                write("The session is at another point now. Its messages up to there:")
                 self.replay(event.messages)
             case EscalationActivated() | RepairStats():
                 write(describe_event(event))
@@ -232,7 +232,7 @@ def _notes(details: Mapping[str, Any], took_ms: int) -> Iterator[str]:
 
 
 def _result_lines(text: str, details: Mapping[str, Any]) -> Sequence[str]:
-    """A change in full; of a command the last lines, of anything else the first."""
+    """The result as lines: a whole change, the last lines of a command, or the first lines."""
     most = _DIFF_LINES if details.get("diff") else _RESULT_LINES
     if details.get("diff"):
         lines = str(details["diff"]).rstrip("\n").split("\n")
@@ -273,7 +273,7 @@ class LinePlanRenderer:
                 self._on_fork_event(event.event)
 
     def _on_fork_event(self, event: LoopEvent) -> None:
-        """Write the calls of a fork; its answer comes with the end of the phase."""
+        """Write the calls of a fork; the end of the phase shows its answer."""
         match event:
             case ToolExecutionStart():
                 self._write(f"  ● {title_of_call(_call_of(event))}")

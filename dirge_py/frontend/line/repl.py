@@ -1,6 +1,6 @@
-"""The REPL of line mode: reads lines, sends them, renders the events, and closes in good order.
+"""The REPL of line mode: reads lines, sends them, renders events, and shuts down cleanly.
 
-`run_line` starts it with `LineOptions`. `LineFront` is what slash commands may ask of it, and
+`run_line` starts it with `LineOptions`. `LineFront` is its interface for slash commands, and
 `LineSessionOpener` opens its sessions.
 """
 
@@ -60,7 +60,7 @@ KEYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineSettings:
-    """What the settings say about line mode."""
+    """The settings of line mode."""
 
     show_thinking: bool = False
     """Whether thinking is shown."""
@@ -73,25 +73,25 @@ class LineOptions:
     """How line mode starts."""
 
     open_first: OpenFirst
-    """Opens the conversation that the command line asks for, after the question about trust."""
+    """Opens the conversation of the command line, after the question about trust."""
     open_other: OpenOther
-    """Opens a stored session, or a new one, later on."""
+    """Opens a stored session, or a new one."""
     prepare: Callable[[], LineSettings] = LineSettings
     """Reads the settings; called first."""
     project: "Callable[[], TrustGate] | None" = None
-    """What the project's `.dirge/` would load; the user is asked whether to trust it."""
+    """Returns what the project's `.dirge/` would load, to ask whether the user trusts it."""
     first_prompt: str = ""
     """The prompt to begin with, or ""."""
     pick_session: bool = False
     """Whether the list of sessions is shown first (`-r` without an id)."""
     is_dumb: bool = False
-    """Whether the terminal cannot move its cursor: it edits its line itself."""
+    """Whether the terminal can't move its cursor, and edits its line itself."""
 
 
 class Repl:
-    """One conversation after the other, as lines. Implements `controller.View`.
+    """Shows conversations as lines, one after the other. Implements `controller.View`.
 
-    `make_source` makes the source of its lines, which may ask it for its state.
+    `make_source` creates its source of lines, which gets the REPL to read its state.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Repl:
         )
         self.session_opener = LineSessionOpener(self, start)
         self.opened: Conversation | None = None
-        """The conversation that was closed at the end."""
+        """The last conversation, after it was closed."""
         self._show_thinking = False
         self.renderer = self._new_renderer()
         self._changed = asyncio.Event()
@@ -134,7 +134,7 @@ class Repl:
         """Run until the input ends or the user quits; returns the exit code.
 
         Raises:
-            DirgeError: there is no conversation to begin with.
+            DirgeError: the first conversation can't be opened.
         """
         await self.session_opener.begin()
         while self._exit_code is None:
@@ -143,7 +143,7 @@ class Repl:
                     self._changed.clear()
                     await self._changed.wait()
                 if self.writer.problem is not None:
-                    break  # The rest of the script would cost money, and nobody reads the answers.
+                    break  # The rest of the script would cost money without a reader.
             line = await self.source.line()
             if line is None:
                 break
@@ -154,7 +154,7 @@ class Repl:
         return 1 if self.source.is_script and self._has_failed else 0
 
     async def close(self) -> None:
-        """Keep the draft, and close the conversation; its notices are still written."""
+        """Save the draft and close the conversation; still writes its notices."""
         conversation = self.opened = self.controller.conversation
         self.source.stop()
         if conversation is not None:
@@ -203,17 +203,17 @@ class Repl:
             self.notify_user(f"[aliases]: {warning}")
 
     def adopt(self, conversation: Conversation) -> None:
-        """Go on with this conversation."""
+        """Switch to this conversation."""
         self.renderer = self._new_renderer()
         self.controller.adopt(conversation, self._on_event)
 
     @property
     def is_ready(self) -> bool:
-        """Whether nothing runs, and nothing that was sent is still being handled."""
+        """Whether no run is active and no sent line is still being handled."""
         return self._sends == 0 and self.controller.state == "ready"
 
     async def send(self, line: str) -> None:
-        """Do what a line asks for; says so when it has to wait."""
+        """Handle a line; notifies the user if it has to wait."""
         before = len(self.controller.waiting)
         self._sends += 1
         conversation = self.controller.conversation
@@ -259,7 +259,7 @@ class Repl:
 
 
 class LineFront(FrontEnd):
-    """The front end of line mode. What needs a screen raises `Unsupported`."""
+    """The front end of line mode for slash commands; raises `Unsupported` without a screen."""
 
     def __init__(self, repl: Repl) -> None:
         self._repl = repl
@@ -301,7 +301,7 @@ class LineSessionOpener:
         self.switch_to = self._sessions.switch_to
 
     async def begin(self) -> None:
-        """Open the first conversation. Raises DirgeError: it cannot be opened."""
+        """Open the first conversation. Raises DirgeError if that fails."""
         repl, start = self._repl, self._start
         repl.apply_settings(start.prepare())
         if start.project is not None:
@@ -340,7 +340,7 @@ class LineSessionOpener:
         return self._repl.commands.use_extensions(conversation.extensions.commands())
 
     def on_shown(self, conversation: Conversation) -> None:
-        """Offer earlier prompts, and give back what was never sent."""
+        """Offer earlier prompts, and restore unsent input."""
         if self._repl.source.is_script:
             return
         unsent = conversation.unsent
@@ -353,7 +353,7 @@ class LineSessionOpener:
             self._repl.give_back(unsent.draft)
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        """Write `text` as it stands, without a word for its tone in front."""
+        """Write `text` unchanged, without a prefix for its tone."""
         self._repl.notify_user(text)
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
@@ -385,11 +385,11 @@ QUEUE = Command(
 def run_line(start: LineOptions) -> int:
     """Run line mode until the input ends or the user quits; returns the exit code.
 
-    A signal ends it in good order too, with exit code 128 + its number.
+    A signal also shuts it down cleanly, with exit code 128 + its number.
 
     Raises:
-        DirgeError: the conversation could not be opened.
-        OSError: the output of a script could not be written.
+        DirgeError: the conversation couldn't be opened.
+        OSError: the output of a script couldn't be written.
     """
     return asyncio.run(_run(start))
 
@@ -421,7 +421,7 @@ def _plain_repl(start: LineOptions) -> Repl:
 
 
 def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
-    """The REPL of a terminal, which is dirge's own until `opened` is closed."""
+    """The REPL at a terminal, which dirge controls until `opened` is closed."""
     lines: list[TerminalLines] = []
 
     def make(repl: Repl) -> "TerminalLines":
@@ -439,7 +439,7 @@ def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
 
 
 def _listen_to_signals(repl: Repl) -> Callable[[], None]:
-    """Let signals end the REPL; returns the undo."""
+    """Let signals end the REPL; returns a function that undoes it."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

@@ -1,6 +1,6 @@
-"""Lines in and out of line mode: `LineWriter`, `LineSource`, and `PlainLines` for pipes and files.
+"""Input and output of line mode: `LineWriter`, `LineSource`, and `PlainLines` for pipes and files.
 
-A `LineWriter` writes text from top to bottom; nothing is ever drawn over.
+A `LineWriter` writes text from top to bottom and never overwrites it.
 """
 
 import asyncio
@@ -18,10 +18,10 @@ _READ_BYTES = 65_536
 
 
 class LineWriter:
-    """Writes lines, and answers as they grow. Without controls that a terminal would obey.
+    """Writes lines and streamed answers, without control sequences.
 
-    `columns` is the width of a line while an input line is redrawn below the text: what grows is
-    then written by whole lines. None: each piece is written at once.
+    `columns` is the line width while an input line is redrawn below the text; streamed text is then
+    written in whole lines. With None, each piece is written at once.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class LineWriter:
         self._growing = ""
         self._is_in_line = False
         self.problem: OSError | ValueError | None = None
-        """Why nothing can be written any more: the reader is gone, or the disk is full."""
+        """Why writing failed: the reader is gone, or the disk is full; None if it works."""
 
     def line(self, text: str = "") -> None:
         """Write one or more whole lines."""
@@ -43,7 +43,7 @@ class LineWriter:
         self._write(clean(text) + "\n")
 
     def append(self, text: str) -> None:
-        """Write more of a text that comes piece by piece."""
+        """Write the next piece of a streamed text."""
         if self._columns is None:
             self._write(clean(text))
             self._is_in_line = not text.endswith("\n") if text else self._is_in_line
@@ -67,7 +67,7 @@ class LineWriter:
         self._is_in_line = False
 
     def label(self, text: str) -> None:
-        """Write a few words in front of what is typed next, on the same line."""
+        """Write a label at the beginning of the line that the user types next."""
         self.end_line()
         self._write(clean(text))
         self._is_in_line = bool(text)
@@ -86,20 +86,20 @@ class LineWriter:
 
 
 def _to_stdout(text: str) -> None:
-    # Looked up each time: while a line is edited, another stream stands in its place.
+    # Look it up each time: while a line is edited, `sys.stdout` is another stream.
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 class AnswerInterrupted(Exception):
-    """Ctrl+C while a question was open."""
+    """Raised for Ctrl+C while a question is open."""
 
 
 class LineSource(Protocol):
-    """Reads what a user types, or the lines of a script.
+    """Reads the lines of a user or a script.
 
-    `is_script`: no user is there. The lines are read one after the other, each once what the line
-    before asked for is done, and a question reads the next one.
+    `is_script`: there is no user. Each line is read when the one before is done, and a question
+    reads the next one.
     """
 
     is_script: bool
@@ -110,15 +110,15 @@ class LineSource(Protocol):
 
     @property
     def has_set_aside(self) -> bool:
-        """Whether something was being typed when the last answer was asked for."""
+        """Whether the user was typing when the last question appeared."""
 
     async def line(self) -> str | None:
-        """The next line that is sent; None at the end of the input."""
+        """The next line; None at the end of the input."""
 
     async def answer(self, label: str) -> str | None:
         """The next line, typed after `label` was shown; None at the end of the input.
 
-        What was being typed is set aside meanwhile, and given back after.
+        Text that the user was typing is set aside, and restored afterwards.
 
         Raises:
             AnswerInterrupted: Ctrl+C instead of an answer.
@@ -128,17 +128,17 @@ class LineSource(Protocol):
         """Offer earlier prompts, oldest first, where lines are edited."""
 
     def put_back(self, line: str) -> None:
-        """Let this be the next line: it was read, and did not answer the question."""
+        """Make `line`, which was read but isn't an answer, the next line again."""
 
     def put(self, text: str) -> None:
-        """Put `text` in front of what is being typed."""
+        """Insert `text` at the beginning of the input."""
 
     @property
     def draft(self) -> str:
-        """What stands in the input now."""
+        """The current content of the input."""
 
     def refresh(self) -> None:
-        """Show the label again: it may have changed."""
+        """Redraw the label, which may have changed."""
 
     def stop(self) -> None:
         """Stop reading: `line` and `answer` return None."""
@@ -205,7 +205,7 @@ class PlainLines:
         self._came.set()
 
     def put(self, text: str) -> None:
-        """The line cannot be changed from here: the text is shown, to be typed or copied again."""
+        """Show the text, because the terminal's own input line can't be changed."""
         if text:
             self._writer.line(f"Not sent: {text}")
 
@@ -214,7 +214,7 @@ class PlainLines:
         return ""
 
     def interrupt(self) -> bool:
-        """Ctrl+C; whether a question was open, which is then over."""
+        """Handle Ctrl+C; returns whether it ended an open question."""
         if self._is_free.is_set():
             return False
         self._is_interrupted = True
@@ -222,7 +222,7 @@ class PlainLines:
         return True
 
     def refresh(self) -> None:
-        """Show the label, if there is one now and was none when the line was asked for."""
+        """Show the label if the current line has none yet."""
         if self._lacks_label and (label := self._label()):
             self._lacks_label = False
             self._writer.label(label)
@@ -277,7 +277,7 @@ class PlainLines:
             self._is_reading = False
 
     def _set_aside(self) -> None:
-        """What was typed before a question was shown does not answer it."""
+        """Set aside text that was typed before the question, which it can't answer."""
         if self.is_script:
             return
         ahead = [text for text in (*self._lines, _half_typed(self._fd)) if text.strip()]
@@ -288,7 +288,7 @@ class PlainLines:
 
 
 def _half_typed(fd: int) -> str:
-    """Take back what stands in the terminal's own line, which Enter has not sent yet."""
+    """Read the unsent text in the terminal's own input line."""
     try:
         before = termios.tcgetattr(fd)
     except (termios.error, OSError):

@@ -38,7 +38,7 @@ EventFormat = Literal["claude", "native"]
 WriteLine = Callable[[str], None]
 
 FOR_SCREENS = (ForkEvent,)
-"""Events that only screens need: other events carry the same here."""
+"""Events only for screens; other events hold the same data here."""
 _STOP = {
     "stop": "end_turn",
     "toolUse": "tool_use",
@@ -49,9 +49,9 @@ _STOP = {
 
 
 def one_line(value: Any) -> str:
-    """Compact JSON and a newline; escapes only where UTF-8 has no form, or a terminal would obey.
+    """Compact JSON and a newline; escapes lone surrogates and terminal control characters.
 
-    Logs and pipes end up on terminals, too.
+    Logs and pipes can end up on terminals, too.
     """
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -115,7 +115,7 @@ class ClaudeLines:
         self._started = False
 
     def start(self) -> None:
-        """The opening line: once, however many runs follow."""
+        """Write the opening line, once for all runs."""
         if self._started:
             return
         self._started = True
@@ -231,7 +231,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Messages through the codec, other values field by field, the rest as it is."""
+    """The value as JSON: messages by the codec, other records field by field."""
     if isinstance(value, Message):
         return encode_message(value)
     if isinstance(value, tuple):

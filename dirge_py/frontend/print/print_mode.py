@@ -53,10 +53,10 @@ class Prompt:
     """The prompt of a run. Only its words name commands and attachments."""
 
     words: str = ""
-    """What was typed on the command line."""
+    """The words on the command line."""
     piped: str = ""
-    """What came on stdin: material, even if it is all there is (an issue, a diff, a text by someone
-    else). Nothing in it is a command or the name of a file to read.
+    """The text on stdin: material such as an issue or a diff. Commands and file names in it have no
+    effect, even if it is the whole prompt.
     """
 
     @property
@@ -69,7 +69,7 @@ class Prompt:
         return bool(self.is_typed and self.piped.strip())
 
     def as_plan(self) -> "Prompt":
-        """The same as a request for `/plan`; unchanged if it is one."""
+        """The prompt as a request for `/plan`; unchanged if it is one."""
         is_plan = self.words.split(None, 1)[:1] == [f"/{_PLAN}"]
         return self if is_plan else replace(self, words=f"/{_PLAN} {self.words}".rstrip())
 
@@ -77,7 +77,7 @@ class Prompt:
         """The arguments for the typed command: a plan gets the material with its request."""
         if typed.name != _PLAN or not self.has_both or len(typed.args.split()) == 1:
             return typed.args  # `/plan resume` is no request.
-        # The command takes one text, in which names of files are looked for.
+        # The command takes one text, and attaches the files it names.
         request = f"{typed.args}\n\n{without_mentions(self.piped)}".strip()
         # A lone word could be a subcommand, and the user typed none.
         return request if len(request.split()) > 1 else f'"{request}"'
@@ -86,9 +86,9 @@ class Prompt:
 async def prompt_message(
     conversation: Conversation, prompt: Prompt, *, may_escape: bool = False
 ) -> UserMessage:
-    """The prompt with its attachments, and what was piped in behind it. Raises UsageError.
+    """The message of a prompt: words with attachments, then the piped text. Raises UsageError.
 
-    `may_escape`: `//` at its beginning stands for `/`.
+    With `may_escape`, `//` at its beginning becomes `/`.
     """
     if not prompt.is_typed:
         return user_text(prompt.piped)
@@ -203,9 +203,9 @@ def print_all(
 
 
 async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
-    """Take one turn and print it; without a prompt it continues where the session is.
+    """Take one turn and print it; without a prompt, continue the session.
 
-    The prompt is a message whatever it begins with: a prompt from a queue runs no command.
+    The prompt is always a message: a prompt from a queue must not run a command.
 
     Raises:
         DirgeError: there is nothing to continue, or a call waits for a decision.
@@ -230,19 +230,19 @@ async def print_decision(printer: Printer, decision: CallDecision) -> int:
 async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
     """Continue the run that was cut off when dirge was killed, and print the rest of it.
 
-    `choice` applies to every call whose outcome is unknown; None: what was chosen before, else
+    `choice` applies to every call of unknown outcome; None means the earlier choice, else
     `inspect`.
 
     Raises:
-        SessionError: the last run of the session came to its end.
+        SessionError: the last run of the session finished.
     """
     conversation = printer.conversation
     interruption = conversation.interruption
     if interruption is None:
         name = conversation.session_id
         raise SessionError(
-            f"Session {name} has nothing to carry on: its last run was not cut off.",
-            hint=f"`dirge --session {name}` goes on in it with a prompt.",
+            f"Session {name} has nothing to continue: its last run was not cut off.",
+            hint=f"`dirge --session {name}` continues it with a prompt.",
         )
     choices = {unknown.call.id: choice for unknown in interruption.unknown} if choice else {}
     run = conversation.continue_run(decide_calls(interruption, choices))
@@ -253,7 +253,7 @@ def _check_can_continue(conversation: Conversation) -> None:
     name = conversation.session_id
     if not conversation.messages:
         raise SessionError(
-            f"Session {name} has nothing to go on from: nothing was said in it yet.",
+            f"Session {name} has nothing to continue: it has no messages yet.",
             hint=f"Begin with `dirge turn --session {name} --input TEXT`.",
         )
     waiting = open_calls(conversation.messages)
@@ -261,7 +261,7 @@ def _check_can_continue(conversation: Conversation) -> None:
         title = title_of_call(waiting.calls[0])
         raise SessionError(
             f"Session {name} waits for a decision about {title!r}.",
-            hint="Decide it with `dirge resume`, or give a prompt to go on without it.",
+            hint="Decide it with `dirge resume`, or give a prompt to continue without it.",
         )
 
 
@@ -292,11 +292,11 @@ async def _print_command(printer: Printer, typed: TypedCommand) -> int:
             "is_error": front.failed,
             "exit_code": 1 if front.failed else 0,
             "result": shown,
-            # Without messages nothing is stored, unless the session was there before.
+            # A new session without messages isn't stored.
             "session_id": conversation.session_id if conversation.messages else None,
             "model": model,
             "provider": provider,
-            # A command may ask a model, too: for a summary.
+            # Commands can call a model, too, for example for a summary.
             "usage": usage_object(work.usage),
             "total_cost_usd": None if work.cost_usd is None else round(work.cost_usd, 6),
         }
@@ -338,8 +338,8 @@ def _ending(outcome: Outcome, conversation: Conversation) -> Ending:
     if not _can_resume(conversation):
         return replace(ending, hint="") if isinstance(outcome, NotVerified) else ending
     if isinstance(outcome, MaxTurns | LimitExceeded):
-        return replace(ending, hint=f"Raise the limit, and go on with {_RESUME}.")
-    return replace(ending, hint=ending.hint or f"{_RESUME} goes on with it.")
+        return replace(ending, hint=f"Raise the limit, and continue with {_RESUME}.")
+    return replace(ending, hint=ending.hint or f"{_RESUME} continues it.")
 
 
 def _can_resume(conversation: Conversation) -> bool:
@@ -352,24 +352,24 @@ def _continuation(printer: Printer, outcome: AwaitingConfirmation, *, is_open: b
     conversation = printer.conversation
     if is_open:
         return printer.keep_continuation()
-    description = outcome.description or "a decision is waited for."
+    description = outcome.description or "waiting for a decision."
     if outcome.call_ids:
-        print_notice(description, f"Add --allow with a rule for it, and go on with {_RESUME}.")
+        print_notice(description, f"Add --allow with a rule for it, and continue with {_RESUME}.")
     elif _can_resume(conversation):
-        print_notice(description, "`dirge -c -p '/plan accept'` carries it out.")
+        print_notice(description, "`dirge -c -p '/plan accept'` runs it.")
     else:
-        print_notice(description, "No session is kept, so nothing will come of it.")
+        print_notice(description, "This session isn't stored, so it can't be continued.")
     return None
 
 
 class PrintFront(FrontEnd):
-    """Collects what commands show; what needs a screen raises `Unsupported`."""
+    """Collects the output of commands; raises `Unsupported` where they need a screen."""
 
     def __init__(self, commands: Registry) -> None:
         self._commands = commands
         self.shown: list[str] = []
         self.outcome: Outcome | None = None
-        """The outcome of the command, if it has one; `result_text` is what to print then."""
+        """The outcome of the command, if it has one; `result_text` is then its text."""
         self.result_text = ""
         self.failed = False
 

@@ -87,11 +87,11 @@ class Printer:
         conversation.subscribe(self._on_event)
 
     async def run(self, prompt: UserMessage) -> int:
-        """Run one prompt and whatever was queued meanwhile; returns the exit code."""
+        """Run one prompt and the messages queued meanwhile; returns the exit code."""
         return await self.follow(self.conversation.send(prompt))
 
     async def follow(self, begun: Run) -> int:
-        """The same for a run that has just begun."""
+        """Print a run that has just begun, and the runs of queued messages, as `run` does."""
         run: Run | None = begun
         exit_code = 0
         while run is not None:
@@ -124,7 +124,7 @@ class Printer:
             elif self.options.output == "text":
                 text = ""  # A script that asked for JSON gets that or nothing.
         answers = (m for m in reversed(self._messages) if isinstance(m, AssistantMessage))
-        # The last answer may be of another model than the chosen one.
+        # A fallback model may have written the last answer.
         model = next((m.model for m in answers if m.origin == "model" and m.content), "")
         result = result_object(
             run,
@@ -159,7 +159,7 @@ class Printer:
         return ending.exit_code or (0 if is_saved else 1)
 
     def keep_continuation(self) -> str | None:
-        """Store what the conversation waits for, and say so; returns the file, if there is one."""
+        """Write the conversation's continuation and notify the user; returns its file, if any."""
         path, message, hint = keep_continuation(self.conversation, self.options.store)
         print_notice(message, hint)
         return str(path) if path else None
@@ -177,7 +177,7 @@ class Printer:
             self._lines.on_event(event)
 
     def _notify(self, event: LoopEvent) -> None:
-        """Say on stderr what the user should know during the run."""
+        """Write notices about the run on stderr."""
         if isinstance(event, PermissionAnswered) and event.effect == "deny":
             self._denials.append(event)
             hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""
@@ -198,7 +198,7 @@ class Printer:
             if isinstance(event.event, PermissionAnswered | RetryNotice | SystemNotice):
                 self._notify(event.event)
         elif isinstance(event, ContextCompacted) and self.conversation.is_running:
-            # Between runs a command asked for it, and shows the result.
+            # Between runs, the command that asked for it shows the result.
             print_notice(describe_event(event))
 
     def end_lines(self) -> None:
@@ -218,7 +218,7 @@ class Printer:
         try:
             path.write_text(text + "\n", encoding="utf-8", errors="replace")
         except OSError as error:
-            print_notice(f"{path} was not written: {error.strerror}.")
+            print_notice(f"can't write {path}: {error.strerror}.")
             return False
         return True
 
@@ -235,7 +235,7 @@ def _lines_for(
 
 
 async def abort_on_signals(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
-    """Run `work`; SIGINT and SIGTERM abort the run, which then ends in good order."""
+    """Run `work`; SIGINT and SIGTERM abort the run, which then shuts down cleanly."""
     loop = asyncio.get_running_loop()
     task: asyncio.Task[int] = asyncio.ensure_future(work)
     stopped: list[str] = []
@@ -264,5 +264,5 @@ async def abort_on_signals(printer: Printer, work: Coroutine[Any, Any, int]) -> 
         exit_code = 0
     finally:
         undo()
-    # A signal can also come when the run is over and its answer is being written.
+    # A signal can also arrive after the run, while its answer is written.
     return exit_code or (exit_code_of(stopped[0]) if stopped else 0)

@@ -55,7 +55,7 @@ def exit_code_of(reason: str) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """What an outcome means to a script."""
+    """The exit code and the texts of an outcome, for scripts."""
 
     exit_code: int
     """The exit code of the process."""
@@ -66,9 +66,9 @@ class Ending:
     message: str = ""
     """The message of the error; empty when it is no error."""
     hint: str = ""
-    """What to do about the error, if that is known."""
+    """What to do about the error; may be empty."""
     is_told: bool = False
-    """Whether a notice during the run has said as much already."""
+    """Whether a notice during the run already said so."""
 
     @property
     def is_error(self) -> bool:
@@ -113,7 +113,7 @@ def ending_of(outcome: Outcome) -> Ending:
 
 
 class CommandUsage:
-    """What a command uses: the `turns` of its runs, and time and tokens of runs and their forks."""
+    """The usage of a command: turns of its runs, and time and tokens of runs and their forks."""
 
     def __init__(self, conversation: Conversation) -> None:
         self.started_at = time.monotonic()
@@ -144,7 +144,7 @@ class CommandUsage:
             case ForkEvent(event=TurnStart()):
                 self._asked_at = time.monotonic()
             case ForkEvent(event=MessageEnd(message=AssistantMessage()) as end):
-                # The time from a turn's start to its answer; other usage has events of its own.
+                # The time from a turn's start to its answer; other usage has its own events.
                 self._forks_api_s += time.monotonic() - self._asked_at
                 self._spent.record(end, None)
             case ForkEvent():
@@ -237,7 +237,7 @@ def error_object(error: Exception) -> dict[str, Any]:
 
 
 def nothing_ran() -> dict[str, Any]:
-    """Every member of a result object, for when no model was asked."""
+    """Every member of a result object, with the values for a start without model calls."""
     return {
         "type": "result",
         "subtype": "success",
@@ -263,7 +263,7 @@ def silent_answer_text(said: Sequence[Message]) -> str:
 
 
 def usage_object(usage: Usage) -> Mapping[str, int]:
-    """Tokens under the names scripts know; cached input is counted apart from `input_tokens`."""
+    """Tokens under Claude Code's names, with cached input apart from `input_tokens`."""
     return {
         "input_tokens": usage.input - usage.cache_read - usage.cache_write,
         "output_tokens": usage.output,
@@ -275,10 +275,10 @@ def usage_object(usage: Usage) -> Mapping[str, int]:
 def keep_continuation(
     conversation: Conversation, store: Store | None
 ) -> tuple[Path | None, str, str]:
-    """The file that says what the conversation waits for, and a message with its hint about it."""
+    """Write the conversation's continuation; returns its file, and a message with a hint."""
     session_id = conversation.session_id
     if store is None or session_id is None:
-        return None, "a call waits for a decision, but no session is kept.", "Run it once more."
+        return None, "a call waits for a decision, but the session isn't stored.", "Run it again."
     try:
         path = store.keep_continuation(session_id)
         title = load_continuation(path).call["title"]

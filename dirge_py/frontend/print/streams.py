@@ -1,6 +1,6 @@
 """The standard streams of `dirge -p`: prompts on stdin, the one writer of stdout, notices.
 
-Nothing here waits for ever. `Stdout` writes whole lines in order and drops none.
+All waits are limited. `Stdout` writes whole lines in order and drops none.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ NEXT_PIECE_S = 30.0
 MOST_BYTES = 16 * 1024 * 1024
 _CHUNK = 65536
 HURRIED_S = 1.0
-"""How long a write waits for its reader once a signal asked for the end."""
+"""How long a write waits for its reader after a signal."""
 
 
 def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
     """The text on stdin, and a notice for stderr (either may be empty).
 
-    A terminal is not read. A pipe that stays silent is given up after 3 s when the prompt has words
-    already, else after 30 s. Once something came, it is read to its end, or until nothing more came
-    for 30 s. SIGTERM ends the program meanwhile.
+    Doesn't read a terminal. Gives up on a silent pipe after 3 s if the prompt has words, else after
+    30 s. Once data arrives, reads to its end, or until a pause of 30 s. SIGTERM ends the program
+    meanwhile.
 
     Raises:
-        UsageError: more than 16 MiB came.
-        SystemExit: SIGTERM came.
+        UsageError: stdin holds more than 16 MiB.
+        SystemExit: on SIGTERM.
     """
     patience_s = FIRST_BYTE_S if have_words else ALONE_FIRST_BYTE_S
     with _ended_by_sigterm():
@@ -50,22 +50,22 @@ def read_prompt(fd: int = 0, *, have_words: bool) -> tuple[str, str]:
         except OSError:
             return "", ""
         if not stat.S_ISREG(kind) and not _wait_readable(fd, patience_s):
-            return "", f"nothing came on stdin for {patience_s:g} s; going on without it."
+            return "", f"nothing came on stdin for {patience_s:g} s; continuing without it."
         return _read_pieces(fd)
 
 
 def _read_pieces(fd: int) -> tuple[str, str]:
-    """What comes until the end, or until nothing came for too long; then with a notice."""
+    """The text until the end of stdin or a long pause, and a notice about such a pause."""
     content = bytearray()
     notice = (
         f"nothing more came on stdin for {NEXT_PIECE_S:g} s, though it was not closed; "
-        "going on with what came."
+        "continuing with what came."
     )
     while _wait_readable(fd, NEXT_PIECE_S):
         try:
             piece = os.read(fd, _CHUNK)
         except BlockingIOError:
-            # Another reader of this pipe was quicker.
+            # Another reader of this pipe took the data.
             continue
         if not piece:
             notice = ""
@@ -80,7 +80,7 @@ def _read_pieces(fd: int) -> tuple[str, str]:
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the program with 143 in the usual way, with its messages and clean-up."""
+    """Let SIGTERM exit with code 143, after the usual messages and clean-up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -112,7 +112,7 @@ async def user_lines(fd: int = 0) -> AsyncGenerator[UserMessage | InvalidLine, N
     pipe = os.fdopen(os.dup(fd), "rb", buffering=0)
     kind = os.fstat(fd).st_mode
     if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(fd)):
-        # The event loop cannot wait for files, nor for /dev/null.
+        # The event loop can't wait for files or /dev/null.
         with pipe:
             for line in pipe:
                 if line.strip():
@@ -171,15 +171,15 @@ def _is_text_block(block: Any) -> bool:
 
 
 class WriteInterrupted(Exception):
-    """A signal came while a slow reader blocked a write."""
+    """Raised if a signal arrives while a slow reader blocks a write."""
 
 
 class Stdout:
     """Writes text to a file descriptor, waiting as long as the reader needs.
 
-    The event loop waits meanwhile: that is the back-pressure. When the other end is closed,
-    `is_closed` becomes True and later writes do nothing; so it does when a write fails, and then
-    `failure` says why. `is_blocked` while the reader is slow.
+    The event loop waits meanwhile, which is the back-pressure. If the other end is closed or a
+    write fails, `is_closed` becomes True and later writes do nothing; `failure` is the reason of a
+    failed write. `is_blocked` is True while the reader is slow.
     """
 
     def __init__(self, fd: int = 1) -> None:
@@ -198,7 +198,7 @@ class Stdout:
     def _write_some(self, text: memoryview) -> int:
         try:
             self._wait()
-            # What a pipe that is ready takes at once: so it is never the write that waits.
+            # A ready pipe takes this much at once, so the write itself never blocks.
             return os.write(self._fd, text[: select.PIPE_BUF])
         except BlockingIOError:
             return 0
@@ -228,9 +228,10 @@ class Stdout:
 
 
 def on_signals(stdout: Stdout, stop: Callable[[str], None]) -> Callable[[], None]:
-    """Call `stop(name)` on SIGINT, SIGTERM or SIGHUP, also while a write waits; returns the undo.
+    """Call `stop(name)` on SIGINT, SIGTERM or SIGHUP, even while a write waits.
 
-    From then on a write waits no longer than `HURRIED_S` for its reader.
+    After a signal, a write waits at most `HURRIED_S` for its reader. Returns a function that
+    restores the earlier handlers.
     """
 
     def handle(number: int, _frame: FrameType | None) -> None:
@@ -252,7 +253,7 @@ def on_signals(stdout: Stdout, stop: Callable[[str], None]) -> Callable[[], None
 def print_notice(message: str, hint: str = "") -> None:
     """Write a notice for the user on stderr, and its hint below."""
     lines = f"dirge: {message}\n" + (f"  {hint}\n" if hint else "")
-    # Without a reader of stderr nothing is lost: what matters is on stdout.
+    # Ignore errors of stderr: the result is on stdout.
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(clean(lines))
         sys.stderr.flush()
