@@ -31,7 +31,7 @@ def main() -> None:
         except OSError as error:
             exit_code = exit_code or 1
             if stream is sys.stdout:
-                _complain(f"the output could not be written: {error.strerror}.")
+                _complain(f"can't write the output: {error.strerror}.")
     # Skip the interpreter's clean-up, which takes noticeably long.
     os._exit(exit_code)
 

@@ -314,7 +314,7 @@ def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
         atomic_write(folder / name, json_text(dict(continuation)).encode() + b"\n", mode=0o600)
     except (OSError, FileError) as error:
         raise SessionError(
-            f"The continuation could not be written to {str(folder)!r}: {error}.",
+            f"Can't write the continuation to {str(folder)!r}: {error}.",
             hint="Make the state folder writable, or set DIRGE_STATE_DIR.",
         ) from error
     return folder / name

@@ -223,7 +223,7 @@ def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Stor
 
     assert f"{len(whole)} records can be read" in told
     assert "an unfinished end of 21 bytes was cut off" in told
-    assert "40 bytes in the middle are no records" in told
+    assert "40 bytes in the middle are not records" in told
     assert "The index was rebuilt: 2 sessions" in told
     assert "unfinished" not in again
     assert path.read_bytes() == b"".join([*whole[:3], middle, *whole[3:]])
@@ -294,7 +294,7 @@ def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
     [
         (["show", "zzz"], 1, "no session 'zzz'"),
         (["show", "aaa"], 1, "fits 2 sessions"),
-        (["show", "../../x"], 1, "cannot be a session id"),
+        (["show", "../../x"], 1, "is not a valid session id"),
         (["show"], 2, "takes one id"),
         (["show", "a", "b"], 2, "takes one id"),
         (["export", "aaaa", "--format", "pdf"], 2, "invalid choice"),

@@ -33,7 +33,7 @@ def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:
 
     for payload in ("{}", '{"call_id": "c", "effect": "alow"}', "3"):
         none = product.run("signal", "mine", "answer", payload)
-        assert (none.exit_code, "that is no answer" in none.stderr) == (2, True)
+        assert (none.exit_code, "this is not an answer" in none.stderr) == (2, True)
     late = product.run("signal", "mine", "answer", '{"call_id": "c", "effect": "allow"}')
     assert (late.exit_code, "No call 'c' waits" in late.stderr) == (1, True)
     assert not list(product.state_dir.glob("sessions/*/mine/signals/*"))

@@ -81,7 +81,7 @@ async def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "link.md").symlink_to(tmp_path / "elsewhere.md")
 
     for name in ("notes.md", "link.md"):
-        with pytest.raises(FileError, match="is there already"):
+        with pytest.raises(FileError, match="already exists"):
             await exported(f"/export {name}", tmp_path)
     for name in ("no/such/folder.md", "~nobody-of-that-name/talk.md"):
         with pytest.raises(FileError, match="No such file"):

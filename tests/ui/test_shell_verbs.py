@@ -42,7 +42,7 @@ async def test_stop_lets_the_turn_end_and_gives_the_queue_back(room: Room) -> No
         await at_work(d)
         await queued(d, "and test it")
         await d.send("/stop")
-        await d.until(lambda: "The run stops when the calls" in d.text)
+        await d.until(lambda: "The run stops after the calls" in d.text)
         assert d.app.controller.is_running
         d.release_command()
         await d.idle()

@@ -194,7 +194,7 @@ def print_all(
             printer.end_lines()
             failure = printer.stdout.failure
             if failure:
-                print_notice(f"the output could not be written: {failure}.")
+                print_notice(f"can't write the output: {failure}.")
             return exit_code or (1 if failure else 0)
         finally:
             await conversation.close()

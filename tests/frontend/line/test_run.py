@@ -95,7 +95,7 @@ def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
         )
 
     assert ran.returncode == 1
-    assert b"the output could not be written" in ran.stderr
+    assert b"can't write the output" in ran.stderr
     assert not (project / "made").exists()
 
 

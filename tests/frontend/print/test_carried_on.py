@@ -155,7 +155,7 @@ def test_without_a_prompt_there_has_to_be_something_to_go_on_from(
 
     assert ended.exit_code == ended.json["exit_code"] == 1
     assert {
-        "nothing said": "nothing was said",
+        "nothing said": "it has no messages yet",
         "answered": "the last answer is whole",
         "waiting": "waits for a decision about 'bash: echo ran >> ran.txt'",
     }[session] in ended.json["error"]["message"]
@@ -454,7 +454,7 @@ def test_without_a_session_nothing_can_be_decided_later(notes: Product) -> None:
     paused = notes.ask("--no-session", "--on-ask", "defer", "go")
 
     assert (paused.exit_code, paused.json["continuation"]) == (11, None)
-    assert "no session is kept" in paused.stderr
+    assert "the session isn't stored" in paused.stderr
     assert not notes.state_dir.exists()
 
 

@@ -212,7 +212,7 @@ def test_with_nothing_to_carry_on_nothing_is_asked_or_written(product: Product) 
     ended = carry_on(product)
 
     assert ended.exit_code == ended.json["exit_code"] == 1
-    assert "Session s has nothing to carry on" in ended.json["error"]["message"]
+    assert "Session s has nothing to continue" in ended.json["error"]["message"]
     assert product.journals[0].read_bytes() == before
     assert len(product.service.requests) == 1
     assert "no session 'gone'" in product.run("resume", "--session", "gone").stderr

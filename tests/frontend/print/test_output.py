@@ -211,7 +211,7 @@ def test_a_file_that_cannot_be_written_is_told(product: Product) -> None:
     ran = product.run("-p", "-o", "answer.txt", "ping")
 
     assert ran.stdout == "pong\n"
-    assert "answer.txt was not written" in ran.stderr
+    assert "can't write answer.txt" in ran.stderr
     assert ran.exit_code == 1
 
 
@@ -282,7 +282,7 @@ def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output
         ran = finish(product.start("-p", "--output-format", output, "x", stdout=full.fileno()))
 
     assert ran.exit_code == 1
-    assert "could not be written: No space left on device" in ran.stderr
+    assert "can't write the output: No space left on device" in ran.stderr
 
 
 def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product) -> None:
@@ -292,7 +292,7 @@ def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product
         ran = finish(product.start_fresh(command, prefix=to_full))
 
         assert ran.exit_code == 1
-        assert "could not be written: No space left on device" in ran.stderr
+        assert "can't write the output: No space left on device" in ran.stderr
 
 
 def test_a_slow_reader_gets_everything(product: Product) -> None:
