@@ -28,9 +28,9 @@ from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, TextDelta
 from dirge_py.types.messages import user_text
-from tests.providers.asking import KINDS
-from tests.providers.server import Answering, FakeService, Hang, Raw, Say
 from tests.providers.wires import BASE_PATHS, wire_of
+from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply
+from tests.support.provider_client import KINDS
 
 _WORD = "word "
 
@@ -60,8 +60,8 @@ def main() -> None:
 
 def serve(kind: str, tokens: int) -> None:
     """The service, in a process of its own: its CPU time is not ours."""
-    events = wire_of(kind).events(Say(text=_WORD * tokens, delta_chars=len(_WORD)))
-    reply = Raw(pieces=[event.encode() for event in events])
+    events = wire_of(kind).events(ModelReply(text=_WORD * tokens, delta_chars=len(_WORD)))
+    reply = RawReply(pieces=[event.encode() for event in events])
     with FakeService([reply] * 1000) as fake:
         print(fake.port, flush=True)
         sys.stdin.read()
@@ -143,8 +143,10 @@ def imported(kind: str, rounds: int) -> None:
     )
     spent, brought = [], []
     for _ in range(rounds):
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-        ms, brought = json.loads(said)
+        output = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True
+        ).stdout
+        ms, brought = json.loads(output)
         spent.append(ms)
     adapters = {f"dirge_py.providers.{name.replace('-', '_')}" for name in KINDS}
     others = sorted(adapters & set(brought) - {f"dirge_py.providers.{kind.replace('-', '_')}"})
@@ -156,12 +158,12 @@ def imported(kind: str, rounds: int) -> None:
 
 
 async def aborted(kind: str, rounds: int) -> None:
-    say = Say(text=_WORD * 50, delta_chars=len(_WORD))
+    say = ModelReply(text=_WORD * 50, delta_chars=len(_WORD))
     events = [event.encode() for event in wire_of(kind).events(say)]
-    cases: dict[str, Answering] = {
-        "silent before it": Hang(),
-        "silent in the middle": Raw(pieces=events[:9], then="stall"),
-        "talking": Raw(pieces=[*events[:9], *[events[8]] * 5000], gap_s=0.002),
+    cases: dict[str, ServiceReply] = {
+        "silent before it": NoReply(),
+        "silent in the middle": RawReply(pieces=events[:9], then="stall"),
+        "talking": RawReply(pieces=[*events[:9], *[events[8]] * 5000], gap_s=0.002),
     }
     figures = []
     for name, reply in cases.items():
@@ -170,7 +172,7 @@ async def aborted(kind: str, rounds: int) -> None:
     print(f"  {kind:<18} " + "   ".join(figures))
 
 
-async def abort_ms(kind: str, reply: Answering) -> float:
+async def abort_ms(kind: str, reply: ServiceReply) -> float:
     http, signal = HttpClient(), AbortSignal()
     with FakeService([reply]) as fake:
         ended = 0.0

@@ -37,8 +37,8 @@ def make(store: Store, number: int, turns: int) -> None:
     recorder.sink(MessageEnd(user_text(f"mend the parser of part {number}, needle{number}")))
     for turn in range(turns):
         call = ToolCallBlock(id=f"c{turn}", name="read", arguments={"path": f"src/{turn}.py"})
-        said = AssistantMessage(content=(TextBlock(FILLER), call), usage=USAGE)
-        recorder.sink(MessageEnd(said))
+        message = AssistantMessage(content=(TextBlock(FILLER), call), usage=USAGE)
+        recorder.sink(MessageEnd(message))
         recorder.sink(UsageReported(usage=USAGE, model="work/model", cost_usd=0.01))
         result = ToolResultMessage(
             tool_call_id=call.id, tool_name="read", content=(TextBlock(FILLER * 4),)

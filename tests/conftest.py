@@ -9,10 +9,13 @@ import sys
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.project import ScriptedProject
 
 pytest_plugins = ["pytester"]
 
@@ -146,6 +149,19 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         return tmp_path
     folder: Path = request.getfixturevalue("open_tmp_path")
     return folder
+
+
+# -- what tests of several packages share
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "ScriptedProject":
+    """A project folder that is the working directory, with settings, a scripted model and user."""
+    from tests.support.project import ScriptedProject
+
+    project = ScriptedProject(tmp_path)
+    monkeypatch.chdir(project.folder)
+    return project
 
 
 # -- a test that lacks something is counted, and fails where everything is required

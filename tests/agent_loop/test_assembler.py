@@ -15,7 +15,7 @@ from dirge_py.types.llm import (
     ToolCallEnd,
 )
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
-from tests.agent_loop.kit import Tool, ran
+from tests.support.loop_runs import Tool, run_loop
 
 
 def assembled(*events):
@@ -80,7 +80,7 @@ async def test_deltas_and_the_whole_call_are_one_call():
         ToolCallEnd(key="a", id="a", name="echo", arguments={"n": 1}),
         StreamDone(stop_reason="toolUse"),
     )
-    run = await ran(model.will_say("done"), "go", tools=[echo])
+    run = await run_loop(model.will_say("done"), "go", tools=[echo])
 
     assert echo.ran == [{"n": 1}]
     phases = [update.phase for update in run.recorder.of(MessageUpdate)]
@@ -107,7 +107,7 @@ async def test_a_retried_attempt_leaves_no_trace():
         TextDelta("whole"),
         StreamDone(),
     )
-    run = await ran(model, "go")
+    run = await run_loop(model, "go")
 
     assert run.new[-1].content == (TextBlock("whole"),)
     types = run.recorder.types
@@ -118,7 +118,7 @@ async def test_a_retried_attempt_leaves_no_trace():
 
 async def test_a_whole_message_is_told_without_updates():
     whole = AssistantMessage(content=(TextBlock("all"),))
-    run = await ran(ScriptedModel().will_stream(StreamDone(message=whole)), "go")
+    run = await run_loop(ScriptedModel().will_stream(StreamDone(message=whole)), "go")
     assert run.new[-1] == whole
     assert run.recorder.of(MessageUpdate) == []
 
@@ -126,6 +126,6 @@ async def test_a_whole_message_is_told_without_updates():
 async def test_twenty_thousand_deltas_take_linear_time():
     events = [TextDelta("word ")] * 20_000
     began = time.perf_counter()
-    run = await ran(ScriptedModel().will_stream(*events, StreamDone()), "go")
+    run = await run_loop(ScriptedModel().will_stream(*events, StreamDone()), "go")
     assert len(run.new[-1].text) == 100_000
     assert time.perf_counter() - began < 3

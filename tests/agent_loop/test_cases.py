@@ -52,14 +52,14 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.outcomes import Cancelled, Done, Failed
 from dirge_py.types.tools import LoopToolResult, text_result
-from tests.agent_loop.kit import Tool, boom, forever, ran
+from tests.support.loop_runs import Tool, boom, forever, run_loop
 
 
 async def test_case_2_an_answer_streams_between_its_start_and_its_end() -> None:
     model = ScriptedModel().will_stream(
         StreamStart(), TextDelta("Hello"), TextDelta(" world"), StreamDone()
     )
-    run = await ran(model, "start")
+    run = await run_loop(model, "start")
 
     starts, ends = run.recorder.of(MessageStart), run.recorder.of(MessageEnd)
     assert [event.message.role for event in starts] == ["user", "assistant"]
@@ -72,7 +72,7 @@ async def test_case_2_an_answer_streams_between_its_start_and_its_end() -> None:
 
 async def test_case_3_an_answer_without_deltas_begins_and_ends_back_to_back() -> None:
     whole = AssistantMessage(content=(TextBlock("Hello"),))
-    run = await ran(ScriptedModel().will_stream(StreamDone(message=whole)), "start")
+    run = await run_loop(ScriptedModel().will_stream(StreamDone(message=whole)), "start")
 
     place = run.events.index(run.recorder.of(MessageStart)[1])
     assert isinstance(run.events[place + 1], MessageEnd)
@@ -81,7 +81,7 @@ async def test_case_3_an_answer_without_deltas_begins_and_ends_back_to_back() ->
 
 async def test_case_13_usage_is_told_after_the_end_of_its_message() -> None:
     model = ScriptedModel().will_say("x", usage=Usage(input=1000, cache_read=800))
-    types = (await ran(model, "start")).recorder.types
+    types = (await run_loop(model, "start")).recorder.types
     assert types.index("usage") == types.index("turn_end") - 1
     assert types[types.index("usage") - 1] == "message_end"
 
@@ -115,7 +115,7 @@ async def test_case_18_every_option_reaches_the_stream_function() -> None:
             max_output_tokens=77,
         ),
     )
-    await ran(stream, "start", config=config)
+    await run_loop(stream, "start", config=config)
     (given,) = options
     assert (given.api_key, given.thinking_level, given.thinking_budgets.high) == (
         "static",
@@ -131,7 +131,7 @@ async def test_case_18_every_option_reaches_the_stream_function() -> None:
 
 async def test_case_27_one_tool_that_raises_leaves_the_others_and_the_run_alone() -> None:
     model = ScriptedModel().will_call_all(("boom", {}), ("echo", {})).will_say("done")
-    run = await ran(model, "start", tools=[Tool("boom", boom), Tool()])
+    run = await run_loop(model, "start", tools=[Tool("boom", boom), Tool()])
     assert [(r.is_error, "nothing matched" in r.text) for r in run.results] == [
         (True, True),
         (False, False),
@@ -141,7 +141,7 @@ async def test_case_27_one_tool_that_raises_leaves_the_others_and_the_run_alone(
 
 async def test_case_32_a_call_that_cannot_run_ends_before_one_that_can() -> None:
     model = ScriptedModel().will_call_all(("nonexistent", {}), ("echo", {})).will_say("done")
-    run = await ran(model, "start", tools=[Tool()])
+    run = await run_loop(model, "start", tools=[Tool()])
 
     assert [event.tool_call_id for event in run.recorder.of(ToolExecutionEnd)] == [
         "nonexistent#0",
@@ -166,7 +166,7 @@ async def test_case_36_every_call_that_began_has_ended_when_its_turn_does(how: s
         return text_result("ok")
 
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {})).will_say("done")
-    run = await ran(model, "start", tools=[Tool(body=body)], signal=signal)
+    run = await run_loop(model, "start", tools=[Tool(body=body)], signal=signal)
 
     running: set[str] = set()
     for event in run.events:
@@ -188,7 +188,7 @@ async def test_case_45_what_was_queued_at_an_interjection_is_delivered_or_still_
 
     model = ScriptedModel().will(while_answering).will_say("b")
     config = LoopConfig(get_steering_messages=steering_from_queue(queue))
-    run = await ran(model, "start", config=config, signal=signal)
+    run = await run_loop(model, "start", config=config, signal=signal)
 
     assert len(model.seen) == 1
     assert [item.message.text for item in queue.peek()] == ["wait"]
@@ -209,7 +209,7 @@ async def test_case_48_one_at_a_time_takes_the_oldest_at_each_poll() -> None:
 
 async def test_case_61_without_an_error_a_retrying_stream_changes_nothing() -> None:
     model = ScriptedModel().will_call("echo").will_say("done")
-    run = await ran(retrying_stream_fn(model.stream_fn), "start", tools=[Tool()])
+    run = await run_loop(retrying_stream_fn(model.stream_fn), "start", tools=[Tool()])
     assert run.recorder.of(RetryNotice) == []
     assert (len(model.seen), type(run.outcome)) == (2, Done)
 
@@ -225,7 +225,7 @@ async def test_case_66_a_retried_fragment_of_a_call_leaves_nothing_behind() -> N
     echo = Tool()
     stream = retrying_stream_fn(model.stream_fn, sleep=FakeClock(is_eager=True).sleep)
 
-    run = await ran(stream, "start", tools=[echo])
+    run = await run_loop(stream, "start", tools=[echo])
 
     assert [call.id for call in run.new[1].calls] == ["echo#0"]  # type: ignore[union-attr]
     assert echo.ran == [{"n": 1}]
@@ -239,7 +239,7 @@ async def test_case_67_six_network_errors_are_six_calls_and_one_ending() -> None
         model.will_fail("connection reset", kind="network")
     stream = retrying_stream_fn(model.stream_fn, sleep=FakeClock(is_eager=True).sleep)
 
-    run = await ran(stream, "start")
+    run = await run_loop(stream, "start")
 
     assert len(model.seen) == 6
     assert len(run.recorder.of(RetryNotice)) == 5
@@ -256,7 +256,7 @@ async def test_case_69_an_abort_during_the_wait_ends_the_run_as_aborted() -> Non
         await clock.sleep(delay_s)
 
     stream = retrying_stream_fn(model.stream_fn, sleep=wait)
-    run = await ran(stream, "start", signal=signal)
+    run = await run_loop(stream, "start", signal=signal)
 
     assert clock.slept == [30]
     assert (len(model.seen), run.outcome) == (1, Cancelled(reason="user"))
@@ -271,7 +271,7 @@ async def test_case_78_deltas_and_then_the_whole_call_are_one_call() -> None:
         StreamDone(stop_reason="toolUse"),
     )
     echo = Tool()
-    run = await ran(model.will_say("done"), "start", tools=[echo])
+    run = await run_loop(model.will_say("done"), "start", tools=[echo])
 
     assert run.new[1].content == (  # type: ignore[union-attr]
         ToolCallBlock(id="c1", name="echo", arguments={"n": 1}),
@@ -289,7 +289,7 @@ async def test_case_79_repeated_thinking_is_there_once(repeated: str, text: str)
     model = ScriptedModel().will_stream(
         ThinkingDelta("I think"), ThinkingEnd(text=repeated), TextDelta("Yes."), StreamDone()
     )
-    run = await ran(model, "start")
+    run = await run_loop(model, "start")
     assert run.new[1].content == (  # type: ignore[union-attr]
         ThinkingBlock(text=text),
         TextBlock("Yes."),
@@ -300,7 +300,7 @@ async def test_case_79_text_thinking_and_text_are_three_blocks() -> None:
     model = ScriptedModel().will_stream(
         TextDelta("a"), ThinkingDelta("b"), TextDelta("c"), StreamDone()
     )
-    run = await ran(model, "start")
+    run = await run_loop(model, "start")
     assert run.new[1].content == (  # type: ignore[union-attr]
         TextBlock("a"),
         ThinkingBlock(text="b"),
@@ -330,13 +330,13 @@ async def test_t1_whatever_ends_a_run_no_call_is_left_open(mode: Any) -> None:
     for hook in (stopping, failing, aborting):
         model = ScriptedModel().will_call_all(*[("echo", {})] * 3).will_say("done")
         config = LoopConfig(before_tool_call=hook, tool_execution=mode)
-        run = await ran(model, "start", tools=[Tool()], config=config, signal=signal)
+        run = await run_loop(model, "start", tools=[Tool()], config=config, signal=signal)
         assert len(run.results) == 3
         assert_balanced(run.new)
 
 
 async def test_a101_an_answer_that_promises_calls_and_has_none_is_the_last() -> None:
-    run = await ran(ScriptedModel().will(Reply(text="done", stop_reason="toolUse")), "go")
+    run = await run_loop(ScriptedModel().will(Reply(text="done", stop_reason="toolUse")), "go")
 
     assert isinstance(run.outcome, Done)
     assert isinstance(answer := run.new[-1], AssistantMessage)
@@ -350,5 +350,5 @@ async def test_case_113_a_long_result_is_whole_when_the_model_first_sees_it():
         return text_result(long)
 
     model = ScriptedModel().will_call("echo").will_say("done")
-    await ran(model, "go", tools=[Tool(body=body)])
+    await run_loop(model, "go", tools=[Tool(body=body)])
     assert model.seen[1].messages[-1].text == long

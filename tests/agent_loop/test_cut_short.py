@@ -15,11 +15,11 @@ from dirge_py.types.events import ToolExecutionEnd
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import AssistantMessage, TextBlock
 from dirge_py.types.tools import text_result
-from tests.agent_loop.arguments.kit import asking
-from tests.agent_loop.kit import Tool, ran
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.tool_arguments import asking
 
 
-def said(text: str, **details: Any) -> Any:
+def assistant_text(text: str, **details: Any) -> Any:
     async def body(*_: Any) -> Any:
         return text_result(text, **details)
 
@@ -39,9 +39,9 @@ def waiting_after(signal: AbortSignal, *, aborts: bool = True) -> Any:
 
 async def test_a_result_whose_check_an_abort_cut_short_is_withheld() -> None:
     signal = AbortSignal()
-    tool = Tool("read", said("hunter2", key="hunter2"))
+    tool = Tool("read", assistant_text("hunter2", key="hunter2"))
     config = compose(Hooks(name="check", after_tool_call=waiting_after(signal)))
-    run = await ran(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
+    run = await run_loop(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
 
     [result] = run.results
     assert result.text.startswith(
@@ -58,8 +58,8 @@ async def test_what_later_hooks_see_is_the_notice_and_not_what_was_withheld() ->
         Hooks(name="check", after_tool_call=waiting_after(signal)),
         Hooks(name="later", after_tool_call=lambda _i, _c, result: seen.append(result.text)),
     )
-    tool = Tool("read", said("hunter2"))
-    await ran(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
+    tool = Tool("read", assistant_text("hunter2"))
+    await run_loop(asking(("read", {})), "go", tools=[tool], config=config, signal=signal)
 
     assert len(seen) == 1 and seen[0].startswith("[result withheld")
 
@@ -72,8 +72,10 @@ async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) ->
         Hooks(name="check", after_tool_call=lambda i, c, r: waits() if c.name == "b" else None),
         config=LoopConfig(tool_execution=mode),
     )
-    tools = [Tool(name, said(f"of {name}")) for name in ("a", "b")]
-    run = await ran(asking(("a", {}), ("b", {})), "go", tools=tools, config=config, signal=signal)
+    tools = [Tool(name, assistant_text(f"of {name}")) for name in ("a", "b")]
+    run = await run_loop(
+        asking(("a", {}), ("b", {})), "go", tools=tools, config=config, signal=signal
+    )
 
     assert run.results[0].text == "of a"
     assert run.results[1].text.startswith("[result withheld")
@@ -82,8 +84,10 @@ async def test_of_several_results_those_that_were_checked_are_kept(mode: Any) ->
 async def test_a_hook_that_only_watches_costs_no_result() -> None:
     signal = AbortSignal()
     watch = Hooks(name="watch", only_watches=True, after_tool_call=waiting_after(signal))
-    tool = Tool("read", said("hello"))
-    run = await ran(asking(("read", {})), "go", tools=[tool], config=compose(watch), signal=signal)
+    tool = Tool("read", assistant_text("hello"))
+    run = await run_loop(
+        asking(("read", {})), "go", tools=[tool], config=compose(watch), signal=signal
+    )
 
     assert [result.text for result in run.results] == ["hello"]
 
@@ -98,10 +102,10 @@ async def test_a_check_that_needs_no_time_is_made_after_an_abort_too() -> None:
         Hooks(name="slow", only_watches=True, after_tool_call=waiting_after(signal)),
         Hooks(name="check", after_tool_call=at_once),
     )
-    run = await ran(
+    run = await run_loop(
         asking(("read", {})),
         "go",
-        tools=[Tool("read", said("hello"))],
+        tools=[Tool("read", assistant_text("hello"))],
         config=config,
         signal=signal,
     )
@@ -117,7 +121,7 @@ async def test_an_aborted_call_keeps_its_own_words() -> None:
         await asyncio.Event().wait()
 
     config = compose(Hooks(name="check", after_tool_call=waiting_after(signal, aborts=False)))
-    run = await ran(
+    run = await run_loop(
         asking(("read", {})), "go", tools=[Tool("read", body)], config=config, signal=signal
     )
 
@@ -134,9 +138,9 @@ async def test_a_run_that_is_cancelled_from_outside_keeps_no_unchecked_result() 
         await asyncio.Event().wait()
 
     recorder = EventRecorder()
-    tool = Tool("read", said("hunter2"))
+    tool = Tool("read", assistant_text("hunter2"))
     task = asyncio.ensure_future(
-        ran(
+        run_loop(
             asking(("read", {})),
             "go",
             tools=[tool],
@@ -161,7 +165,7 @@ async def aborted_answer(check: Any) -> AssistantMessage:
         await asyncio.Event().wait()
 
     model = ScriptedModel().will(Reply(text="it is hunter2", hold=stop))
-    run = await ran(model, "go", config=LoopConfig(check_aborted=check), signal=signal)
+    run = await run_loop(model, "go", config=LoopConfig(check_aborted=check), signal=signal)
     [answer] = [message for message in run.new if isinstance(message, AssistantMessage)]
     assert answer.stop_reason == "aborted"
     return answer

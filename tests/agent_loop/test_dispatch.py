@@ -13,7 +13,7 @@ from dirge_py.types.events import ToolExecutionEnd, ToolExecutionUpdate
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import ImageBlock, TextBlock
 from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
-from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
+from tests.support.loop_runs import Tool, a_breath, boom, forever, run_loop, stubborn
 
 
 def strict(_tool, arguments):
@@ -43,7 +43,7 @@ async def test_a_call_that_cannot_run_is_answered_with_words(name, arguments, ou
     config = LoopConfig(
         validate=strict, before_tool_call=lambda _i, call: seen.append(call.problem)
     )
-    run = await ran(asking((name, arguments)), "go", tools=[tool], config=config)
+    run = await run_loop(asking((name, arguments)), "go", tools=[tool], config=config)
 
     assert tool.ran == []
     assert run.outcomes == [outcome]
@@ -69,7 +69,7 @@ async def test_a_raising_tool_is_an_error_result(error, outcome, words):
         raise error
 
     tools = [Tool("bad", body), Tool()]
-    run = await ran(asking(("bad", {}), ("echo", {})), "go", tools=tools)
+    run = await run_loop(asking(("bad", {}), ("echo", {})), "go", tools=tools)
 
     assert run.outcomes == [outcome, "ok"]
     assert words in run.results[0].text
@@ -79,13 +79,13 @@ async def test_a_tool_that_returns_nonsense_is_an_error_result():
     async def body(*_):
         return "text"
 
-    run = await ran(asking(("bad", {})), "go", tools=[Tool("bad", body)])
+    run = await run_loop(asking(("bad", {})), "go", tools=[Tool("bad", body)])
     assert run.outcomes == ["error"]
 
 
 async def test_old_arguments_are_reshaped_before_they_are_validated():
     tool = Tool("read", prepare=lambda given: {"path": given["file"]})
-    run = await ran(
+    run = await run_loop(
         asking(("read", {"file": "a"})), "go", tools=[tool], config=LoopConfig(validate=strict)
     )
     assert (tool.ran, run.outcomes) == ([{"path": "a"}], ["ok"])
@@ -93,7 +93,7 @@ async def test_old_arguments_are_reshaped_before_they_are_validated():
 
 async def test_a_block_without_words_is_a_generic_refusal():
     config = LoopConfig(before_tool_call=lambda *_: ToolOverride())
-    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert (run.results[0].text, run.outcomes) == ("This call was blocked.", ["denied"])
 
 
@@ -110,7 +110,7 @@ async def test_what_the_after_hook_names_is_replaced_in_full(change, expected):
         return text_result("old", k=1)
 
     config = LoopConfig(after_tool_call=lambda *_: AfterToolCallResult(**change))
-    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
     result = run.results[0]
     assert (result.text, dict(result.details), result.is_error) == expected
 
@@ -121,7 +121,7 @@ async def test_images_stay_images():
     async def body(*_):
         return LoopToolResult(content=(image,))
 
-    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)])
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool(body=body)])
     assert run.results[0].content == (image,)
 
 
@@ -133,7 +133,7 @@ async def test_one_sequential_tool_serialises_the_batch(mode, other, most):
     echo = Tool(body=a_breath)
     tools = [echo, Tool("seq", a_breath, execution_mode=other)]
     calls = [("echo", {}), ("echo", {}), ("seq", {}), ("echo", {})]
-    run = await ran(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
+    run = await run_loop(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
 
     assert echo.most_running == most
     assert [r.tool_call_id for r in run.results] == ["echo#0", "echo#1", "seq#0", "echo#2"]
@@ -144,7 +144,9 @@ async def test_one_sequential_tool_serialises_the_batch(mode, other, most):
 
 async def test_at_most_so_many_bodies_run_at_once():
     echo = Tool(body=a_breath)
-    await ran(asking(*[("echo", {})] * 6), "go", tools=[echo], config=LoopConfig(max_parallel=2))
+    await run_loop(
+        asking(*[("echo", {})] * 6), "go", tools=[echo], config=LoopConfig(max_parallel=2)
+    )
     assert (echo.most_running, len(echo.ran)) == (2, 6)
 
 
@@ -159,7 +161,7 @@ async def test_ends_come_as_they_happen_and_results_in_source_order():
         return text_result(call_id)
 
     calls = [("echo", {}), ("echo", {}), ("nonexistent", {})]
-    run = await ran(asking(*calls), "go", tools=[Tool(body=body)])
+    run = await run_loop(asking(*calls), "go", tools=[Tool(body=body)])
 
     ends = [event.tool_call_id for event in run.recorder.of(ToolExecutionEnd)]
     assert ends == ["nonexistent#0", "echo#1", "echo#0"]
@@ -177,7 +179,7 @@ async def test_no_body_runs_before_the_last_preflight():
         await asyncio.sleep(0)
         order.append(f"ask {call.id} of {len(info.calls)}")
 
-    await ran(
+    await run_loop(
         asking(("echo", {}), ("echo", {})),
         "go",
         tools=[Tool(body=body)],
@@ -198,7 +200,7 @@ async def test_updates_are_told_until_the_tool_ends_also_from_threads():
         return text_result("ok")
 
     recorder = EventRecorder()
-    await ran(asking(("echo", {"a": 1})), "go", tools=[Tool(body=body)], recorder=recorder)
+    await run_loop(asking(("echo", {"a": 1})), "go", tools=[Tool(body=body)], recorder=recorder)
     late[0](text_result("3"))
 
     updates = recorder.of(ToolExecutionUpdate)
@@ -218,7 +220,7 @@ async def test_the_first_interceptor_is_the_outermost():
         return interceptor
 
     config = LoopConfig(interceptors=[around("a"), around("b")])
-    await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert order == ["in a", "in b", "out b", "out a"]
 
 
@@ -227,7 +229,7 @@ async def test_a_failing_interceptor_keeps_the_tool_from_running():
         raise OSError("disk full")
 
     echo = Tool()
-    run = await ran(
+    run = await run_loop(
         asking(("echo", {})), "go", tools=[echo], config=LoopConfig(interceptors=[cannot_write])
     )
     assert (echo.ran, run.outcomes) == ([], ["error"])
@@ -247,7 +249,7 @@ async def test_an_abort_answers_every_call_within_the_grace_period(body, mode):
         return await body(*arguments)
 
     model = asking(*[("echo", {})] * 3)
-    run = await ran(
+    run = await run_loop(
         model,
         "go",
         tools=[Tool(body=started)],
@@ -271,7 +273,7 @@ async def test_a_tool_that_blocks_a_thread_is_left_behind():
         return text_result("late")
 
     began = time.monotonic()
-    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], signal=signal)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool(body=body)], signal=signal)
     took = time.monotonic() - began
     release.set()
 
@@ -281,7 +283,7 @@ async def test_a_tool_that_blocks_a_thread_is_left_behind():
 async def test_an_abort_before_dispatch_starts_no_body():
     signal, echo = AbortSignal(), Tool()
     config = LoopConfig(before_tool_call=lambda *_: signal.abort())
-    run = await ran(
+    run = await run_loop(
         asking(("echo", {}), ("echo", {})), "go", tools=[echo], config=config, signal=signal
     )
     assert (echo.ran, run.outcomes) == ([], ["aborted", "aborted"])
@@ -290,7 +292,7 @@ async def test_an_abort_before_dispatch_starts_no_body():
 
 async def test_one_failure_leaves_its_neighbours_alone():
     tools = [Tool("bad", boom), Tool(body=a_breath)]
-    run = await ran(asking(("echo", {}), ("bad", {}), ("echo", {})), "go", tools=tools)
+    run = await run_loop(asking(("echo", {}), ("bad", {}), ("echo", {})), "go", tools=tools)
     assert run.outcomes == ["ok", "error", "ok"]
 
 
@@ -302,7 +304,7 @@ async def test_an_interceptor_cannot_change_the_arguments_that_were_judged() -> 
         return await proceed()
 
     model = ScriptedModel().will_call("echo", path="a").will_say("done")
-    await ran(model, "go", tools=[echo], config=LoopConfig(interceptors=[meddle]))
+    await run_loop(model, "go", tools=[echo], config=LoopConfig(interceptors=[meddle]))
     assert echo.ran == [{"path": "a"}]
 
 
@@ -326,5 +328,7 @@ async def test_a_hook_that_keeps_its_arguments_cannot_change_them_once_they_are_
         Hooks(name="judges", before_tool_call=judge),
         config=LoopConfig(interceptors=[meddle]),
     )
-    await ran(ScriptedModel().will_call("echo").will_say("done"), "go", tools=[echo], config=config)
+    await run_loop(
+        ScriptedModel().will_call("echo").will_say("done"), "go", tools=[echo], config=config
+    )
     assert echo.ran == [{"path": "a", "more": {"x": 1}}]

@@ -10,7 +10,7 @@ PROMPT = user_text("go")
 CALL = ToolCallBlock(id="c", name="read", arguments={})
 
 
-def said(text, **more):
+def assistant_text(text, **more):
     return AssistantMessage(content=(TextBlock(text),), **more)
 
 
@@ -18,15 +18,35 @@ def said(text, **more):
     ("messages", "words"),
     [
         ([PROMPT], ""),
-        ([PROMPT, said("a")], "a"),
-        ([PROMPT, said("a"), PROMPT, said("b")], "b"),
-        ([PROMPT, said("report"), NUDGE, said("tests pass")], "report\n\ntests pass"),
-        ([PROMPT, said("report"), NUDGE, said("report")], "report"),
-        ([PROMPT, said("report"), NUDGE, AssistantMessage(stop_reason="error")], "report"),
-        ([PROMPT, said("half", stop_reason="length"), NUDGE, said(" and half")], "half and half"),
-        ([PROMPT, said("wait", stop_reason="pause_turn"), said("done")], "done"),
-        ([PROMPT, said("a"), NUDGE, said("Stopped.", origin="harness")], "a\n\nStopped."),
-        ([PROMPT, said("a"), NUDGE, said("secret", withheld="x")], ""),
+        ([PROMPT, assistant_text("a")], "a"),
+        ([PROMPT, assistant_text("a"), PROMPT, assistant_text("b")], "b"),
+        (
+            [PROMPT, assistant_text("report"), NUDGE, assistant_text("tests pass")],
+            "report\n\ntests pass",
+        ),
+        ([PROMPT, assistant_text("report"), NUDGE, assistant_text("report")], "report"),
+        (
+            [PROMPT, assistant_text("report"), NUDGE, AssistantMessage(stop_reason="error")],
+            "report",
+        ),
+        (
+            [
+                PROMPT,
+                assistant_text("half", stop_reason="length"),
+                NUDGE,
+                assistant_text(" and half"),
+            ],
+            "half and half",
+        ),
+        (
+            [PROMPT, assistant_text("wait", stop_reason="pause_turn"), assistant_text("done")],
+            "done",
+        ),
+        (
+            [PROMPT, assistant_text("a"), NUDGE, assistant_text("Stopped.", origin="harness")],
+            "a\n\nStopped.",
+        ),
+        ([PROMPT, assistant_text("a"), NUDGE, assistant_text("secret", withheld="x")], ""),
         ([PROMPT, AssistantMessage(content=(TextBlock("look"), CALL))], "look"),
     ],
 )

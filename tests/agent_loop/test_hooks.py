@@ -36,7 +36,7 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated
 from dirge_py.types.tools import LoopToolResult, text_result
-from tests.agent_loop.kit import Ran, Tool, forever, ran
+from tests.support.loop_runs import LoopRun, Tool, forever, run_loop
 
 FAIL_OPEN = [
     "transform_context",
@@ -65,13 +65,13 @@ def bundle(name: str, hook: str, body: Callable[..., Any]) -> Hooks:
     return Hooks(name=name, **{hook: body})
 
 
-async def one_call_run(config: LoopConfig, **more: Any) -> tuple[Ran, Tool, ScriptedModel]:
+async def one_call_run(config: LoopConfig, **more: Any) -> tuple[LoopRun, Tool, ScriptedModel]:
     echo = Tool()
     model = ScriptedModel().will_call("echo", n=1).will_say("done").will_say("after all")
-    return await ran(model, "go", tools=[echo], config=config, **more), echo, model
+    return await run_loop(model, "go", tools=[echo], config=config, **more), echo, model
 
 
-def notices(run: Ran) -> str:
+def notices(run: LoopRun) -> str:
     return "\n".join(notice.content for notice in run.recorder.of(SystemNotice))
 
 
@@ -259,7 +259,7 @@ async def test_a73_a_stop_with_calls_pending_answers_them_all(mode: Any) -> None
     config = compose(
         bundle("plug", "after_tool_call", stop), config=LoopConfig(tool_execution=mode)
     )
-    run = await ran(model, "go", tools=[Tool()], config=config)
+    run = await run_loop(model, "go", tools=[Tool()], config=config)
     assert len(run.results) == 3
     assert_balanced(run.new)
 
@@ -293,7 +293,7 @@ async def test_a_result_is_seen_by_every_hook_before_a_stop_counts() -> None:
         bundle("scrub", "after_tool_call", scrub),
     )
     model = ScriptedModel().will_call("echo")
-    run = await ran(model, "go", tools=[Tool(body=secret)], config=config)
+    run = await run_loop(model, "go", tools=[Tool(body=secret)], config=config)
 
     assert run.outcome == replace(run.outcome, stopped_by="plug")  # type: ignore[call-arg]
     assert run.results[0].text == "key=***"
@@ -325,7 +325,7 @@ async def test_case_15_the_context_goes_through_every_hook_and_then_is_converted
     context = Context(messages=history)
     model = ScriptedModel().will_say("a")
 
-    await ran(model, "p", context=context, config=config)
+    await run_loop(model, "p", context=context, config=config)
 
     assert order == ["transform 5", "transform 4", "convert 2"]
     assert [m.text for m in model.seen[0].messages] == ["3", "p"]
@@ -344,7 +344,7 @@ async def test_case_14_what_the_converter_drops_stays_in_the_context() -> None:
     context = Context(messages=[CustomMessage(kind="notification")])
     model = ScriptedModel().will_say("a")
 
-    await ran(model, "p", context=context, config=config)
+    await run_loop(model, "p", context=context, config=config)
 
     assert [m.role for m in model.seen[0].messages] == ["user"]
     assert contexts == [3]
@@ -357,7 +357,7 @@ async def test_converters_are_a_chain_too() -> None:
         bundle("c", "convert_to_llm", lambda _i, messages: [*messages, user_text("from c")]),
     )
     model = ScriptedModel().will_say("x")
-    await ran(model, "p", config=config)
+    await run_loop(model, "p", config=config)
     assert [m.text for m in model.seen[0].messages] == ["p", "from a", "from c"]
 
 
@@ -446,7 +446,7 @@ async def test_every_call_is_asked_about_also_one_that_cannot_run() -> None:
 
     model = ScriptedModel().will_call_all(("nope", {}), ("echo", '{"cut'), ("echo", {}))
     config = compose(bundle("plug", "before_tool_call", before))
-    run = await ran(model.will_say("done"), "go", tools=[Tool()], config=config)
+    run = await run_loop(model.will_say("done"), "go", tools=[Tool()], config=config)
 
     assert [problem for _, problem, _ in asked] == ["unknown_tool", "truncated", None]
     assert {count for _, _, count in asked} == {3}
@@ -510,7 +510,7 @@ async def test_case_57_thinking_and_model_hold_from_the_next_call_on() -> None:
         bundle("b", "prepare_next_turn", lambda _: TurnUpdate(model="work/big")),
         config=LoopConfig(model="work/small"),
     )
-    await ran(stream, "go", tools=[Tool()], config=config)
+    await run_loop(stream, "go", tools=[Tool()], config=config)
     assert options == [("work/small", "off"), ("work/big", "high")]
 
 
@@ -530,7 +530,7 @@ async def test_updates_are_merged_field_by_field_and_the_later_wins() -> None:
         models.append(given.model)
         return ScriptedModel().will_say("x").stream_fn(context, given, signal)
 
-    run = await ran(stream, "go", config=config)
+    run = await run_loop(stream, "go", config=config)
     assert models == ["", "b/m"]
     assert [m.text for m in run.new] == ["go", "x", "from a", "x"]  # type: ignore[union-attr]
 
@@ -564,7 +564,7 @@ async def test_steering_of_all_bundles_is_joined_in_order() -> None:
         bundle("a", "get_steering_messages", once("one")),
         bundle("b", "get_steering_messages", once("two")),
     )
-    run = await ran(ScriptedModel().will_say("x"), "go", config=config)
+    run = await run_loop(ScriptedModel().will_say("x"), "go", config=config)
     assert [m.text for m in run.new] == ["go", "one", "two", "x"]  # type: ignore[union-attr]
 
 
@@ -590,7 +590,7 @@ async def test_follow_ups_see_what_was_added_before_them() -> None:
         bundle("end", "should_stop_after_turn", lambda info: info.turn == 3),
     )
     model = ScriptedModel().will_say("a").will_say("b").will_say("c")
-    run = await ran(model, "go", config=config)
+    run = await run_loop(model, "go", config=config)
 
     assert seen == [[], ["one"], [], []]
     assert [m.text for m in run.new if m.role == "user"] == ["go", "one", "two", "gate"]
@@ -614,7 +614,7 @@ async def test_case_17_a_dynamic_key_beats_the_static_one(found: str | None, use
         bundle("a", "get_api_key", lambda provider: providers.append(provider) or found),
         config=LoopConfig(provider="work", request=RequestSettings(api_key="static")),
     )
-    await ran(stream, "go", config=config)
+    await run_loop(stream, "go", config=config)
     assert (providers, keys) == (["work"], [used])
 
 
@@ -632,7 +632,7 @@ async def test_key_and_headers_of_one_provider_do_not_go_to_another() -> None:
             model="work/m", request=RequestSettings(api_key="static", headers={"x-key": "1"})
         ),
     )
-    await ran(stream, "go", context=Context(tools=[Tool()]), config=config)
+    await run_loop(stream, "go", context=Context(tools=[Tool()]), config=config)
 
     assert given == [("work/m", "static", {"x-key": "1"}), ("other/m", None, {})]
 
@@ -663,7 +663,7 @@ async def test_hooks_of_the_config_itself_come_first() -> None:
         bundle("b", "should_stop_after_turn", lambda _: order.append("bundle")),
         config=LoopConfig(should_stop_after_turn=lambda _: order.append("config")),
     )
-    await ran(ScriptedModel().will_say("x"), "go", config=config)
+    await run_loop(ScriptedModel().will_say("x"), "go", config=config)
     assert order == ["config", "bundle"]
 
 
@@ -681,7 +681,7 @@ async def test_a_decision_passes_where_a_hook_would_defer_again_but_not_where_it
     history = [user_text("go"), AssistantMessage(content=(call,), stop_reason="toolUse")]
     for answer, ran_ in ((Defer("again?"), 1), (ToolOverride("no"), 0)):
         echo = Tool()
-        await ran(
+        await run_loop(
             ScriptedModel().will_say("done"),
             context=Context(messages=history, tools=[echo]),
             config=compose(bundle("plug", "before_tool_call", lambda *_, said=answer: said)),

@@ -32,8 +32,8 @@ from dirge_py.types.errors import ProviderError
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, UserMessage, user_text
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
 from dirge_py.types.tools import text_result
-from tests.agent_loop.kit import Tool, a_breath, boom
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool, a_breath, boom
 
 BAD = ["raise", "stop", "finalize", "garbage", "abort", "interject", "hang"]
 SLOW_S = 3.0

@@ -29,15 +29,15 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.agent_loop.strict import faults
 from tests.security.sizes import size
+from tests.support.history_faults import faults
 
 
 def call(call_id: str, name: str = "read") -> ToolCallBlock:
     return ToolCallBlock(id=call_id, name=name, arguments={})
 
 
-def said(*blocks: Any, **more: Any) -> AssistantMessage:
+def assistant_message(*blocks: Any, **more: Any) -> AssistantMessage:
     content = tuple(TextBlock(block) if isinstance(block, str) else block for block in blocks)
     return AssistantMessage(content=content, **more)
 
@@ -55,14 +55,14 @@ MESSAGES = st.one_of(
     st.builds(SystemMessage, content=st.tuples(st.builds(TextBlock, TEXTS))),
     st.builds(CustomMessage, kind=st.just("note")),
     st.builds(
-        said,
+        assistant_message,
         st.one_of(TEXTS, st.builds(call, IDS)),
         st.one_of(st.builds(ThinkingBlock, text=TEXTS), st.builds(call, IDS)),
         st.builds(call, IDS),
         stop_reason=st.sampled_from(["stop", "toolUse", "length", "error", "pause_turn"]),
         withheld=st.sampled_from(["", "", "secrets"]),
     ),
-    st.builds(said, TEXTS),
+    st.builds(assistant_message, TEXTS),
     st.builds(
         ToolResultMessage,
         tool_call_id=IDS,
@@ -111,7 +111,11 @@ def test_remembering_makes_no_difference(messages: tuple[Message, ...], data: st
 
 
 def test_missing_results_are_made_up_in_the_order_of_the_calls():
-    messages = (user_text("go"), said(call("a"), call("b", "edit"), call("c")), result("c"))
+    messages = (
+        user_text("go"),
+        assistant_message(call("a"), call("b", "edit"), call("c")),
+        result("c"),
+    )
 
     healed = normalize_history(messages)
 
@@ -125,12 +129,14 @@ def test_missing_results_are_made_up_in_the_order_of_the_calls():
 
 
 def test_calls_of_an_unfinished_answer_are_closed_as_never_run():
-    healed = normalize_history((user_text("go"), said("a", call("a"), stop_reason="length")))
+    healed = normalize_history(
+        (user_text("go"), assistant_message("a", call("a"), stop_reason="length"))
+    )
     assert healed.messages[2].details["outcome"] == "suppressed"  # type: ignore[union-attr]
 
 
 def test_results_move_up_to_their_call_past_a_message_between_them():
-    asked, between = said(call("a"), call("b")), user_text("wait", "steering")
+    asked, between = assistant_message(call("a"), call("b")), user_text("wait", "steering")
     messages = (user_text("go"), asked, result("a"), between, result("b"))
 
     assert normalize_history(messages).messages == (
@@ -146,7 +152,7 @@ def test_repeated_results_and_results_without_a_call_are_left_out():
     messages = (
         user_text("go"),
         result("z"),
-        said(call("a")),
+        assistant_message(call("a")),
         result("a", "first"),
         result("a", "again"),
     )
@@ -157,7 +163,12 @@ def test_repeated_results_and_results_without_a_call_are_left_out():
 
 
 def test_a_repeated_id_is_renamed_with_its_result():
-    messages = (user_text("go"), said(call("a"), call("a")), result("a", "1"), result("a", "2"))
+    messages = (
+        user_text("go"),
+        assistant_message(call("a"), call("a")),
+        result("a", "1"),
+        result("a", "2"),
+    )
 
     asked, one, two = normalize_history(messages).messages[1:]
 
@@ -166,21 +177,27 @@ def test_a_repeated_id_is_renamed_with_its_result():
 
 
 def test_withheld_answers_go_with_their_results():
-    kept = (user_text("go"), said("fine"))
-    withheld = (said(call("a"), withheld="secrets"), result("a"))
+    kept = (user_text("go"), assistant_message("fine"))
+    withheld = (assistant_message(call("a"), withheld="secrets"), result("a"))
 
     assert normalize_history((kept[0], *withheld, kept[1])) == NormalizedHistory(messages=kept)
 
 
 def test_empty_answers_are_left_out():
-    messages = (user_text("go"), said(), said(ThinkingBlock(text="hm")), said(" "), said("fine"))
+    messages = (
+        user_text("go"),
+        assistant_message(),
+        assistant_message(ThinkingBlock(text="hm")),
+        assistant_message(" "),
+        assistant_message("fine"),
+    )
     assert normalize_history(messages).messages == (messages[0], messages[-1])
 
 
 def test_a_result_behind_an_empty_answer_is_not_that_of_an_earlier_call():
     """The model was asked again before that result was there."""
-    shown = (user_text("go"), said(call("a")))
-    later = (*shown, said(), result("a"))
+    shown = (user_text("go"), assistant_message(call("a")))
+    later = (*shown, assistant_message(), result("a"))
 
     for wire in (None, WireFormat()):
         before, after = (normalize_history(each, wire=wire).messages for each in (shown, later))
@@ -192,20 +209,27 @@ def test_a_result_behind_an_empty_answer_is_not_that_of_an_earlier_call():
 @pytest.mark.parametrize("wire", [None, WireFormat()])
 def test_a_result_of_a_withheld_call_is_not_sent_behind_an_empty_answer(wire: WireFormat | None):
     kept = user_text("go")
-    messages = (kept, said(call("a"), withheld="secrets"), said(), result("a"))
+    messages = (
+        kept,
+        assistant_message(call("a"), withheld="secrets"),
+        assistant_message(),
+        result("a"),
+    )
 
     assert normalize_history(messages, wire=wire) == NormalizedHistory(messages=(kept,))
 
 
 def test_an_unfinished_answer_is_followed_directly_by_its_continuation():
-    folded = said(CompactionBlock(data={"type": "compaction"}), stop_reason="compaction")
-    messages = (user_text("go"), folded, said("fine"))
+    folded = assistant_message(
+        CompactionBlock(data={"type": "compaction"}), stop_reason="compaction"
+    )
+    messages = (user_text("go"), folded, assistant_message("fine"))
 
     assert normalize_history(messages).messages is messages
 
 
 def test_answers_in_a_row_are_told_apart():
-    messages = (said("one"), said("two"), user_text("three"))
+    messages = (assistant_message("one"), assistant_message("two"), user_text("three"))
     assert [m.role for m in normalize_history(messages).messages] == [
         "user",
         "assistant",
@@ -217,7 +241,7 @@ def test_answers_in_a_row_are_told_apart():
 
 def test_long_results_keep_both_ends_and_say_how_long_they_were():
     long = result("a", "begin" + "x" * 60_000 + "end")
-    capped = normalize_history((user_text("go"), said(call("a")), long)).messages[2]
+    capped = normalize_history((user_text("go"), assistant_message(call("a")), long)).messages[2]
 
     assert isinstance(capped, ToolResultMessage)
     assert len(capped.text) <= RESULT_CHARS
@@ -232,7 +256,7 @@ def test_blocks_of_a_long_result_share_its_room_and_pictures_stay():
         result("a"), content=(TextBlock("short"), image, TextBlock("x" * 50_000), TextBlock("end"))
     )
 
-    capped = normalize_history((user_text("go"), said(call("a")), long)).messages[2]
+    capped = normalize_history((user_text("go"), assistant_message(call("a")), long)).messages[2]
 
     assert isinstance(capped, ToolResultMessage)
     short, kept, cut, end = capped.content
@@ -242,13 +266,18 @@ def test_blocks_of_a_long_result_share_its_room_and_pictures_stay():
 
 
 def test_the_cap_can_be_another():
-    messages = (user_text("go"), said(call("a")), result("a", "x" * 60_000))
+    messages = (user_text("go"), assistant_message(call("a")), result("a", "x" * 60_000))
     assert normalize_history(messages, result_chars=100_000).messages is messages
 
 
 def test_steering_that_is_written_anew_for_every_call_costs_no_second_look():
     def sent() -> tuple[Message, ...]:
-        return (user_text("[guidance] go", "steering"), said(call("a")), result("a"), said("x"))
+        return (
+            user_text("[guidance] go", "steering"),
+            assistant_message(call("a")),
+            result("a"),
+            assistant_message("x"),
+        )
 
     normalizer = HistoryNormalizer()
     first = normalizer.normalize(sent())
@@ -261,7 +290,12 @@ def test_steering_that_is_written_anew_for_every_call_costs_no_second_look():
 def test_a_long_history_costs_little_once_it_was_seen(size: int):
     history: list[Message] = []
     for number in range(size // 4):
-        history += [user_text(f"{number}"), said(call("a")), result("a"), said("ok")]
+        history += [
+            user_text(f"{number}"),
+            assistant_message(call("a")),
+            result("a"),
+            assistant_message("ok"),
+        ]
     normalizer = HistoryNormalizer()
     normalizer.normalize(tuple(history))
     messages = (*history, UserMessage(content=(TextBlock("more"),)))

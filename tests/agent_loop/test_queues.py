@@ -21,14 +21,14 @@ def test_the_mode_says_how_much_is_due(mode, polls):
 
 
 def test_what_is_taken_back_is_not_delivered():
-    told = []
-    queue = InputQueue("follow_up", on_delivered=told.append)
+    received = []
+    queue = InputQueue("follow_up", on_delivered=received.append)
     first, second = queue.put("a"), queue.put(user_text("b"))
 
     assert queue.take_back(first.id) == (first,)
     assert queue.peek() == (second,)
     assert queue.drain() == (second,)
-    assert told == [second]
+    assert received == [second]
     assert (second.message.origin, queue.take_back()) == ("follow_up", ())
 
 

@@ -21,7 +21,7 @@ from dirge_py.types.messages import (
 )
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.tools import ToolCall, ToolExecutionMode, text_result
-from tests.agent_loop.kit import Ran, Tool, ran
+from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 ASKED = user_text("go")
 CALLED = AssistantMessage(
@@ -30,7 +30,7 @@ CALLED = AssistantMessage(
 ANSWERED = ToolResultMessage(tool_call_id="c", tool_name="echo", content=(TextBlock("ok"),))
 
 
-def said(text: str = "half", **more: object) -> AssistantMessage:
+def assistant_text(text: str = "half", **more: object) -> AssistantMessage:
     return AssistantMessage(content=(TextBlock(text),) if text else (), **more)  # type: ignore[arg-type]
 
 
@@ -41,13 +41,13 @@ def said(text: str = "half", **more: object) -> AssistantMessage:
         ([ASKED, CustomMessage(kind="x")], []),
         ([ASKED, CALLED, ANSWERED], []),
         ([ASKED, CALLED], []),
-        ([ASKED, said(stop_reason="error", error_kind="network")], [GO_ON]),
-        ([ASKED, said("", stop_reason="error", error_kind="network")], []),
-        ([ASKED, said("whole"), said("", stop_reason="error")], [GO_ON]),
-        ([ASKED, said(stop_reason="aborted")], [GO_ON]),
-        ([ASKED, said(stop_reason="length")], [GO_ON]),
-        ([ASKED, CALLED, ANSWERED, said("I stop.", origin="harness")], [GO_ON]),
-        ([ASKED, said(stop_reason="pause_turn")], []),
+        ([ASKED, assistant_text(stop_reason="error", error_kind="network")], [GO_ON]),
+        ([ASKED, assistant_text("", stop_reason="error", error_kind="network")], []),
+        ([ASKED, assistant_text("whole"), assistant_text("", stop_reason="error")], [GO_ON]),
+        ([ASKED, assistant_text(stop_reason="aborted")], [GO_ON]),
+        ([ASKED, assistant_text(stop_reason="length")], [GO_ON]),
+        ([ASKED, CALLED, ANSWERED, assistant_text("I stop.", origin="harness")], [GO_ON]),
+        ([ASKED, assistant_text(stop_reason="pause_turn")], []),
         (
             [
                 ASKED,
@@ -64,13 +64,13 @@ async def test_whatever_was_cut_off_goes_on_and_the_service_gets_the_word(
 ) -> None:
     assert [message.text for message in continuation_prompt(messages)] == opens_with
     check_resumable(messages)  # does not raise
-    run = await ran(ScriptedModel().will_say("rest"), context=Context(messages=messages))
+    run = await run_loop(ScriptedModel().will_say("rest"), context=Context(messages=messages))
     assert [message.text for message in run.new if message.role == "user"] == opens_with
     assert run.new[-1].text == "rest"  # type: ignore[union-attr]
     assert all(m.origin == "harness" for m in run.new if m.role == "user")
 
 
-@pytest.mark.parametrize("messages", [[], [ASKED, said("whole")]])
+@pytest.mark.parametrize("messages", [[], [ASKED, assistant_text("whole")]])
 def test_case_9_what_is_whole_cannot_be_continued(messages: list[Message]) -> None:
     with pytest.raises(ValueError, match="nothing to continue"):
         check_resumable(messages)
@@ -92,13 +92,13 @@ def decided(call_id: str, allow: bool = False) -> CallDecision:
 
 async def carried_on(
     mode: ToolExecutionMode, *decisions: CallDecision, before: BeforeToolCall | None = None
-) -> tuple[Ran, list[str]]:
+) -> tuple[LoopRun, list[str]]:
     """What came of going on from `THREE`, and which of its calls ran."""
     tool = Tool()
     context = Context(messages=[ASKED, THREE], tools=[tool])
     config = LoopConfig(tool_execution=mode, before_tool_call=before)
     model = ScriptedModel().will_say("rest")
-    run = await ran(model, context=context, config=config, decisions=decisions)
+    run = await run_loop(model, context=context, config=config, decisions=decisions)
     return run, [arguments["at"] for arguments in tool.ran]
 
 

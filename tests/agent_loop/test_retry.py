@@ -28,7 +28,7 @@ def error(kind="network", message="gone", **fields):
     return StreamError(ProviderError(message, kind=kind, **fields))
 
 
-async def heard(model, *, policy=None, signal=None, clock=None, seen=None):
+async def record_run(model, *, policy=None, signal=None, clock=None, seen=None):
     clock = clock or FakeClock(is_eager=True)
     stream = retrying_stream_fn(model.stream_fn, policy, sleep=clock.sleep, random=lambda: 0.0)
     context = LlmContext(system_prompt="", messages=[user_text("go")])
@@ -37,7 +37,7 @@ async def heard(model, *, policy=None, signal=None, clock=None, seen=None):
 
 async def test_without_an_error_everything_passes():
     events = [TextDelta("a"), StreamDone()]
-    assert await heard(ScriptedModel().will_stream(*events)) == events
+    assert await record_run(ScriptedModel().will_stream(*events)) == events
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ async def test_without_an_error_everything_passes():
 )
 async def test_what_will_not_pass_is_not_retried(kind):
     model = ScriptedModel().will_stream(error(kind))
-    assert [type(event) for event in await heard(model)] == [StreamError]
+    assert [type(event) for event in await record_run(model)] == [StreamError]
     assert len(model.seen) == 1
 
 
@@ -54,7 +54,7 @@ async def test_the_wait_doubles_and_the_sixth_error_surfaces():
     for _ in range(6):
         model.will_stream(error())
 
-    events = await heard(model, clock=clock)
+    events = await record_run(model, clock=clock)
 
     assert clock.slept == [1, 2, 4, 8, 16]
     assert [e.attempt for e in events if isinstance(e, StreamRetry)] == [1, 2, 3, 4, 5]
@@ -75,7 +75,7 @@ async def test_a_server_that_asks_for_time_gets_it_up_to_a_cap(kind, asked_s, wa
     clock = FakeClock(is_eager=True)
     model = ScriptedModel().will_stream(error(kind, retry_after_s=asked_s)).will_say("ok")
 
-    events = await heard(model, clock=clock)
+    events = await record_run(model, clock=clock)
 
     assert clock.slept == waited
     if not waited:
@@ -102,7 +102,7 @@ def test_jitter_only_lengthens_the_wait():
 )
 async def test_what_was_seen_forbids_a_retry(policy, delta, calls):
     model = ScriptedModel().will_stream(delta, error()).will_say("ok")
-    await heard(model, policy=policy)
+    await record_run(model, policy=policy)
     assert len(model.seen) == calls
 
 
@@ -120,7 +120,7 @@ async def test_only_a_model_that_stalled_is_told_to_act(message, phase, nudges):
     model.will_stream(error("network", message, phase=phase))
     model.will_stream(error("network", message, phase=phase)).will_say("ok")
 
-    await heard(model)
+    await record_run(model)
 
     texts = [[m.text for m in seen.messages].count(NUDGE) for seen in model.seen]
     assert texts == [0, nudges, nudges]
@@ -148,17 +148,17 @@ async def test_the_retry_is_announced_before_the_wait_and_an_abort_ends_it():
 async def test_nothing_is_asked_after_an_abort():
     model, signal = ScriptedModel(), AbortSignal()
     signal.abort()
-    (event,) = await heard(model, signal=signal)
+    (event,) = await record_run(model, signal=signal)
     assert (event.error.kind, model.seen) == ("aborted", [])
 
 
 async def test_a_stream_that_just_ends_is_not_asked_for_again():
     model = ScriptedModel().will_stream(StreamStart(model="m")).will_say("never")
-    assert await heard(model) == [StreamStart(model="m")]
+    assert await record_run(model) == [StreamStart(model="m")]
     assert len(model.seen) == 1
 
 
 async def test_who_began_to_answer_before_an_error_is_told_all_the_same():
     model = ScriptedModel().will_stream(StreamStart(model="m"), error()).will_stream(StreamDone())
-    kinds = [type(event) for event in await heard(model)]
+    kinds = [type(event) for event in await record_run(model)]
     assert kinds == [StreamStart, StreamRetry, StreamDone]

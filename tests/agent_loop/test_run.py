@@ -41,11 +41,11 @@ from dirge_py.types.outcomes import (
     Refused,
 )
 from dirge_py.types.tools import LoopToolResult
-from tests.agent_loop.kit import Tool, forever, ran
+from tests.support.loop_runs import Tool, forever, run_loop
 
 
 async def test_a_plain_answer_is_one_turn():
-    run = await ran(ScriptedModel().will_say("Hi there!"), "Hello")
+    run = await run_loop(ScriptedModel().will_say("Hi there!"), "Hello")
 
     assert run.roles == ["user", "assistant"]
     assert [kind for kind in run.recorder.types if kind != "message_update"] == [
@@ -66,7 +66,7 @@ async def test_a_result_is_seen_by_the_next_model_call():
     echo = Tool()
     model = ScriptedModel().will_call("echo", v=1).will_say("done")
 
-    run = await ran(model, "start", tools=[echo])
+    run = await run_loop(model, "start", tools=[echo])
 
     assert echo.ran == [{"v": 1}]
     assert run.roles == ["user", "assistant", "toolResult", "assistant"]
@@ -79,7 +79,7 @@ async def test_a_result_is_seen_by_the_next_model_call():
 async def test_continuing_adds_no_user_message():
     model = ScriptedModel().will_say("Response")
 
-    run = await ran(model, context=Context(messages=[user_text("Hello")]))
+    run = await run_loop(model, context=Context(messages=[user_text("Hello")]))
 
     assert run.roles == ["assistant"]
     assert [event.message.role for event in run.recorder.of(MessageEnd)] == ["assistant"]
@@ -103,7 +103,7 @@ async def test_a_trailing_custom_message_may_be_converted():
     model = ScriptedModel().will_say("ok")
     config = LoopConfig(convert_to_llm=lambda _info, messages: [user_text("from custom")])
 
-    run = await ran(model, context=Context(messages=[CustomMessage(kind="x")]), config=config)
+    run = await run_loop(model, context=Context(messages=[CustomMessage(kind="x")]), config=config)
 
     assert [message.text for message in model.seen[0].messages] == ["from custom"]
     assert run.roles == ["assistant"]
@@ -114,7 +114,7 @@ async def test_a_silent_end_is_an_empty_answer():
         if False:
             yield
 
-    run = await ran(silent, "start")
+    run = await run_loop(silent, "start")
 
     assert run.new[-1] == AssistantMessage(stop_reason="stop")
     assert isinstance(run.outcome, Done)
@@ -126,7 +126,7 @@ async def test_a_provider_error_ends_the_run_without_polling():
     config = LoopConfig(get_followup_messages=followups_from_queue(queue))
     model = ScriptedModel().will_fail("401 unauthorized", kind="auth", text="half")
 
-    run = await ran(model, "start", config=config)
+    run = await run_loop(model, "start", config=config)
 
     answer = run.new[-1]
     assert (answer.stop_reason, answer.error_kind, answer.text) == ("error", "auth", "half")
@@ -136,7 +136,7 @@ async def test_a_provider_error_ends_the_run_without_polling():
 
 
 async def test_a_refusal_has_its_own_outcome():
-    run = await ran(ScriptedModel().will_fail("No.", kind="refused"), "start")
+    run = await run_loop(ScriptedModel().will_fail("No.", kind="refused"), "start")
     assert run.outcome == Refused(reason="No.")
 
 
@@ -144,7 +144,7 @@ async def test_usage_is_reported_only_when_there_is_some():
     model = ScriptedModel().will_call("echo")
     model.will_say("a", usage=Usage(input=1000, cache_read=800))
 
-    run = await ran(model, "start", tools=[Tool()])
+    run = await run_loop(model, "start", tools=[Tool()])
 
     (report,) = run.recorder.of(UsageReported)
     assert report.usage == Usage(input=1000, cache_read=800)
@@ -164,7 +164,7 @@ async def test_a_broken_stream_function_is_an_error_turn(fails):
         raise OSError("gone")
         yield
 
-    run = await ran({"before": before, "raises": raises, "midway": midway}[fails], "start")
+    run = await run_loop({"before": before, "raises": raises, "midway": midway}[fails], "start")
 
     assert run.new[-1].stop_reason == "error"
     assert run.new[-1].text == ("a" if fails == "midway" else "")
@@ -194,7 +194,7 @@ async def test_an_error_turn_goes_on_when_a_hook_says_how():
 
     model = ScriptedModel().will_fail("gone", kind="network", text="half").will_say("rest")
 
-    run = await ran(model, "start", config=LoopConfig(prepare_next_turn=prepare))
+    run = await run_loop(model, "start", config=LoopConfig(prepare_next_turn=prepare))
 
     assert [message.text for message in run.new] == ["start", "half", "go on", "rest"]
     assert isinstance(run.outcome, Done)
@@ -205,7 +205,7 @@ async def test_an_empty_continuation_asks_again():
     config = LoopConfig(prepare_next_turn=lambda _: update.pop() if update else None)
     model = ScriptedModel().will_say("a").will_say("b")
 
-    await ran(model, "start", config=config)
+    await run_loop(model, "start", config=config)
 
     assert len(model.seen) == 2
 
@@ -230,7 +230,7 @@ async def test_the_next_turn_sees_what_a_hook_changed():
         options.append(given)
         return model.stream_fn(context, given, signal)
 
-    await ran(watching, "start", tools=[Tool()], config=config)
+    await run_loop(watching, "start", tools=[Tool()], config=config)
 
     assert [seen.system_prompt for seen in model.seen] == ["first", "second"]
     assert [(o.model, o.thinking_level, o.api_key) for o in options] == [
@@ -247,7 +247,7 @@ class TestStopping:
             should_stop_after_turn=lambda _: True,
             get_followup_messages=lambda *_: [user_text("more")],
         )
-        run = await ran(ScriptedModel().will_call("echo"), "go", tools=[Tool()], config=config)
+        run = await run_loop(ScriptedModel().will_call("echo"), "go", tools=[Tool()], config=config)
         assert run.roles == ["user", "assistant", "toolResult"]
         assert isinstance(run.outcome, Done)
 
@@ -261,7 +261,7 @@ class TestStopping:
             raise stop
 
         config = LoopConfig(should_stop_after_turn=should_stop)
-        run = await ran(ScriptedModel().will_say("a"), "go", config=config)
+        run = await run_loop(ScriptedModel().will_say("a"), "go", config=config)
 
         assert run.new[-1].origin == "harness"
         assert [event.message.text for event in run.recorder.of(TurnEnd)] == ["a", "I give up."]
@@ -280,7 +280,7 @@ class TestStopping:
             should_stop_after_turn=lambda _: stops.pop() if stops else False,
             get_followup_messages=follow_ups,
         )
-        run = await ran(ScriptedModel().will_say("a").will_say("b"), "go", config=config)
+        run = await run_loop(ScriptedModel().will_say("a").will_say("b"), "go", config=config)
 
         assert [message.text for message in run.new] == ["go", "a", "Stop.", "next", "b"]
         assert seen == ["storm", "natural"]
@@ -289,7 +289,7 @@ class TestStopping:
         stop = StopRun(HookTerminated(point="transform_context", reason="no"))
         model = ScriptedModel()
 
-        run = await ran(model, "go", config=LoopConfig(transform_context=lambda _: stop))
+        run = await run_loop(model, "go", config=LoopConfig(transform_context=lambda _: stop))
 
         assert run.recorder.of(TurnEnd) == [TurnEnd(message=None)]
         assert run.outcome == stop.outcome
@@ -302,7 +302,7 @@ class TestStopping:
 
         config = LoopConfig(before_tool_call=before, tool_execution=mode)
         model = ScriptedModel().will_call_all(*[("echo", {})] * 3)
-        run = await ran(model, "go", tools=[Tool()], config=config)
+        run = await run_loop(model, "go", tools=[Tool()], config=config)
 
         assert run.outcomes == [
             "ok" if mode == "sequential" else "suppressed",
@@ -319,7 +319,7 @@ class TestStopping:
         model = ScriptedModel()
         model.will_call_all(("term", {}), ("echo", {})).will_call_all(("term", {}), ("term", {}))
 
-        run = await ran(model, "go", tools=tools)
+        run = await run_loop(model, "go", tools=tools)
 
         assert len(model.seen) == 2
         assert isinstance(run.outcome, Done)
@@ -339,7 +339,7 @@ class TestSteering:
         model.will(later).will_say("b")
         config = LoopConfig(get_steering_messages=steering_from_queue(queue))
 
-        run = await ran(model, "start", config=config)
+        run = await run_loop(model, "start", config=config)
 
         assert [message.text for message in run.new] == ["start", "a", "look at CI", "b"]
         assert model.seen[1].messages[-1].text == GUIDANCE + "look at CI"
@@ -351,7 +351,7 @@ class TestSteering:
         model = ScriptedModel().will_say("1").will_say("2").will_say("3")
         config = LoopConfig(get_steering_messages=steering_from_queue(queue))
 
-        run = await ran(model, "start", config=config)
+        run = await run_loop(model, "start", config=config)
 
         assert [m.text for m in run.new] == ["start", "a", "1", "b", "2", "c", "3"]
 
@@ -365,7 +365,7 @@ class TestSteering:
         )
         model = ScriptedModel().will_call("echo").will_say("a").will_say("b")
 
-        run = await ran(model, "start", tools=[Tool()], config=config)
+        run = await run_loop(model, "start", tools=[Tool()], config=config)
 
         assert order == ["steer 1", "steer 1", "steer 2", "delivered", "steer 3"]
         assert run.new[-2] == user_text("then test", "follow_up")
@@ -381,7 +381,9 @@ class TestSteering:
 
         config = LoopConfig(get_steering_messages=steering_from_queue(queue))
         model = ScriptedModel().will_call("echo")
-        run = await ran(model, "go", tools=[Tool(body=interrupted)], config=config, signal=signal)
+        run = await run_loop(
+            model, "go", tools=[Tool(body=interrupted)], config=config, signal=signal
+        )
 
         assert run.outcome == Cancelled(reason="interject")
         assert run.results[0].text == "whole"
@@ -394,7 +396,7 @@ class TestSteering:
             Hooks(name="queue", get_steering_messages=steering_from_queue(queue)),
             Hooks(name="guard", get_steering_messages=lambda _: StopRun(Done())),
         )
-        run = await ran(ScriptedModel(), "go", config=config)
+        run = await run_loop(ScriptedModel(), "go", config=config)
         assert [message.text for message in run.new] == ["go", "typed"]
 
 
@@ -403,7 +405,7 @@ class TestAborting:
         signal, model = AbortSignal(), ScriptedModel()
         signal.abort()
 
-        run = await ran(model, "go", signal=signal)
+        run = await run_loop(model, "go", signal=signal)
 
         assert (model.seen, run.roles, run.outcome) == ([], ["user"], Cancelled(reason="user"))
 
@@ -419,7 +421,7 @@ class TestAborting:
             asyncio.get_running_loop().call_soon(signal.abort)
             await asyncio.Event().wait()
 
-        run = await ran(stream, "go", signal=signal, tools=[Tool()])
+        run = await run_loop(stream, "go", signal=signal, tools=[Tool()])
 
         answer = run.new[-1]
         assert answer.content == (TextBlock("so far"),)
@@ -450,7 +452,7 @@ class TestAborting:
         model = ScriptedModel().will_call("echo").will_say("a")
         config = LoopConfig(**{hook: hang})
         async with asyncio.timeout(1):
-            run = await ran(model, "go", config=config, signal=signal, tools=[Tool()])
+            run = await run_loop(model, "go", config=config, signal=signal, tools=[Tool()])
 
         assert_balanced(run.new)
         assert isinstance(run.outcome, Done if hook == "get_followup_messages" else Cancelled)
@@ -459,7 +461,7 @@ class TestAborting:
         signal, model = AbortSignal(), ScriptedModel()
         config = LoopConfig(get_api_key=lambda _: signal.abort())
 
-        run = await ran(model, "go", config=config, signal=signal)
+        run = await run_loop(model, "go", config=config, signal=signal)
 
         assert (model.seen, run.outcome) == ([], Cancelled(reason="user"))
 
@@ -501,7 +503,7 @@ class TestDeferring:
         config = LoopConfig(before_tool_call=before, tool_execution=mode)
         model = ScriptedModel().will_call_all(*[("echo", {"n": n}) for n in range(3)])
 
-        run = await ran(model, "go", tools=[echo], config=config)
+        run = await run_loop(model, "go", tools=[echo], config=config)
 
         assert echo.ran == [{"n": 0}]
         assert run.outcome == AwaitingConfirmation(
@@ -520,7 +522,7 @@ class TestDeferring:
             asked.append((call.id, call.id in info.decisions))
             return Defer() if call.id in info.decisions else None
 
-        run = await ran(
+        run = await run_loop(
             model,
             context=Context(messages=history, tools=[echo]),
             config=LoopConfig(before_tool_call=before),
@@ -556,7 +558,7 @@ async def test_a_raising_hook_is_told_and_the_run_goes_on(hook):
     def bad(*_):
         raise KeyError("oops")
 
-    run = await ran(ScriptedModel().will_say("fine"), "go", config=LoopConfig(**{hook: bad}))
+    run = await run_loop(ScriptedModel().will_say("fine"), "go", config=LoopConfig(**{hook: bad}))
 
     assert isinstance(run.outcome, Done)
     assert "oops" in run.recorder.of(SystemNotice)[0].content
@@ -568,7 +570,7 @@ async def test_a_raising_gate_blocks_the_call():
 
     echo = Tool()
     config = compose(Hooks(name="my-plugin", before_tool_call=bad))
-    run = await ran(
+    run = await run_loop(
         ScriptedModel().will_call("echo").will_say("a"), "go", tools=[echo], config=config
     )
 
@@ -580,7 +582,7 @@ async def test_a_key_that_cannot_be_found_is_an_error_of_that_call():
     def bad(_provider):
         raise ProviderError("locked", kind="auth")
 
-    run = await ran(ScriptedModel(), "go", config=LoopConfig(get_api_key=bad))
+    run = await run_loop(ScriptedModel(), "go", config=LoopConfig(get_api_key=bad))
     assert run.outcome == Failed(kind="auth", message="locked")
 
 
@@ -609,7 +611,7 @@ async def test_edits_chain_and_are_validated_after_each():
     echo = Tool()
     model = ScriptedModel().will_call_all(("echo", {"n": 1}), ("echo", {"n": 5})).will_say("a")
 
-    run = await ran(model, "go", tools=[echo], config=config)
+    run = await run_loop(model, "go", tools=[echo], config=config)
 
     assert seen == [({"n": 2}, None), ({"n": "x"}, "invalid_arguments")]
     assert echo.ran == [{"n": 2}]
@@ -622,7 +624,7 @@ async def test_the_first_answer_ends_the_question():
         Hooks(name="a", before_tool_call=lambda *_: ToolOverride("no")),
         Hooks(name="b", before_tool_call=lambda *_: asked.append(1)),
     )
-    run = await ran(
+    run = await run_loop(
         ScriptedModel().will_call("echo").will_say("a"), "go", tools=[Tool()], config=config
     )
     assert (run.results[0].text, asked) == ("no", [])
@@ -644,7 +646,7 @@ async def test_options_reach_the_stream_function():
         ),
         get_api_key=lambda provider: f"for {provider}",
     )
-    await ran(stream, "go", config=config)
+    await run_loop(stream, "go", config=config)
 
     (options,) = given
     assert (options.model, options.api_key, options.thinking_level) == (
@@ -678,7 +680,9 @@ async def test_views_leave_the_stored_history_alone():
         convert_to_llm=convert,
         prepare_next_turn=lambda info: contexts.append(len(info.context.messages)),
     )
-    await ran(ScriptedModel().will_say("a"), "p", context=Context(messages=history), config=config)
+    await run_loop(
+        ScriptedModel().will_say("a"), "p", context=Context(messages=history), config=config
+    )
 
     assert (order, contexts, len(history)) == (["transform", "convert 2"], [6], 4)
 
@@ -687,5 +691,5 @@ async def test_an_aborting_provider_ends_the_run_as_cancelled():
     async def stream(*_):
         yield StreamError(ProviderError("Stopped.", kind="aborted"))
 
-    run = await ran(stream, "go")
+    run = await run_loop(stream, "go")
     assert run.outcome == Cancelled(reason="provider")

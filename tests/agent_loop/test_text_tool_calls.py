@@ -10,9 +10,9 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import MessageEnd, RepairStats
 from dirge_py.types.messages import ToolCallBlock
-from tests.agent_loop.arguments.kit import INTEGER, STRICT, Claiming, by_schema, shaped
-from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.tool_arguments import INTEGER, STRICT, OperationTool, by_schema, shaped
 
 SHAPES = {
     "name and arguments": '{"name": "read", "arguments": {"path": "a"}}',
@@ -34,13 +34,13 @@ CONFIG = LoopConfig(validate=by_schema, scavenge=True)
 
 
 def reading():
-    return Claiming("read", parameters=STRICT, ops=["read"])
+    return OperationTool("read", parameters=STRICT, ops=["read"])
 
 
 async def run_with(text="", thinking="", tools=None, config=CONFIG, calls=()):
     model = ScriptedModel().will(Reply(text=text, thinking=thinking, calls=calls))
     model.will_say("done")
-    run = await ran(model, "go", tools=tools or [reading()], config=config)
+    run = await run_loop(model, "go", tools=tools or [reading()], config=config)
     assert_balanced(run.new)
     return run, model
 
@@ -110,7 +110,7 @@ async def test_case_93_at_most_four_are_made():
 
 @pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"]])
 async def test_a1_what_would_change_something_is_never_taken_from_the_answer(ops):
-    tool = Claiming("read", parameters=STRICT, ops=ops)
+    tool = OperationTool("read", parameters=STRICT, ops=ops)
     _, model = await run_with(f"An example: {CALL}", tools=[tool])
     assert (tool.ran, len(model.seen)) == ([], 1)
 
@@ -240,7 +240,7 @@ def test_the_search_never_raises_and_finds_only_known_tools(text):
 async def test_a_broken_off_or_cut_answer_is_not_searched():
     tool = reading()
     model = ScriptedModel().will(Reply(thinking=CALL, stop_reason="length"))
-    run = await ran(model, "go", tools=[tool], config=CONFIG)
+    run = await run_loop(model, "go", tools=[tool], config=CONFIG)
     assert (tool.ran, run.new[1].stop_reason) == ([], "length")
 
 

@@ -17,7 +17,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import ToolExecutionEnd
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import ToolCall, text_result
-from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran, stubborn
+from tests.support.loop_runs import Tool, a_breath, boom, forever, run_loop, stubborn
 
 
 def limited(default_s=0.02, per_tool=None):
@@ -31,7 +31,7 @@ def calling(*names):
 
 @pytest.mark.parametrize("body", [forever, stubborn])
 async def test_a16_a_tool_that_takes_too_long_is_stopped_and_named(body):
-    run = await ran(calling("grep"), "go", tools=[Tool("grep", body)], config=limited())
+    run = await run_loop(calling("grep"), "go", tools=[Tool("grep", body)], config=limited())
 
     (result,) = run.results
     assert result.is_error
@@ -44,7 +44,7 @@ async def test_a16_a_tool_that_takes_too_long_is_stopped_and_named(body):
 async def test_a16_a_limit_of_its_own_is_honoured():
     config = limited(0.02, {"patient": 60, "hasty": 0.02})
     tools = [Tool("patient", a_breath), Tool("hasty", forever)]
-    run = await ran(calling("patient", "hasty"), "go", tools=tools, config=config)
+    run = await run_loop(calling("patient", "hasty"), "go", tools=tools, config=config)
     assert run.outcomes == ["ok", "timeout"]
 
 
@@ -62,7 +62,7 @@ async def test_a_tool_without_a_limit_may_take_its_time(default_s, per_tool, own
     asyncio.get_running_loop().call_later(0.05, gate.set)
     tool = Tool("slow", slow)
     tool.timeout_s = own_s
-    run = await ran(calling("slow"), "go", tools=[tool], config=limited(default_s, per_tool))
+    run = await run_loop(calling("slow"), "go", tools=[tool], config=limited(default_s, per_tool))
     assert run.outcomes == ["ok"]
 
 
@@ -70,7 +70,7 @@ async def test_a_tool_that_keeps_time_itself_can_still_be_given_a_limit():
     config = limited(60, {"bash": 0.02})
     tool = Tool("bash", forever)
     tool.timeout_s = 0.0
-    run = await ran(calling("bash"), "go", tools=[tool], config=config)
+    run = await run_loop(calling("bash"), "go", tools=[tool], config=config)
     assert run.outcomes == ["timeout"]
 
 
@@ -86,12 +86,12 @@ async def test_a_person_who_is_asked_is_never_hurried():
         interceptors=[timeout_interceptor(0.001, {})],
         before_tool_call=ask,
     )
-    run = await ran(calling("grep"), "go", tools=[Tool("grep", forever)], config=config)
+    run = await run_loop(calling("grep"), "go", tools=[Tool("grep", forever)], config=config)
     assert run.outcomes == ["denied"]
 
 
 async def test_an_error_within_the_limit_is_the_tools_own():
-    run = await ran(calling("grep"), "go", tools=[Tool("grep", boom)], config=limited(60))
+    run = await run_loop(calling("grep"), "go", tools=[Tool("grep", boom)], config=limited(60))
     assert (run.outcomes, run.results[0].text) == (["error"], "nothing matched")
 
 
@@ -103,7 +103,7 @@ async def test_an_abort_ends_a_call_before_its_limit():
         await forever()
 
     tools = [Tool("grep", body)]
-    run = await ran(calling("grep"), "go", tools=tools, config=limited(60), signal=signal)
+    run = await run_loop(calling("grep"), "go", tools=tools, config=limited(60), signal=signal)
     assert (run.outcomes, run.outcome) == (["aborted"], Cancelled(reason="user"))
 
 
@@ -127,7 +127,7 @@ async def test_a16_a_command_out_of_time_leaves_no_process_behind(tmp_path):
     model = ScriptedModel()
     model.will_call("bash", command="sleep 300 & echo $! > pid; sleep 300").will_say("ok")
 
-    run = await ran(model, "go", tools=tools, config=limited(60, {"bash": 1}))
+    run = await run_loop(model, "go", tools=tools, config=limited(60, {"bash": 1}))
     pid = (tmp_path / "pid").read_text().strip()
     async with asyncio.timeout(10):
         while os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC110 - it sets no event of ours

@@ -11,9 +11,9 @@ import pytest
 from dirge_py.cli.arguments import MODES, SESSIONS_VERBS, build_parser
 from dirge_py.cli.completion import SCRIPTS, command_specs, completion, completion_fits
 from dirge_py.types.errors import UsageError
-from tests.files.requirement import lacking
-from tests.frontend.print.product import Product
 from tests.house.test_docs import SUBCOMMANDS
+from tests.support.product import Product
+from tests.support.requirements import lacking
 
 BASH = """
 source "$1"; shift
@@ -45,8 +45,8 @@ def in_fish(script: Path, line: str) -> list[str]:
     if shutil.which("fish") is None:
         lacking("fish")
     asked = f"source {shlex.quote(str(script))}; complete -C {shlex.quote(line)}"
-    told = output(["fish", "--no-config", "-c", asked], script.parent)
-    return [line.split("\t")[0] for line in told]
+    text = output(["fish", "--no-config", "-c", asked], script.parent)
+    return [line.split("\t")[0] for line in text]
 
 
 def test_bash_completes_flags_words_and_values(script: dict[str, Path]) -> None:
@@ -95,9 +95,9 @@ def test_every_flag_that_is_told_of_is_offered_and_no_hidden_one() -> None:
     main = next(place for place in command_specs() if place.name == "")
     offered = {name for flag in main.flags for name in flag.option_strings}
 
-    told = build_parser().format_help()
+    text = build_parser().format_help()
     assert {"--model", "--sandbox", "-p"} <= offered
-    assert all(name in told for name in offered)
+    assert all(name in text for name in offered)
     assert "--effort" not in offered
 
 
@@ -109,10 +109,10 @@ def test_every_subcommand_is_offered() -> None:
 
 
 def test_it_is_a_subcommand(product: Product) -> None:
-    ran = product.run("completion", "bash")
+    result = product.run("completion", "bash")
 
-    assert ran.exit_code == 0
-    assert "complete -o default -F _dirge dirge" in ran.stdout
+    assert result.exit_code == 0
+    assert "complete -o default -F _dirge dirge" in result.stdout
     assert product.run("completion", "--help").exit_code == 0
 
 

@@ -6,17 +6,17 @@ import tomllib
 
 import pytest
 
-from tests.frontend.print.product import KEY, Product
+from tests.support.product import KEY, Product
 
 
 def test_init_writes_settings_that_check_out(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
-    ran = product.run("config", "init", env={"OPENAI_API_KEY": "sk-x"})
+    result = product.run("config", "init", env={"OPENAI_API_KEY": "sk-x"})
 
     written = product.config_dir / "config.toml"
-    assert ran.exit_code == 0
-    assert str(written) in ran.stdout
+    assert result.exit_code == 0
+    assert str(written) in result.stdout
     tomllib.loads(written.read_text())
     assert product.run("config", "check", env={"OPENAI_API_KEY": "sk-x"}).exit_code == 0
 
@@ -24,9 +24,9 @@ def test_init_writes_settings_that_check_out(product: Product) -> None:
 def test_init_does_not_overwrite(product: Product) -> None:
     before = (product.config_dir / "config.toml").read_text()
 
-    ran = product.run("config", "init")
+    result = product.run("config", "init")
 
-    assert ran.exit_code != 0
+    assert result.exit_code != 0
     assert (product.config_dir / "config.toml").read_text() == before
 
 
@@ -48,28 +48,28 @@ def test_check_without_a_usable_provider_fails(product: Product) -> None:
 
 
 def test_show_says_where_each_setting_comes_from_and_no_key(product: Product) -> None:
-    ran = product.run("config", "show")
+    result = product.run("config", "show")
 
-    assert ran.exit_code == 0
-    assert "config.toml:" in ran.stdout
-    assert KEY not in ran.stdout
-    assert product.run("config").stdout == ran.stdout
+    assert result.exit_code == 0
+    assert "config.toml:" in result.stdout
+    assert KEY not in result.stdout
+    assert product.run("config").stdout == result.stdout
 
 
 def test_path_names_the_file(product: Product) -> None:
-    ran = product.run("config", "path")
+    result = product.run("config", "path")
 
-    assert str(product.config_dir / "config.toml") in ran.stdout
+    assert str(product.config_dir / "config.toml") in result.stdout
 
 
 def test_prompt_shows_what_would_be_sent(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
 
-    ran = product.run_forked("config", "prompt")
+    result = product.run_forked("config", "prompt")
 
-    assert ran.exit_code == 0
-    assert "Use tabs, always." in ran.stdout
-    assert "together" in ran.stdout
+    assert result.exit_code == 0
+    assert "Use tabs, always." in result.stdout
+    assert "together" in result.stdout
 
 
 def test_nothing_of_it_writes_state(product: Product) -> None:
@@ -85,14 +85,14 @@ def test_an_unknown_flag_is_wrong_usage(product: Product) -> None:
 
 def test_a_module_in_the_project_is_not_imported_by_python_m(product: Product) -> None:
     (product.project / "json.py").write_text(f'open("{product.base}/ran", "w")\n')
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "dirge_py", "config", "check"],
         cwd=product.project,
         env=product.environment,
         check=False,
     )
 
-    assert ran.returncode == 0
+    assert result.returncode == 0
     assert not (product.base / "ran").exists()
 
 
@@ -100,8 +100,8 @@ def test_a_module_in_the_project_is_not_imported_by_python_m(product: Product) -
 def test_a_verb_that_config_does_not_have_is_refused_with_those_it_has(
     product: Product, words: tuple[str, ...]
 ) -> None:
-    ran = product.run("config", *words)
+    result = product.run("config", *words)
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert f"`dirge config` has no `{words[0]}`" in ran.stderr
-    assert "init, check, show, path, prompt" in ran.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"`dirge config` has no `{words[0]}`" in result.stderr
+    assert "init, check, show, path, prompt" in result.stderr

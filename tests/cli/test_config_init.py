@@ -8,12 +8,12 @@ import pytest
 
 from dirge_py.cli.config import ConsolePrompter
 from dirge_py.slash.base import Choice
-from tests.frontend.print.product import Product
-from tests.providers.server import FakeService, Raw, Say
-from tests.ui.on_a_pty import Terminal
+from tests.support.fake_service import FakeService, ModelReply, RawReply
+from tests.support.product import Product
+from tests.support.terminal import Terminal
 
-TAGS = Raw(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
-LISTED = Raw(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')
+TAGS = RawReply(body='{"models": [{"name": "qwen3", "size": 1}, {"name": "gemma3", "size": 1}]}')
+LISTED = RawReply(body='{"data": [{"id": "a-1"}, {"id": "b-1"}, {"id": "b-2"}]}')
 
 
 def asked(tmp_path: Path, service: FakeService | None = None, *words: str) -> Terminal:
@@ -34,7 +34,7 @@ def answer(terminal: Terminal, question: str, typed: str) -> None:
 
 
 def test_enter_takes_what_was_found_and_a_number_the_model(tmp_path: Path) -> None:
-    with FakeService([TAGS, TAGS, Say(text="ok")]) as service:
+    with FakeService([TAGS, TAGS, ModelReply(text="ok")]) as service:
         terminal = asked(tmp_path, service)
         terminal.read_until("*  1  Ollama  answers at")
         answer(terminal, "narrow [1]: ", "")
@@ -50,7 +50,7 @@ def test_words_narrow_and_the_key_is_not_shown(tmp_path: Path) -> None:
     folder = tmp_path / "config"
     folder.mkdir()
     (folder / "config.toml").write_text("# mine\n[ui]\n")
-    with FakeService([LISTED, Say(text="ok")]) as service:
+    with FakeService([LISTED, ModelReply(text="ok")]) as service:
         terminal = asked(tmp_path)
         terminal.read_until("exists: a provider is added to it.")
         answer(terminal, "narrow [1]: ", "groq")
@@ -106,9 +106,9 @@ def test_settings_that_are_wrong_are_told_before_the_questions(tmp_path: Path) -
 
 
 def test_the_template_is_for_init_alone(product: Product) -> None:
-    ran = product.run("config", "show", "--template")
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "--template is for" in ran.stderr
+    result = product.run("config", "show", "--template")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--template is for" in result.stderr
 
 
 async def test_words_that_fit_nothing_show_all_again(
@@ -118,6 +118,6 @@ async def test_words_that_fit_nothing_show_all_again(
     monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
     choices = [Choice(id=f"m{n}", label=f"many {n}") for n in range(60)]
     assert await ConsolePrompter().pick("Which?", choices, "m3") == "m49"
-    told = capsys.readouterr().out
-    assert told.count("and 30 more") == 3
-    assert "Nothing matches 'zzz'." in told and "*  4  many 3\n" in told
+    text = capsys.readouterr().out
+    assert text.count("and 30 more") == 3
+    assert "Nothing matches 'zzz'." in text and "*  4  many 3\n" in text

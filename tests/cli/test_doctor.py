@@ -28,12 +28,12 @@ from dirge_py.sdk.doctor.terminal import (
 )
 from dirge_py.types.errors import UsageError
 from dirge_py.ui.keymap import key_problems
-from tests.conversation.room import Room
-from tests.files.requirement import as_nobody
-from tests.frontend.print.product import KEY, ROOT, Product
-from tests.ui.on_a_pty import Terminal, until
-from tests.ui.on_tmux import NEEDED, Tmux
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.product import KEY, ROOT, Product
+from tests.support.project import ScriptedProject
+from tests.support.requirements import as_nobody
+from tests.support.terminal import Terminal, until
+from tests.support.tmux import NEEDED, Tmux
 
 GOOD = {"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"}
 ANSWERS = (
@@ -43,10 +43,10 @@ ANSWERS = (
 
 
 @pytest.fixture
-def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(home)
-    monkeypatch.chdir(room.project)
-    return room
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(home)
+    monkeypatch.chdir(project.folder)
+    return project
 
 
 # -- the command
@@ -58,19 +58,19 @@ def test_what_stands_behind_it_decides_whether_it_is_a_command() -> None:
 
 
 def test_without_a_terminal_it_looks_at_the_rest(product: Product) -> None:
-    ran = product.run("doctor")
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert "skipped  answers" in ran.stdout
-    assert "fake/gpt-4o, key from" in ran.stdout
-    assert KEY not in ran.stdout
+    result = product.run("doctor")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "skipped  answers" in result.stdout
+    assert "fake/gpt-4o, key from" in result.stdout
+    assert KEY not in result.stdout
 
 
 def test_what_is_wrong_with_the_settings_is_a_problem_with_its_place(product: Product) -> None:
     product.configure("[ui]\nthemes = 1\n")
-    ran = product.run("doctor", "--json")
-    assert ran.exit_code == 1
-    problems = [f for f in ran.json["findings"] if f["state"] == "problem"]
-    assert ran.json["ok"] is False
+    result = product.run("doctor", "--json")
+    assert result.exit_code == 1
+    problems = [f for f in result.json["findings"] if f["state"] == "problem"]
+    assert result.json["ok"] is False
     assert [f["name"] for f in problems] == ["settings"]
     assert "no setting `themes` in [ui]" in problems[0]["words"]
 
@@ -78,10 +78,10 @@ def test_what_is_wrong_with_the_settings_is_a_problem_with_its_place(product: Pr
 def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: Product) -> None:
     product.configure('[keys]\nredraw = "ctrl+k"\npager = "ctrl+i"\n')
     product.file(".dirge/plugins/x.py", "")
-    told = product.run("doctor").stdout
-    assert "Ctrl+K is `redraw`, so it is not `cut_to_end`." in told
-    assert "Ctrl+I of `pager` arrives as Tab" in told
-    assert "brings settings or plugins that are not loaded\n" in told and "fix: dirge trust" in told
+    text = product.run("doctor").stdout
+    assert "Ctrl+K is `redraw`, so it is not `cut_to_end`." in text
+    assert "Ctrl+I of `pager` arrives as Tab" in text
+    assert "brings settings or plugins that are not loaded\n" in text and "fix: dirge trust" in text
 
 
 STATE = """
@@ -105,8 +105,8 @@ def test_a_state_folder_that_cannot_be_written_is_a_problem(
 
     def told(*prefix: str) -> str:
         command = [*prefix, sys.executable, "-c", STATE]
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/")
-        return ran.stdout.split()[0]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, cwd="/")
+        return result.stdout.split()[0]
 
     assert told() == "ok"
     assert told(*as_nobody()) == "problem"
@@ -127,10 +127,10 @@ def asked(cwd: Path, answer: str) -> bytes:
 
 
 def test_a_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
-    told = asked(tmp_path, ANSWERS)
-    assert b"every key arrives" in told
-    assert b"wide characters and emoji take the room" in told
-    assert b"the terminal says that it takes it" in told
+    text = asked(tmp_path, ANSWERS)
+    assert b"every key arrives" in text
+    assert b"wide characters and emoji take the room" in text
+    assert b"the terminal says that it takes it" in text
 
 
 def test_a_terminal_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
@@ -289,10 +289,10 @@ def test_what_stood_in_the_file_of_tmux_is_kept(tmp_path: Path) -> None:
 @NEEDED
 @pytest.mark.parametrize("is_agreed", [True, False])
 async def test_the_file_of_tmux_is_written_only_after_a_yes(
-    tmux: Tmux, room: Room, is_agreed: bool
+    tmux: Tmux, project: ScriptedProject, is_agreed: bool
 ) -> None:
     settings = Path.home() / ".tmux.conf"
-    async with running_app(room, size=(100, 50)) as d:
+    async with running_app(project, size=(100, 50)) as d:
         await d.send("/terminal-setup")
         await d.until(lambda: d.panel and d.panel.has_focus and "Append these lines" in d.screen)
         assert "set -g focus-events on" in d.text
@@ -303,7 +303,7 @@ async def test_the_file_of_tmux_is_written_only_after_a_yes(
     assert settings.exists() == is_agreed
 
 
-async def test_the_same_is_shown_in_the_tui(room: Room) -> None:
-    async with running_app(room, size=(100, 50)) as d:
+async def test_the_same_is_shown_in_the_tui(project: ScriptedProject) -> None:
+    async with running_app(project, size=(100, 50)) as d:
         await d.send("/doctor")
         await d.until(lambda: "skipped  answers" in d.text and "keymap" in d.text)

@@ -12,10 +12,10 @@ from dirge_py.config.load import load
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.doctor.providers import LIMIT_S, check_providers
 from dirge_py.sdk.doctor.report import CheckResult
-from tests.frontend.print.product import KEY, Product, Service, answering
-from tests.providers.server import FakeService, Hang, Raw
+from tests.support.fake_service import FakeService, NoReply, RawReply
+from tests.support.product import KEY, Product, Service, replies_by_path
 
-LISTED = Raw(body=json.dumps({"data": [{"id": "gpt-4o-2026-01-01"}, {"id": "small"}]}))
+LISTED = RawReply(body=json.dumps({"data": [{"id": "gpt-4o-2026-01-01"}, {"id": "small"}]}))
 HOME = {"DIRGE_LOCAL_SERVERS": ""}
 
 
@@ -45,43 +45,53 @@ def found(
     surroundings: Mapping[str, str] = {**HOME, "FAKE_KEY": KEY, **environment}
     config = load(path=file, environment=surroundings)
     config = config if is_offline else with_local_servers(config)
-    told = check_providers(config, surroundings, is_offline=is_offline, limit_s=limit_s)
-    assert KEY not in repr(told)
-    return {each.name: each for each in told}
+    findings = check_providers(config, surroundings, is_offline=is_offline, limit_s=limit_s)
+    assert KEY not in repr(findings)
+    return {each.name: each for each in findings}
 
 
 @pytest.mark.parametrize(
     ("reply", "state", "words", "fix"),
     [
         (LISTED, "ok", "key from FAKE_KEY: answers, lists 2 models", ""),
-        (Raw(status=401, body=f'{{"error": "bad {KEY}"}}'), "problem", "(401)", "Check FAKE_KEY"),
-        (Raw(body="<!doctype html><p>Log in"), "problem", "a web page came", "base_url"),
-        (Raw(body='{"status": "fine"}'), "problem", "cannot be read", "`type`"),
-        (Raw(status=404), "ok", "answers, and lists no models (404)", ""),
-        (Raw(status=503), "warning", "server error (503)", "Try again later"),
-        (Raw(status=302, headers={"location": "/x"}), "problem", "has moved", "key is not sent"),
+        (
+            RawReply(status=401, body=f'{{"error": "bad {KEY}"}}'),
+            "problem",
+            "(401)",
+            "Check FAKE_KEY",
+        ),
+        (RawReply(body="<!doctype html><p>Log in"), "problem", "a web page came", "base_url"),
+        (RawReply(body='{"status": "fine"}'), "problem", "cannot be read", "`type`"),
+        (RawReply(status=404), "ok", "answers, and lists no models (404)", ""),
+        (RawReply(status=503), "warning", "server error (503)", "Try again later"),
+        (
+            RawReply(status=302, headers={"location": "/x"}),
+            "problem",
+            "has moved",
+            "key is not sent",
+        ),
     ],
 )
 def test_what_the_service_answers_is_told_with_its_fix(
-    tmp_path: Path, reply: Raw, state: str, words: str, fix: str
+    tmp_path: Path, reply: RawReply, state: str, words: str, fix: str
 ) -> None:
     with FakeService([reply]) as service:
-        told = found(tmp_path, entry(service.openai_url))["provider mine"]
+        findings = found(tmp_path, entry(service.openai_url))["provider mine"]
         [seen] = service.requests
     assert (seen.method, seen.path, seen.body) == ("GET", "/v1/models", b"")
     assert seen.headers["authorization"] == f"Bearer {KEY}"
-    assert told.state == state
-    assert words in told.words and fix in told.fix
+    assert findings.state == state
+    assert words in findings.words and fix in findings.fix
 
 
 def test_what_does_not_answer_is_not_waited_for(tmp_path: Path) -> None:
-    with FakeService([Hang()]) as service:
-        told = found(tmp_path, entry(service.openai_url), limit_s=0.5)
-    assert "no list of models within 0.5 s" in told["provider mine"].words
-    assert "whether it runs" in told["provider mine"].fix
-    told = found(tmp_path, entry(f"http://127.0.0.1:{free_port()}/v1"))
-    assert told["provider mine"].state == "problem"
-    assert "Is the service running there?" in told["provider mine"].fix
+    with FakeService([NoReply()]) as service:
+        findings = found(tmp_path, entry(service.openai_url), limit_s=0.5)
+    assert "no list of models within 0.5 s" in findings["provider mine"].words
+    assert "whether it runs" in findings["provider mine"].fix
+    findings = found(tmp_path, entry(f"http://127.0.0.1:{free_port()}/v1"))
+    assert findings["provider mine"].state == "problem"
+    assert "Is the service running there?" in findings["provider mine"].fix
 
 
 def test_only_the_provider_in_use_makes_it_fail(tmp_path: Path) -> None:
@@ -89,11 +99,11 @@ def test_only_the_provider_in_use_makes_it_fail(tmp_path: Path) -> None:
     with FakeService([LISTED]) as service:
         text = 'provider = "mine"\n' + entry(service.openai_url) + entry(nowhere, alias="other")
         text += '[providers.third]\ntype = "anthropic"\napi_key_env = "NO_SUCH_KEY"\n'
-        told = found(tmp_path, text)
-    assert told["provider mine"].state == "ok"
-    assert told["provider other"].state == "warning"
-    assert told["provider third"].state == "warning"
-    assert "NO_SUCH_KEY" in told["provider third"].fix
+        findings = found(tmp_path, text)
+    assert findings["provider mine"].state == "ok"
+    assert findings["provider other"].state == "warning"
+    assert findings["provider third"].state == "warning"
+    assert "NO_SUCH_KEY" in findings["provider third"].fix
 
 
 WIRES: list[tuple[str, str, dict[str, Any], str]] = [
@@ -118,11 +128,11 @@ WIRES: list[tuple[str, str, dict[str, Any], str]] = [
 def test_every_format_has_its_list_and_takes_the_key_in_its_own_header(
     tmp_path: Path, kind: str, path: str, body: dict[str, Any], header: str
 ) -> None:
-    with FakeService([Raw(body=json.dumps(body))]) as service:
-        told = found(tmp_path, entry(service.url(kind), kind=kind))
+    with FakeService([RawReply(body=json.dumps(body))]) as service:
+        findings = found(tmp_path, entry(service.url(kind), kind=kind))
         [seen] = service.requests
-    assert told["provider mine"].words.endswith("answers, lists 1 model")
-    assert "model" not in told
+    assert findings["provider mine"].words.endswith("answers, lists 1 model")
+    assert "model" not in findings
     assert (seen.path, seen.headers[header].removeprefix("Bearer ")) == (path, KEY)
 
 
@@ -140,53 +150,53 @@ def test_a_model_that_is_not_listed_is_a_warning(
     tmp_path: Path, listed: Sequence[str], fix: str | None
 ) -> None:
     body = json.dumps({"data": [{"id": each} for each in listed]})
-    with FakeService([Raw(body=body)]) as service:
-        told = found(tmp_path, entry(service.openai_url))
-    assert ("model" in told) == (fix is not None)
+    with FakeService([RawReply(body=body)]) as service:
+        findings = found(tmp_path, entry(service.openai_url))
+    assert ("model" in findings) == (fix is not None)
     if fix is not None:
-        assert told["model"].state == "warning"
-        assert fix in told["model"].fix
+        assert findings["model"].state == "warning"
+        assert fix in findings["model"].fix
 
 
 def test_roles_whose_model_cannot_be_used_are_named(tmp_path: Path) -> None:
     with FakeService([LISTED]) as service:
         text = entry(service.openai_url) + '[roles]\nreview = "anthropic/x"\nsummarize = "mine"\n'
-        told = found(tmp_path, text)
-    assert "ANTHROPIC_API_KEY" in told["role review"].fix + told["role review"].words
-    assert "role summarize" not in told
+        findings = found(tmp_path, text)
+    assert "ANTHROPIC_API_KEY" in findings["role review"].fix + findings["role review"].words
+    assert "role summarize" not in findings
 
 
 def test_offline_nobody_is_asked(tmp_path: Path) -> None:
     with Service([LISTED]) as service:
         url = service.openai_url
-        told = found(tmp_path, entry(url), is_offline=True, DIRGE_LOCAL_SERVERS=url)
+        findings = found(tmp_path, entry(url), is_offline=True, DIRGE_LOCAL_SERVERS=url)
         assert service.requests == []
-    assert told["provider mine"].state == "skipped"
-    assert told["provider mine"].words.endswith("key from FAKE_KEY: not asked")
-    assert "local servers" not in told
+    assert findings["provider mine"].state == "skipped"
+    assert findings["provider mine"].words.endswith("key from FAKE_KEY: not asked")
+    assert "local servers" not in findings
 
 
 def test_one_key_is_not_tried_twice_at_the_same_service(tmp_path: Path) -> None:
     with FakeService([LISTED, LISTED]) as service:
-        told = found(tmp_path, "", OPENAI_API_KEY="sk-own", OPENAI_BASE_URL=service.openai_url)
+        findings = found(tmp_path, "", OPENAI_API_KEY="sk-own", OPENAI_BASE_URL=service.openai_url)
         assert len(service.requests) == 1
-    assert [name for name in told if name.startswith("provider")] == ["provider openai"]
+    assert [name for name in findings if name.startswith("provider")] == ["provider openai"]
 
 
 @pytest.mark.parametrize("alias", ["openai", "openai-responses"])
 def test_of_two_ways_to_one_service_that_in_use_is_told(tmp_path: Path, alias: str) -> None:
     environment = {"OPENAI_API_KEY": "k", "MISTRAL_API_KEY": "m", "DIRGE_MODEL": f"{alias}/x"}
-    told = found(tmp_path, "", is_offline=True, **environment)
-    assert set(told) == {f"provider {alias}", "provider mistral"}
+    findings = found(tmp_path, "", is_offline=True, **environment)
+    assert set(findings) == {f"provider {alias}", "provider mistral"}
 
 
 def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
-    tags = Raw(body=json.dumps({"models": [{"name": "qwen3", "size": 1}]}))
+    tags = RawReply(body=json.dumps({"models": [{"name": "qwen3", "size": 1}]}))
     with FakeService([tags] * 8) as service:
-        told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
+        findings = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
     where = f"{service.url('ollama')}, no key needed"
-    assert told["provider ollama"].words == f"{where}: answers, lists 1 model"
-    assert "local servers" not in told
+    assert findings["provider ollama"].words == f"{where}: answers, lists 1 model"
+    assert "local servers" not in findings
 
 
 @pytest.mark.parametrize(
@@ -201,30 +211,30 @@ def test_a_server_of_this_machine_is_told_of_once(
     tmp_path: Path, kind: str, path: str, is_told: bool
 ) -> None:
     pages = {"/api/tags": {"models": [{"name": "gpt-4o", "size": 1}]}}
-    with Service(answering(pages)) as service:
+    with Service(replies_by_path(pages)) as service:
         url = f"http://127.0.0.1:{service.port}"
         text = entry(url.replace("127.0.0.1", "localhost") + path, kind=kind)
-        told = found(tmp_path, text, DIRGE_LOCAL_SERVERS=url)
-    assert ("local servers" in told) is is_told
+        findings = found(tmp_path, text, DIRGE_LOCAL_SERVERS=url)
+    assert ("local servers" in findings) is is_told
     if is_told:
         # It answers, only not as what it was taken for.
-        assert told["provider mine"].state == "ok"
-        assert told["local servers"].words == f"Ollama at {url}: gpt-4o"
+        assert findings["provider mine"].state == "ok"
+        assert findings["local servers"].words == f"Ollama at {url}: gpt-4o"
 
 
 def test_a_server_without_models_is_told_how_to_get_one(tmp_path: Path) -> None:
-    with FakeService([Raw(body='{"models": []}')] * 4) as service:
-        told = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
-    assert told["local servers"].fix == "ollama pull qwen3"
+    with FakeService([RawReply(body='{"models": []}')] * 4) as service:
+        findings = found(tmp_path, "", DIRGE_LOCAL_SERVERS=service.url("ollama"))
+    assert findings["local servers"].fix == "ollama pull qwen3"
     assert found(tmp_path, "")["local servers"].state == "skipped"
 
 
 def test_all_of_it_is_in_the_json(product: Product) -> None:
     product.will(LISTED)
-    told = product.run("doctor", "--json").json["findings"]
-    names = {each["name"]: each["state"] for each in told}
+    findings = product.run("doctor", "--json").json["findings"]
+    names = {each["name"]: each["state"] for each in findings}
     assert (names["provider"], names["provider fake"]) == ("ok", "ok")
-    assert KEY not in json.dumps(told)
-    told = product.run("doctor", "--json", "--offline").json["findings"]
-    assert {each["name"]: each["state"] for each in told}["provider fake"] == "skipped"
+    assert KEY not in json.dumps(findings)
+    findings = product.run("doctor", "--json", "--offline").json["findings"]
+    assert {each["name"]: each["state"] for each in findings}["provider fake"] == "skipped"
     assert len(product.service.requests) == 1

@@ -8,17 +8,17 @@ import pytest
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.cli.embed import embed_fits
 from dirge_py.providers import embeddings
-from tests.frontend.print.product import KEY, Product
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import KEY, Product
 
 JSON = {"content-type": "application/json"}
 
 
-def answer(payload: Any, status: int = 200, **headers: str) -> Raw:
-    return Raw(status=status, body=json.dumps(payload), headers={**JSON, **headers})
+def answer(payload: Any, status: int = 200, **headers: str) -> RawReply:
+    return RawReply(status=status, body=json.dumps(payload), headers={**JSON, **headers})
 
 
-def vectors(*found: list[float], model: str = "text-embedding-3-small") -> Raw:
+def vectors(*found: list[float], model: str = "text-embedding-3-small") -> RawReply:
     """As OpenAI answers; the last first, as nobody promises an order."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(found)]
     usage = {"prompt_tokens": 7, "total_tokens": 7}
@@ -33,10 +33,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_words_are_texts(product: Product) -> None:
     product.will(vectors([0.5, -1], [2, 3.25]))
 
-    ran = product.run("embed", "--dimensions", "2", "--", "one text", "--another")
+    result = product.run("embed", "--dimensions", "2", "--", "one text", "--another")
 
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert ran.json == {
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.json == {
         "model": "text-embedding-3-small",
         "embeddings": [[0.5, -1.0], [2.0, 3.25]],
         "usage": {"prompt_tokens": 7, "total_tokens": 7},
@@ -55,9 +55,9 @@ def test_words_are_texts(product: Product) -> None:
 def test_lines_on_stdin_are_texts(product: Product) -> None:
     product.will(vectors([1], [2]))
 
-    ran = product.run("embed", stdin="first\n\n  \nsecond line\n")
+    result = product.run("embed", stdin="first\n\n  \nsecond line\n")
 
-    assert ran.exit_code == 0, ran.stderr
+    assert result.exit_code == 0, result.stderr
     assert product.service.requests[0].json["input"] == ["first", "second line"]
 
 
@@ -66,9 +66,9 @@ def test_ollama_embeds_too(product: Product) -> None:
     found = {"model": "all-minilm", "embeddings": [[0.25, 0.5]], "prompt_eval_count": 3}
     product.will(answer(found))
 
-    ran = product.run("embed", "--model", "all-minilm", "a text")
+    result = product.run("embed", "--model", "all-minilm", "a text")
 
-    assert ran.json == {
+    assert result.json == {
         "model": "all-minilm",
         "embeddings": [[0.25, 0.5]],
         "usage": {"prompt_tokens": 3, "total_tokens": 3},
@@ -79,11 +79,11 @@ def test_ollama_embeds_too(product: Product) -> None:
 
 
 def test_a_sentence_stays_a_prompt(product: Product) -> None:
-    product.will(Say(text="It is done."))
+    product.will(ModelReply(text="It is done."))
 
-    ran = product.run("embed", "the", "docs", "into", "the", "site", "-p")
+    result = product.run("embed", "the", "docs", "into", "the", "site", "-p")
 
-    assert (ran.exit_code, ran.stdout) == (0, "It is done.\n")
+    assert (result.exit_code, result.stdout) == (0, "It is done.\n")
     assert product.service.requests[0].path == "/v1/chat/completions"
 
 
@@ -98,10 +98,10 @@ def test_only_a_flag_or_stdin_makes_it_a_subcommand(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("words", [(), ("--",), ("--", " ")])
 def test_nothing_to_embed_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
-    ran = product.run("embed", *words, stdin="\n")
+    result = product.run("embed", *words, stdin="\n")
 
-    assert ran.exit_code == 2
-    assert "text" in ran.stderr
+    assert result.exit_code == 2
+    assert "text" in result.stderr
     assert product.service.requests == []
 
 
@@ -109,11 +109,11 @@ def test_a_provider_without_embeddings_is_told_and_others_are_named(product: Pro
     other = f'[providers.other]\ntype = "openai"\nbase_url = "{product.service.openai_url}"\n'
     product.configure(other, wire="anthropic", model="claude-haiku-4-5")
 
-    ran = product.run("embed", "--", "x")
+    result = product.run("embed", "--", "x")
 
-    assert ran.exit_code == 2
-    assert "Provider `fake` (anthropic) has no embeddings." in ran.stderr
-    assert "other" in ran.stderr.splitlines()[1]
+    assert result.exit_code == 2
+    assert "Provider `fake` (anthropic) has no embeddings." in result.stderr
+    assert "other" in result.stderr.splitlines()[1]
 
     product.will(vectors([1]))
     assert product.run("embed", "--provider", "other", "x").exit_code == 0
@@ -125,31 +125,31 @@ def test_a_provider_without_embeddings_is_told_and_others_are_named(product: Pro
 def test_a_model_may_be_named_with_its_provider(product: Product, given: str, asked: str) -> None:
     product.will(vectors([1]))
 
-    ran = product.run("embed", "-m", given, "--", "x")
+    result = product.run("embed", "-m", given, "--", "x")
 
-    assert (ran.exit_code, product.service.requests[0].json["model"]) == (0, asked)
+    assert (result.exit_code, product.service.requests[0].json["model"]) == (0, asked)
 
 
 def test_a_length_that_is_none_is_told(product: Product) -> None:
-    ran = product.run("embed", "--dimensions", "0", "--", "x")
+    result = product.run("embed", "--dimensions", "0", "--", "x")
 
-    assert ran.exit_code == 2 and "'0' is no whole number above 0" in ran.stderr
+    assert result.exit_code == 2 and "'0' is no whole number above 0" in result.stderr
 
 
 def test_a_provider_that_does_not_exist_is_told(product: Product) -> None:
-    ran = product.run("embed", "--provider", "nobody", "x")
+    result = product.run("embed", "--provider", "nobody", "x")
 
-    assert (ran.exit_code, "nobody" in ran.stderr) == (2, True)
+    assert (result.exit_code, "nobody" in result.stderr) == (2, True)
 
 
 @pytest.mark.usefixtures("hasty")
 def test_what_passes_is_tried_again(product: Product) -> None:
     product.will(answer({"error": {"message": "slow down"}}, 429), vectors([1]))
 
-    ran = product.run("embed", "--", "x")
+    result = product.run("embed", "--", "x")
 
-    assert (ran.exit_code, ran.json["embeddings"]) == (0, [[1.0]])
-    assert "Trying again" in ran.stderr
+    assert (result.exit_code, result.json["embeddings"]) == (0, [[1.0]])
+    assert "Trying again" in result.stderr
 
 
 @pytest.mark.usefixtures("hasty")
@@ -161,18 +161,18 @@ def test_a_refusal_has_its_exit_code(
 ) -> None:
     product.will(*[answer({"error": {"message": "no"}}, status)] * 6)
 
-    ran = product.run("embed", "--", "x")
+    result = product.run("embed", "--", "x")
 
-    assert (ran.exit_code, ran.stdout) == (exit_code, "")
+    assert (result.exit_code, result.stdout) == (exit_code, "")
     assert len(product.service.requests) == requests
-    assert KEY not in ran.stderr
+    assert KEY not in result.stderr
 
 
 def test_a_used_up_quota_is_not_waited_for(product: Product) -> None:
     words = {"error": {"message": "daily limit reached"}}
     product.will(answer(words, 429, **{"retry-after": "7200"}))
 
-    ran = product.run("embed", "--", "x")
+    result = product.run("embed", "--", "x")
 
-    assert ran.exit_code == 54
+    assert result.exit_code == 54
     assert len(product.service.requests) == 1

@@ -7,8 +7,8 @@ import pytest
 
 from dirge_py import __version__
 from dirge_py.cli.arguments import build_parser
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
 
 BUILT = set(
     """
@@ -37,11 +37,11 @@ HIDDEN = {
 
 
 def test_help_lists_exactly_what_is_built(product: Product) -> None:
-    ran = product.run_apart("--help")
+    result = product.run_apart("--help")
 
-    flags = ran.stdout.partition("subcommands:")[0]
+    flags = result.stdout.partition("subcommands:")[0]
     listed = set(re.findall(r"(?<![\w-])--?[A-Za-z][\w-]*", flags))
-    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert (result.exit_code, result.stderr) == (0, "")
     assert listed == BUILT
 
 
@@ -61,26 +61,26 @@ def test_the_parser_knows_what_is_built_and_the_hidden_aliases() -> None:
 
 @pytest.mark.parametrize("flag", NOT_BUILT)
 def test_what_is_not_built_is_unknown(product: Product, flag: str) -> None:
-    ran = product.run("-p", flag, "x")
+    result = product.run("-p", flag, "x")
 
-    assert ran.exit_code == 2
-    assert flag in ran.stderr
+    assert result.exit_code == 2
+    assert flag in result.stderr
     assert product.service.requests == []
 
 
 def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
-    ran = product.run("-p", "--max-turnz", "3", "x")
+    result = product.run("-p", "--max-turnz", "3", "x")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "`--max-turnz`" in ran.stderr
-    assert "`--max-turns`" in ran.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "`--max-turnz`" in result.stderr
+    assert "`--max-turns`" in result.stderr
 
 
 def test_an_unknown_format_lists_those_there_are(product: Product) -> None:
-    ran = product.run("-p", "--output-format", "xml", "ping")
+    result = product.run("-p", "--output-format", "xml", "ping")
 
-    assert ran.exit_code == 2
-    assert all(name in ran.stderr for name in ("text", "json", "stream-json"))
+    assert result.exit_code == 2
+    assert all(name in result.stderr for name in ("text", "json", "stream-json"))
     assert product.service.requests == []
 
 
@@ -121,10 +121,10 @@ def test_the_version_is_printed_alone(product: Product) -> None:
     ],
 )
 def test_what_does_not_go_together_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
-    ran = product.run(*words, stdin="")
+    result = product.run(*words, stdin="")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert ran.stderr.startswith("dirge: ")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("dirge: ")
     assert product.service.requests == []
 
 
@@ -139,25 +139,25 @@ def test_what_does_not_go_together_is_wrong_usage(product: Product, words: tuple
     ],
 )
 def test_the_words_of_other_agents_work(product: Product, flags: tuple[str, ...]) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.run("-p", *flags, "ping").stdout == "pong\n"
 
 
 def test_a_hidden_alias_does_what_its_flag_does(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.ask("--session-id", "mine", "ping").json["session_id"] == "mine"
 
 
 def test_exec_is_print(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.run("exec", "ping").stdout == "pong\n"
 
 
 def test_two_dashes_end_the_options(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.run("-p", "--", "--yolo", "is", "what?")
 
@@ -165,7 +165,7 @@ def test_two_dashes_end_the_options(product: Product) -> None:
 
 
 def test_flags_may_stand_after_the_words(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.run("ping", "-p", "--output-format", "json").json["result"] == "pong"
 
@@ -184,25 +184,25 @@ def test_flags_may_stand_after_the_words(product: Product) -> None:
 def test_words_that_fit_no_subcommand_are_a_prompt(
     product: Product, prompt: tuple[str, ...]
 ) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.run("-p", *prompt)
     assert product.sent()[-1]["content"] == " ".join(prompt)
 
-    ran = product.run(*prompt)
-    assert "terminal" in ran.stderr
+    result = product.run(*prompt)
+    assert "terminal" in result.stderr
 
 
 def test_the_terminal_ui_needs_a_terminal(product: Product) -> None:
-    ran = product.run_forked("do", "it")
+    result = product.run_forked("do", "it")
 
-    assert ran.exit_code == 2
-    assert "dirge -p" in ran.stderr
+    assert result.exit_code == 2
+    assert "dirge -p" in result.stderr
 
 
 @pytest.mark.parametrize("level", ["low", "high"])
 def test_a_model_may_carry_a_thinking_level(product: Product, level: str) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     product.run("-p", "-m", f"fake/gpt-5:{level}", "ping")
 

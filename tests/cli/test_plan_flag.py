@@ -1,13 +1,13 @@
 """`--plan`, where a person sits at it."""
 
-from tests.frontend.print.product import Product
+from tests.support.product import Product
 
 
 def test_an_interactive_start_begins_with_the_plan(product: Product) -> None:
     product.configure("[plan]\nenabled = false\n")
 
-    ran = product.run_forked("--line", "--plan", "make", "it", stdin="/quit\n")
+    result = product.run_forked("--line", "--plan", "make", "it", stdin="/quit\n")
 
-    assert ran.exit_code == 0
-    assert "[plan] enabled" in ran.stdout
+    assert result.exit_code == 0
+    assert "[plan] enabled" in result.stdout
     assert product.service.requests == []

@@ -8,8 +8,8 @@ from dirge_py.cli.interactive import SessionOpeners
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.sdk.options import BuildOptions
-from tests.conversation.room import CONFIG, Person
-from tests.providers.server import FakeService, Raw
+from tests.support.fake_service import FakeService, RawReply
+from tests.support.project import CONFIG, ScriptedUser
 
 
 async def test_what_flags_name_is_meant_from_where_dirge_was_started(
@@ -30,21 +30,21 @@ async def test_what_flags_name_is_meant_from_where_dirge_was_started(
     here = opening.project()
     monkeypatch.chdir(other)
 
-    talk = opening.other(Person(), None)
+    conversation = opening.other(ScriptedUser(), None)
     try:
-        assert talk.cwd == other
-        assert list(talk.settings.folders) == [str(other), str(extra)]
+        assert conversation.cwd == other
+        assert list(conversation.settings.folders) == [str(other), str(extra)]
         assert opening.project() is not here
         assert opening.project() is opening.project()
         assert Path.cwd() == other
     finally:
-        await talk.close()
+        await conversation.close()
 
 
 async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_conversation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tags = Raw(body='{"models": [{"name": "qwen3", "size": 1}]}')
+    tags = RawReply(body='{"models": [{"name": "qwen3", "size": 1}]}')
     monkeypatch.chdir(tmp_path)
     with FakeService([tags, tags]) as service:
         environment = {
@@ -54,14 +54,14 @@ async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_convers
         }
         opening = SessionOpeners(lambda: load(environment=environment), BuildOptions)
         opening.find_local_servers(opening.settings())
-        talks = [opening.first(Person()), opening.other(Person(), None)]
-        for talk in talks:
-            assert talk.settings.model == "ollama/qwen3"
-            assert "Ollama answers at" in "\n".join(talk.notices)
-            await talk.close()
+        talks = [opening.first(ScriptedUser()), opening.other(ScriptedUser(), None)]
+        for conversation in talks:
+            assert conversation.settings.model == "ollama/qwen3"
+            assert "Ollama answers at" in "\n".join(conversation.notices)
+            await conversation.close()
         assert sorted(seen.path for seen in service.requests) == ["/api/ps", "/api/tags"]
         environment["MISTRAL_API_KEY"] = "k"
-        talk = opening.other(Person(), None)
-        assert talk.settings.model.startswith("mistral/")
-        await talk.close()
+        conversation = opening.other(ScriptedUser(), None)
+        assert conversation.settings.model.startswith("mistral/")
+        await conversation.close()
         assert len(service.requests) == 2

@@ -16,13 +16,13 @@ from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
-from tests.files.requirement import as_nobody
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
 from tests.security.sizes import size
 from tests.session.import_export.samples import CLAUDE, CLAUDE_ID, CODEX, lines
-from tests.session.index.kit import exchange, record
-from tests.ui.on_a_pty import Terminal
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
+from tests.support.requirements import as_nobody
+from tests.support.stored_sessions import exchange, record
+from tests.support.terminal import Terminal
 
 
 class Moving:
@@ -42,14 +42,14 @@ def stored(product: Product) -> Store:
 
 
 def good(product: Product, *words: str, **options: Any) -> str:
-    ran = product.run("sessions", *words, **options)
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    return ran.stdout
+    result = product.run("sessions", *words, **options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
 
 
 def refused(product: Product, *words: str) -> tuple[int, str]:
-    ran = product.run("sessions", *words)
-    return ran.exit_code, ran.stderr
+    result = product.run("sessions", *words)
+    return result.exit_code, result.stderr
 
 
 def test_only_its_own_verbs_and_flags_are_not_a_prompt() -> None:
@@ -135,13 +135,13 @@ def test_one_session_is_shown_with_prompts_and_branches(product: Product, stored
     recorder.close()
 
     text = good(product, "show", "aaaa")
-    told = json.loads(good(product, "show", "--json", "aaaa"))
+    data = json.loads(good(product, "show", "--json", "aaaa"))
 
     for words in ("title         fix the alpha parser", "tokens        100 in, 20 out", "$0.01"):
         assert words in text
     assert "Branches" in text
-    assert [prompt["text"] for prompt in told["prompts"]] == ["another way"]
-    assert [branch["last_prompt"] for branch in told["branches"]] == [
+    assert [prompt["text"] for prompt in data["prompts"]] == ["another way"]
+    assert [branch["last_prompt"] for branch in data["branches"]] == [
         "fix the alpha parser",
         "another way",
     ]
@@ -218,13 +218,13 @@ def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Stor
     middle = b"\0" * 40 + b"\n"
     path.write_bytes(b"".join([*whole[:3], middle, *whole[3:], b'{"v":1,"seq":99,"ts":']))
 
-    told = good(product, "repair", "aaaa")
+    text = good(product, "repair", "aaaa")
     again = good(product, "repair", "aaaa")
 
-    assert f"{len(whole)} records can be read" in told
-    assert "an unfinished end of 21 bytes was cut off" in told
-    assert "40 bytes in the middle are not records" in told
-    assert "The index was rebuilt: 2 sessions" in told
+    assert f"{len(whole)} records can be read" in text
+    assert "an unfinished end of 21 bytes was cut off" in text
+    assert "40 bytes in the middle are not records" in text
+    assert "The index was rebuilt: 2 sessions" in text
     assert "unfinished" not in again
     assert path.read_bytes() == b"".join([*whole[:3], middle, *whole[3:]])
     assert (stored.folder / "20261120-aaaa11.damaged").exists()
@@ -235,13 +235,13 @@ def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Stor
 def test_repair_leaves_a_session_in_use_alone(product: Product, stored: Store) -> None:
     journal = stored.open("aaaa")
     try:
-        ran = product.run("sessions", "repair", "--all")
+        result = product.run("sessions", "repair", "--all")
     finally:
         journal.close()
 
-    assert ran.exit_code == 1
-    assert "20261120-aaaa11  not repaired: Session 20261120-aaaa11 is busy" in ran.stdout
-    assert "20261120-aaab22  sound" in ran.stdout
+    assert result.exit_code == 1
+    assert "20261120-aaaa11  not repaired: Session 20261120-aaaa11 is busy" in result.stdout
+    assert "20261120-aaab22  sound" in result.stdout
 
 
 def test_an_imported_session_belongs_to_its_project(product: Product, tmp_path: Path) -> None:
@@ -267,11 +267,11 @@ def test_an_imported_session_belongs_to_its_project(product: Product, tmp_path: 
 def test_an_imported_session_is_gone_on_with(product: Product) -> None:
     product.file("rollout.jsonl", lines(CODEX))
     session_id = good(product, "import", "rollout.jsonl").split()[0]
-    product.will(Say(text="There is b.txt, too."))
+    product.will(ModelReply(text="There is b.txt, too."))
 
-    ran = product.run("-p", "-r", session_id, "look again")
+    result = product.run("-p", "-r", session_id, "look again")
 
-    assert (ran.exit_code, ran.stdout) == (0, "There is b.txt, too.\n")
+    assert (result.exit_code, result.stdout) == (0, "There is b.txt, too.\n")
     roles = [message["role"] for message in product.sent() if message["role"] != "system"]
     assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant", "user"]
     assert "b.txt" in good(product, "search", "too")
@@ -281,16 +281,16 @@ def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
     product.file("good.jsonl", lines(CLAUDE))
     product.file("bad.jsonl", "nothing")
 
-    ran = product.run("sessions", "import", "bad.jsonl", "good.jsonl", "absent.jsonl")
+    result = product.run("sessions", "import", "bad.jsonl", "good.jsonl", "absent.jsonl")
 
-    assert ran.exit_code == 1
-    assert "'bad.jsonl' holds no session" in ran.stderr
-    assert "'absent.jsonl' cannot be read" in ran.stderr
+    assert result.exit_code == 1
+    assert "'bad.jsonl' holds no session" in result.stderr
+    assert "'absent.jsonl' cannot be read" in result.stderr
     assert len(product.journals) == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "exit_code", "told"),
+    ("words", "exit_code", "expected"),
     [
         (["show", "zzz"], 1, "no session 'zzz'"),
         (["show", "aaa"], 1, "fits 2 sessions"),
@@ -311,12 +311,12 @@ def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
     ],
 )
 def test_what_is_wrong_is_told(
-    product: Product, stored: Store, words: list[str], exit_code: int, told: str
+    product: Product, stored: Store, words: list[str], exit_code: int, expected: str
 ) -> None:
     code, message = refused(product, *words)
 
     assert code == exit_code
-    assert told.lower() in message.lower()
+    assert expected.lower() in message.lower()
 
 
 def test_a_slip_in_the_settings_hides_no_session(product: Product, stored: Store) -> None:
@@ -349,10 +349,10 @@ def test_the_list_answers_where_nothing_can_be_written(
     for path in (product.state_dir, *product.state_dir.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
-    ran = product.run_apart("sessions", prefix=stranger)
+    result = product.run_apart("sessions", prefix=stranger)
     found = product.run_apart("sessions", "search", "beta", prefix=stranger)
 
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert ran.stdout.split() == listed.replace("$0.01", "-").split()
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.split() == listed.replace("$0.01", "-").split()
     assert "It was the beta." in found.stdout
     assert list(product.state_dir.glob("index*")) == []

@@ -1,20 +1,20 @@
 """`dirge signal`, as it is typed."""
 
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
 
 
 def test_words_that_name_no_session_are_a_prompt(product: Product) -> None:
-    product.will(Say(text="It is a topic of its own."))
+    product.will(ModelReply(text="It is a topic of its own."))
 
-    ran = product.run("signal", "handling", "is", "broken", "-p")
+    result = product.run("signal", "handling", "is", "broken", "-p")
 
-    assert ran.exit_code == 0, ran.stderr
-    assert "a topic of its own" in ran.stdout
+    assert result.exit_code == 0, result.stderr
+    assert "a topic of its own" in result.stdout
 
 
 def test_mistakes_are_named(product: Product) -> None:
-    product.will(Say(text="Fine."))
+    product.will(ModelReply(text="Fine."))
     assert product.run("-p", "--session", "mine", "hello").exit_code == 0
 
     unknown = product.run("signal", "yours", "answer", "{}")
@@ -28,7 +28,7 @@ def test_mistakes_are_named(product: Product) -> None:
 
 
 def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:
-    product.will(Say(text="Fine."))
+    product.will(ModelReply(text="Fine."))
     assert product.run("-p", "--session", "mine", "hello").exit_code == 0
 
     for payload in ("{}", '{"call_id": "c", "effect": "alow"}', "3"):
@@ -40,7 +40,7 @@ def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:
 
 
 def test_what_waits_is_shown_and_what_is_sent_is_kept(product: Product) -> None:
-    product.will(Say(text="Fine."))
+    product.will(ModelReply(text="Fine."))
     assert product.run("-p", "--session", "mine", "hello").exit_code == 0
 
     assert product.run("signal", "mine").stdout == "Nothing waits for an answer.\n"

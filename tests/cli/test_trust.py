@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dirge_py.cli.arguments import takes_only_flags
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
-from tests.ui.on_a_pty import Terminal
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
+from tests.support.terminal import Terminal
 
 PLUGIN = "def register(dirge): pass\n"
 
@@ -26,9 +26,9 @@ def acting(product: Product) -> Product:
 
 
 def shown(product: Product, **options: Any) -> Any:
-    ran = product.run("trust", "--show", "--json", **options)
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    return ran.json
+    result = product.run("trust", "--show", "--json", **options)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.json
 
 
 def accept(product: Product) -> None:
@@ -102,8 +102,8 @@ def test_a_record_is_for_its_owner_alone_and_a_damaged_one_trusts_nothing(acting
     refused = acting.run("trust", "--accept", report["digest"])
     assert (refused.exit_code, file.read_text(encoding="utf-8")) == (1, "{ torn")
     assert acting.run("trust", "--forget").exit_code == 1
-    ran = acting.will(Say(text="hello")).run("-p", "x")
-    assert (ran.exit_code, "trust.json is damaged" in ran.stderr) == (0, True)
+    result = acting.will(ModelReply(text="hello")).run("-p", "x")
+    assert (result.exit_code, "trust.json is damaged" in result.stderr) == (0, True)
 
 
 def test_settings_that_a_project_may_not_have_are_refused_and_not_kept(acting: Product) -> None:
@@ -129,9 +129,9 @@ def test_settings_that_were_trusted_and_are_not_read_by_this_version_end_a_start
     file.write_text(json.dumps(table), encoding="utf-8")
     assert (shown(acting)["state"], shown(acting)["digest"]) == ("trusted", digest)
 
-    ran = acting.run("-p", "x")
-    assert (ran.exit_code, acting.service.requests) == (2, [])
-    assert "config.toml:1: a project may not set `loop`" in ran.stderr
+    result = acting.run("-p", "x")
+    assert (result.exit_code, acting.service.requests) == (2, [])
+    assert "config.toml:1: a project may not set `loop`" in result.stderr
 
 
 def test_links_and_odd_files_are_told_and_never_read(acting: Product) -> None:
@@ -196,9 +196,9 @@ def test_a_project_without_anything_that_acts_is_not_asked_about(product: Produc
     product.file(".dirge/notes.txt", "x")
     report = shown(product)
     assert (report["state"], report["files"]) == ("none", [])
-    ran = product.run("trust", "--accept", report["digest"])
-    assert (ran.exit_code, ran.stderr) == (1, "dirge: there is nothing to trust.\n")
-    started = product.will(Say(text="hello")).run("-p", "x")
+    result = product.run("trust", "--accept", report["digest"])
+    assert (result.exit_code, result.stderr) == (1, "dirge: there is nothing to trust.\n")
+    started = product.will(ModelReply(text="hello")).run("-p", "x")
     assert (started.exit_code, started.stderr) == (0, "")
 
 
@@ -210,8 +210,8 @@ def test_names_that_a_terminal_would_obey_are_shown_as_what_they_are(product: Pr
 
 def test_a_word_behind_it_makes_it_a_prompt(product: Product) -> None:
     assert not takes_only_flags(["the", "tests"])
-    ran = product.will(Say(text="I do.")).run("exec", "trust the tests")
-    assert (ran.exit_code, ran.stdout) == (0, "I do.\n")
+    result = product.will(ModelReply(text="I do.")).run("exec", "trust the tests")
+    assert (result.exit_code, result.stdout) == (0, "I do.\n")
     asked = product.run("trust")
     assert (asked.exit_code, "`dirge trust --accept HASH`" in asked.stderr) == (2, True)
 

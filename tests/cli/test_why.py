@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dirge_py.cli.why import why_fits
-from tests.frontend.print.product import Product, finish
+from tests.support.product import Product, finish
 
 POLICIES = {
     "hard-deny",
@@ -42,32 +42,32 @@ def question(number: Any, tool: str, **arguments: Any) -> str:
 def test_one_question_is_answered_as_json(
     product: Product, words: tuple[str, ...], effect: str
 ) -> None:
-    ran = product.run("why", *words, "--json")
+    result = product.run("why", *words, "--json")
 
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert set(ran.json) == {"effect", "policy", "reason", "claims", "trace"}
-    assert ran.json["effect"] == effect
-    assert ran.json["policy"] in POLICIES
-    for claim in ran.json["claims"]:
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert set(result.json) == {"effect", "policy", "reason", "claims", "trace"}
+    assert result.json["effect"] == effect
+    assert result.json["policy"] in POLICIES
+    for claim in result.json["claims"]:
         assert {"op", "resource", "effect", "policy", "reason"} == set(claim)
-    for step in ran.json["trace"]:
+    for step in result.json["trace"]:
         assert {"claim", "policy", "effect", "reason"} == set(step)
 
 
 def test_one_question_is_answered_in_words(product: Product) -> None:
-    ran = product.run_apart("why", "bash", "make")
+    result = product.run_apart("why", "bash", "make")
 
-    assert ran.exit_code == 0
-    assert "ask" in ran.stdout and "make" in ran.stdout
-    assert "\x1b" not in ran.stdout
+    assert result.exit_code == 0
+    assert "ask" in result.stdout and "make" in result.stdout
+    assert "\x1b" not in result.stdout
 
 
 def test_it_writes_nothing_and_needs_no_provider(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
 
-    ran = product.run("why", "bash", "touch made", "--yolo", env={"FAKE_KEY": ""})
+    result = product.run("why", "bash", "touch made", "--yolo", env={"FAKE_KEY": ""})
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     assert not product.state_dir.exists()
     assert not (product.project / "made").exists()
     assert list(product.home.iterdir()) == []
@@ -98,10 +98,10 @@ def test_another_folder_can_be_asked_about(product: Product) -> None:
 def test_lines_are_answered_in_order_with_their_ids(product: Product) -> None:
     lines = question(7, "bash", command="ls") + question("b", "read", path="/etc/shadow")
 
-    ran = product.run("why", "--jsonl", stdin=lines + question(None, "bash", command="make"))
+    result = product.run("why", "--jsonl", stdin=lines + question(None, "bash", command="make"))
 
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert [(line["id"], line["effect"]) for line in ran.lines] == [
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert [(line["id"], line["effect"]) for line in result.lines] == [
         (7, "allow"),
         ("b", "ask"),
         (None, "ask"),
@@ -128,12 +128,12 @@ def test_lines_are_answered_in_order_with_their_ids(product: Product) -> None:
 def test_a_bad_line_is_answered_and_the_rest_goes_on(
     product: Product, bad: str, known_id: Any
 ) -> None:
-    ran = product.run("why", "--jsonl", stdin=bad + question("next", "bash", command="ls"))
+    result = product.run("why", "--jsonl", stdin=bad + question("next", "bash", command="ls"))
 
-    assert ran.exit_code == 1
-    assert ran.lines[0].keys() == {"id", "error"}
-    assert ran.lines[0]["id"] == known_id
-    assert (ran.lines[1]["id"], ran.lines[1]["effect"]) == ("next", "allow")
+    assert result.exit_code == 1
+    assert result.lines[0].keys() == {"id", "error"}
+    assert result.lines[0]["id"] == known_id
+    assert (result.lines[1]["id"], result.lines[1]["effect"]) == ("next", "allow")
     assert not product.state_dir.exists()
 
 
@@ -149,26 +149,26 @@ def test_each_line_is_answered_before_the_next_is_asked(product: Product) -> Non
 
 
 def test_a_tool_without_an_input_is_wrong_usage(product: Product) -> None:
-    ran = product.run("why", "bash")
+    result = product.run("why", "bash")
 
-    assert ran.exit_code == 2
-    assert "needs an input" in ran.stderr
+    assert result.exit_code == 2
+    assert "needs an input" in result.stderr
 
 
 def test_an_unknown_flag_is_told_with_the_nearest(product: Product) -> None:
-    ran = product.run("why", "bash", "ls", "--jsom")
+    result = product.run("why", "bash", "ls", "--jsom")
 
-    assert ran.exit_code == 2
-    assert "`--json`" in ran.stderr
+    assert result.exit_code == 2
+    assert "`--json`" in result.stderr
 
 
 def test_hundreds_of_questions_are_answered_in_their_order(product: Product) -> None:
     lines = "".join(question(n, "bash", command=f"grep -rn x{n} src | head") for n in range(300))
 
-    ran = product.run("why", "--jsonl", stdin=lines)
+    result = product.run("why", "--jsonl", stdin=lines)
 
-    assert [line["id"] for line in ran.lines] == list(range(300))
-    assert {line["effect"] for line in ran.lines} == {"allow"}
+    assert [line["id"] for line in result.lines] == list(range(300))
+    assert {line["effect"] for line in result.lines} == {"allow"}
 
 
 def test_bytes_that_are_no_text_break_nothing(product: Product) -> None:
@@ -176,10 +176,10 @@ def test_bytes_that_are_no_text_break_nothing(product: Product) -> None:
     (product.project / "lines").write_bytes(raw + question(2, "bash", command="ls").encode())
 
     with (product.project / "lines").open("rb") as given:
-        ran = finish(product.start("why", "--jsonl", stdin=given.fileno()))
+        result = finish(product.start("why", "--jsonl", stdin=given.fileno()))
 
-    assert [line["id"] for line in ran.lines] == [1, 2]
-    assert ran.lines[1]["effect"] == "allow"
+    assert [line["id"] for line in result.lines] == [1, 2]
+    assert result.lines[1]["effect"] == "allow"
 
 
 def test_output_is_utf8_in_any_locale(product: Product) -> None:
@@ -195,15 +195,15 @@ def test_output_is_utf8_in_any_locale(product: Product) -> None:
 
 @pytest.mark.parametrize("tool", ["write", "edit"])
 def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> None:
-    ran = product.run("why", "--json", tool, "/etc/hosts")
+    result = product.run("why", "--json", tool, "/etc/hosts")
 
-    assert (ran.exit_code, ran.json["effect"]) == (0, "ask")
-    claims = [(claim["op"], claim["resource"]) for claim in ran.json["claims"]]
+    assert (result.exit_code, result.json["effect"]) == (0, "ask")
+    claims = [(claim["op"], claim["resource"]) for claim in result.json["claims"]]
     assert claims == [("read", "/etc/hosts"), ("edit", "/etc/hosts")]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["webfech", "x"], "Taken as a prompt; did you mean `dirge why webfetch …`?\n"),
         (["bahs", "ls -l", "--json"], "Taken as a prompt; did you mean `dirge why bash …`?\n"),
@@ -213,23 +213,23 @@ def test_a_path_alone_is_enough_to_ask_about(product: Product, tool: str) -> Non
     ],
 )
 def test_of_a_tool_mistyped_it_is_said_that_it_was_taken_for_a_prompt(
-    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+    capsys: pytest.CaptureFixture[str], words: list[str], expected: str
 ) -> None:
     assert not why_fits(words)
-    assert capsys.readouterr() == ("", said)
+    assert capsys.readouterr() == ("", expected)
 
 
 HOSTILE = "echo \x1b]0;TITLE\x07 \x9b31m \u202e b"
 
 
 def test_what_is_asked_about_commands_no_terminal(product: Product) -> None:
-    told = product.run("why", "bash", HOSTILE)
+    result = product.run("why", "bash", HOSTILE)
     as_json = product.run("why", "--json", "bash", HOSTILE)
     lines = product.run("why", "--jsonl", stdin=question("\x9b", "bash", command=HOSTILE))
 
-    for ran in (told, as_json, lines):
+    for ran in (result, as_json, lines):
         assert ran.exit_code == 0
         assert not {"\x1b", "\x9b", "\u202e"} & set(ran.stdout + ran.stderr)
-    assert "<U+001B>]0;TITLE<U+0007> <U+009B>31m <U+202E> b" in told.stdout
+    assert "<U+001B>]0;TITLE<U+0007> <U+009B>31m <U+202E> b" in result.stdout
     assert as_json.json["claims"][0]["resource"] == HOSTILE
     assert lines.json["id"] == "\x9b"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compatibility.homes import Home
+from tests.compatibility.homes import OldHome
 from tests.compatibility.program import Program
 from tests.compatibility.service import Service
 
@@ -23,6 +23,6 @@ def service() -> Iterator[Service]:
 
 
 @pytest.fixture
-def home(tmp_path: Path, program: Program, service: Service) -> Callable[[str], Home]:
+def home(tmp_path: Path, program: Program, service: Service) -> Callable[[str], OldHome]:
     """Brings a home back, by its name."""
-    return lambda name: Home(name, tmp_path.resolve() / "base", program, service)
+    return lambda name: OldHome(name, tmp_path.resolve() / "base", program, service)

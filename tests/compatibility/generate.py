@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1]))
 
-from tests.compatibility.program import Ran  # noqa: E402
+from tests.compatibility.program import ProcessResult  # noqa: E402
 from tests.compatibility.service import Service, says  # noqa: E402
 from tests.compatibility.surface import (  # noqa: E402
     documented,
@@ -125,10 +125,10 @@ class World:
         assert process.returncode == code, (words, process.returncode, told)
         return told
 
-    def try_to_run(self, *words: str, stdin: str = "") -> Ran:
+    def try_to_run(self, *words: str, stdin: str = "") -> ProcessResult:
         process = self.start(*words, stdin=subprocess.PIPE)
         told, _ = process.communicate(stdin, timeout=60)
-        return Ran(process.returncode, told, "")
+        return ProcessResult(process.returncode, told, "")
 
     def ask(self, *words: str, code: int = 0) -> dict[str, Any]:
         result: dict[str, Any] = json.loads(
@@ -344,8 +344,8 @@ def recording(world: World) -> None:
     world.settings(NO_REMINDERS + NO_SNAPSHOTS)
     (world.project / "here.txt").write_text("here\n")
     world.service.will(says("I look.", ("read", {"path": "here.txt"})), says("It says here."))
-    told = world.ask("--no-session", "--record", str(world.base / "run.jsonl"), "What is there?")
-    assert told["result"] == "It says here."
+    result = world.ask("--no-session", "--record", str(world.base / "run.jsonl"), "What is there?")
+    assert result["result"] == "It says here."
 
 
 def trusted(world: World) -> None:

@@ -10,14 +10,14 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tests.compatibility.program import Program, Ran
+from tests.compatibility.program import ProcessResult, Program
 from tests.compatibility.service import Service
 
 DATA = Path(__file__).parent / "data"
 KEY = "sk-fake-0123456789"
 
 
-class Home:
+class OldHome:
     """Settings, sessions and a project, with a model that answers as the test says."""
 
     def __init__(self, name: str, base: Path, program: Program, service: Service) -> None:
@@ -43,21 +43,21 @@ class Home:
 
     def run(self, *words: str, code: int = 0, stdin: str = "", script: Path | None = None) -> str:
         """What `dirge WORDS` (or `python SCRIPT WORDS`) prints; it has to end with `code`."""
-        ran = self.try_to_run(*words, stdin=stdin, script=script)
-        assert ran.exit_code == code, ran
-        return ran.stdout
+        result = self.try_to_run(*words, stdin=stdin, script=script)
+        assert result.exit_code == code, result
+        return result.stdout
 
-    def try_to_run(self, *words: str, stdin: str = "", script: Path | None = None) -> Ran:
+    def try_to_run(self, *words: str, stdin: str = "", script: Path | None = None) -> ProcessResult:
         return self._program.run(
             *words, cwd=self.project, environment=self.environment, stdin=stdin, script=script
         )
 
     def ask(self, *words: str, code: int = 0) -> dict[str, Any]:
         """The result object of `dirge -p WORDS`."""
-        told: dict[str, Any] = json.loads(
+        data: dict[str, Any] = json.loads(
             self.run("-p", "--output-format", "json", *words, code=code)
         )
-        return told
+        return data
 
     @property
     def sent(self) -> list[dict[str, Any]]:
@@ -71,10 +71,10 @@ class Home:
         return [message["content"] for message in self.sent if message["role"] != "system"]
 
     def export(self, session: str) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(
+        data: dict[str, Any] = json.loads(
             self.run("sessions", "export", session, "--format", "json")
         )
-        return told
+        return data
 
     def continuation(self, session: str) -> str:
         """The file about the call that waits in this session."""

@@ -31,7 +31,7 @@ WARMING_UP = [
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProcessResult:
     """What a finished process left."""
 
     exit_code: int
@@ -66,7 +66,7 @@ class Program:
         environment: Mapping[str, str],
         stdin: str = "",
         script: Path | None = None,
-    ) -> Ran:
+    ) -> ProcessResult:
         """Run it to its end: `dirge WORDS`, or `python SCRIPT WORDS`."""
         with tempfile.TemporaryDirectory() as name:
             streams = [Path(name, stream) for stream in ("in", "out", "err")]
@@ -85,7 +85,7 @@ class Program:
             exit_code = int(self._process.stdout.readline())
             out, err = (stream.read_text(encoding="utf-8") for stream in streams[1:])
         assert "Traceback" not in err, err
-        return Ran(exit_code, out, err)
+        return ProcessResult(exit_code, out, err)
 
 
 def serve() -> None:

@@ -22,7 +22,7 @@ COMMAND = ("bash", {"command": "touch x"})
 SCHEMA = '{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}'
 
 
-class Ran(Protocol):
+class ProcessResult(Protocol):
     """A finished process."""
 
     @property
@@ -32,7 +32,7 @@ class Ran(Protocol):
     def stdout(self) -> str: ...
 
 
-Run = Callable[..., Ran]
+Run = Callable[..., ProcessResult]
 
 
 def flags(run: Run) -> dict[str, list[str]]:
@@ -103,13 +103,13 @@ def outputs(run: Run, service: Service) -> dict[str, Any]:
     found = {}
     for kind, (words, replies) in kinds.items():
         service.will(*replies)
-        ran = run(*words)
-        lines = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+        result = run(*words)
+        lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         shapes: dict[str, Any] = {}
         for line in lines:
             name = "/".join(filter(None, (line["type"], line.get("subtype"))))
             shapes[name] = merged(shapes.get(name), shape_of(line))
-        found[kind] = {"exit_code": ran.exit_code, "lines": shapes}
+        found[kind] = {"exit_code": result.exit_code, "lines": shapes}
     return found
 
 

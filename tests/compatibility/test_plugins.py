@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility.homes import DATA, Home
+from tests.compatibility.homes import DATA, OldHome
 from tests.compatibility.service import says
 
-Homes = Callable[[str], Home]
+Homes = Callable[[str], OldHome]
 POINTS = (
     "transform_context", "convert_to_llm", "before_tool_call", "after_tool_call",
     "prepare_next_turn", "should_stop_after_turn", "get_steering_messages",
@@ -24,10 +24,10 @@ EVENTS = (
 
 
 @pytest.fixture
-def plugged(home: Homes) -> Callable[..., Home]:
+def plugged(home: Homes) -> Callable[..., OldHome]:
     """A home with these plugins in its settings' folder."""
 
-    def with_plugins(*names: str, settings: str = "") -> Home:
+    def with_plugins(*names: str, settings: str = "") -> OldHome:
         plain = home("plain")
         (plain.config / "plugins").mkdir()
         for name in names:
@@ -40,11 +40,11 @@ def plugged(home: Homes) -> Callable[..., Home]:
     return with_plugins
 
 
-def results(home: Home) -> list[str]:
+def results(home: OldHome) -> list[str]:
     return [message["content"] for message in home.sent if message["role"] == "tool"]
 
 
-def test_protected_paths_keeps_files_from_being_changed(plugged: Callable[..., Home]) -> None:
+def test_protected_paths_keeps_files_from_being_changed(plugged: Callable[..., OldHome]) -> None:
     home = plugged("protected_paths", settings='[plugins.protected_paths]\npaths = ["*.lock"]\n')
     call = ("write", {"path": "a.lock", "content": "x\n"})
     home.service.will(says("I lock.", call), says("I leave it."))
@@ -53,19 +53,19 @@ def test_protected_paths_keeps_files_from_being_changed(plugged: Callable[..., H
     assert not (home.project / "a.lock").exists()
 
 
-def test_confirm_destructive_holds_a_command_back(plugged: Callable[..., Home]) -> None:
+def test_confirm_destructive_holds_a_command_back(plugged: Callable[..., OldHome]) -> None:
     home = plugged("confirm_destructive")
     (home.project / "build").mkdir()
     call = ("bash", {"command": "rm -rf build"})
     home.service.will(says("I clean.", call), says("I wait."), says("Again.", call), says("Gone."))
-    told = home.run("--line", "--yolo", stdin="Clean.\n/confirm\nGo on.\n")
-    assert "held back: rm -rf build" in told
-    assert "It may run once: rm -rf build" in told
+    result = home.run("--line", "--yolo", stdin="Clean.\n/confirm\nGo on.\n")
+    assert "held back: rm -rf build" in result
+    assert "It may run once: rm -rf build" in result
     assert "a person has to confirm it first" in results(home)[0]
     assert not (home.project / "build").exists()
 
 
-def test_tools_of_plugins_are_offered_and_run(plugged: Callable[..., Home]) -> None:
+def test_tools_of_plugins_are_offered_and_run(plugged: Callable[..., OldHome]) -> None:
     home = plugged("custom_tool", "count_words")
     (home.project / "a.py").write_text("class A:\n    def f(self): ...\n")
     (home.project / "a.txt").write_text("one two two\n")
@@ -79,23 +79,23 @@ def test_tools_of_plugins_are_offered_and_run(plugged: Callable[..., Home]) -> N
     assert json.loads(counted) == {"two": 2, "one": 1}
 
 
-def test_plugins_that_watch_hear_of_runs_and_turns(plugged: Callable[..., Home]) -> None:
+def test_plugins_that_watch_hear_of_runs_and_turns(plugged: Callable[..., OldHome]) -> None:
     home = plugged("turn_timing", "notify")
     home.service.will(says("I look.", ("list_dir", {"path": "."})), says("Seen."))
-    ran = home.try_to_run("-p", "What is here?")
-    assert ran.stdout == "Seen.\n"
-    assert "turn 1 took" in ran.stderr
-    assert "list_dir" in ran.stderr
+    result = home.try_to_run("-p", "What is here?")
+    assert result.stdout == "Seen.\n"
+    assert "turn 1 took" in result.stderr
+    assert "list_dir" in result.stderr
 
 
-def everything(plugged: Callable[..., Home]) -> Home:
+def everything(plugged: Callable[..., OldHome]) -> OldHome:
     home = plugged("everything")
     with (home.config / "config.toml").open("a") as file:
         file.write(f'[plugins.everything]\nlog = "{home.base / "log"}"\n')
     return home
 
 
-def test_every_point_is_asked_and_every_event_told(plugged: Callable[..., Home]) -> None:
+def test_every_point_is_asked_and_every_event_told(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     (home.project / "a.txt").write_text("four")
     home.service.will(
@@ -103,8 +103,8 @@ def test_every_point_is_asked_and_every_event_told(plugged: Callable[..., Home])
         says("Measured."),
         says("One more word."),
     )
-    told = home.ask("--allow", "plugin:wish", "Measure.")
-    assert told["result"] == "One more word."
+    result = home.ask("--allow", "plugin:wish", "Measure.")
+    assert result["result"] == "One more word."
     log = home.kept("log")
     noted = {line.split()[0] for line in log.splitlines()}
     assert [point for point in POINTS if point not in noted] == []
@@ -112,7 +112,7 @@ def test_every_point_is_asked_and_every_event_told(plugged: Callable[..., Home])
     assert "registered everything" in log
 
 
-def test_what_points_answer_counts(plugged: Callable[..., Home]) -> None:
+def test_what_points_answer_counts(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     (home.project / "a.txt").write_text("four")
     home.service.will(
@@ -140,21 +140,21 @@ def test_what_points_answer_counts(plugged: Callable[..., Home]) -> None:
     assert home.sent_texts[-1] == "The plugin was here."
 
 
-def test_a_plugin_refuses_and_stops_prompts(plugged: Callable[..., Home]) -> None:
+def test_a_plugin_refuses_and_stops_prompts(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     for prompt in ("refuse this prompt", "stop this prompt"):
         assert home.try_to_run("-p", prompt).exit_code == 1
     assert home.service.requests == []
 
 
-def test_a_call_that_a_plugin_defers_waits(plugged: Callable[..., Home]) -> None:
+def test_a_call_that_a_plugin_defers_waits(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     home.service.will(says("I wait.", ("bash", {"command": "echo defer me"})))
-    told = home.ask("Wait.", code=11)
-    assert "The plugin wants a person to look." in json.dumps(told)
+    result = home.ask("Wait.", code=11)
+    assert "The plugin wants a person to look." in json.dumps(result)
 
 
-def test_commands_of_plugins_run(plugged: Callable[..., Home]) -> None:
+def test_commands_of_plugins_run(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
-    ran = home.try_to_run("-p", "/everything at once")
-    assert ran.stdout == "everything: at once\n"
+    result = home.try_to_run("-p", "/everything at once")
+    assert result.stdout == "everything: at once\n"

@@ -12,10 +12,10 @@ import pytest
 
 import dirge_py
 from dirge_py import Agent
-from tests.compatibility.homes import DATA, Home
+from tests.compatibility.homes import DATA, OldHome
 from tests.compatibility.service import says
 
-Homes = Callable[[str], Home]
+Homes = Callable[[str], OldHome]
 PAGES = ("sdk", "testing", "durable")
 IN_WORDS = {
     "dirge_py.errors": ("ActivityFailed",),
@@ -121,7 +121,7 @@ def test_the_program_of_the_testing_page_runs(home: Homes) -> None:
     assert run_example(home("plain"), "Testing with a scripted model", page="testing") == ""
 
 
-def run_example(home: Home, title: str, *words: str, page: str = "sdk") -> str:
+def run_example(home: OldHome, title: str, *words: str, page: str = "sdk") -> str:
     script = home.base / "example.py"
     script.write_text(blocks(page)[title], encoding="utf-8")
     return home.run(*words, script=script)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility.homes import Home
+from tests.compatibility.homes import OldHome
 from tests.compatibility.service import says
 
-Homes = Callable[[str], Home]
+Homes = Callable[[str], OldHome]
 
 LAST_ANSWERS = {
     "tools": "3.",
@@ -22,41 +22,41 @@ LAST_ANSWERS = {
 
 
 @pytest.fixture
-def sessions(home: Homes) -> Home:
+def sessions(home: Homes) -> OldHome:
     return home("sessions")
 
 
-def test_each_session_is_listed_as_it_was(sessions: Home) -> None:
+def test_each_session_is_listed_as_it_was(sessions: OldHome) -> None:
     before = json.loads(sessions.kept("listed.json"))["sessions"]
     now = json.loads(sessions.run("sessions", "list", "--json"))["sessions"]
     assert holds(now, before)
     assert len(now) == len(before) == len(LAST_ANSWERS) + 1
 
 
-def test_a_session_is_exported_as_it_was(sessions: Home) -> None:
+def test_a_session_is_exported_as_it_was(sessions: OldHome) -> None:
     before = json.loads(sessions.kept("exported.json"))
     assert holds(sessions.export("tools"), before)
     markdown = sessions.run("sessions", "export", "tools", "--format", "md")
     assert markdown == sessions.kept("exported.md")
 
 
-def test_what_was_said_is_found(sessions: Home) -> None:
+def test_what_was_said_is_found(sessions: OldHome) -> None:
     found = json.loads(sessions.run("sessions", "search", "beta.txt", "there", "--json"))
     assert "tools" in json.dumps(found)
 
 
 @pytest.mark.parametrize("name", LAST_ANSWERS)
-def test_a_session_goes_on_with_what_was_said(sessions: Home, name: str) -> None:
+def test_a_session_goes_on_with_what_was_said(sessions: OldHome, name: str) -> None:
     said = len(sessions.export(name)["messages"])
     sessions.service.will(says("It goes on."))
-    told = sessions.ask("--resume", name, "Go on.")
-    assert (told["result"], told["session_id"]) == ("It goes on.", name)
+    result = sessions.ask("--resume", name, "Go on.")
+    assert (result["result"], result["session_id"]) == ("It goes on.", name)
     assert sessions.sent_texts[-2:] == [LAST_ANSWERS[name], "Go on."]
     messages = sessions.export(name)["messages"]
     assert len(messages) == said + 2
 
 
-def test_calls_results_memory_and_instructions_are_sent_as_they_were(sessions: Home) -> None:
+def test_calls_results_memory_and_instructions_are_sent_as_they_were(sessions: OldHome) -> None:
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "tools", "Go on.")
     called = [call["function"]["name"] for m in sessions.sent for call in m.get("tool_calls", ())]
@@ -69,32 +69,32 @@ def test_calls_results_memory_and_instructions_are_sent_as_they_were(sessions: H
         assert line in prompt
 
 
-def test_the_todo_list_is_back(sessions: Home) -> None:
+def test_the_todo_list_is_back(sessions: OldHome) -> None:
     assert "[ ] order beta" in sessions.run("-p", "--resume", "tools", "/todos")
 
 
-def test_what_was_paid_for_is_counted(sessions: Home) -> None:
-    told = sessions.run("-p", "--resume", "tools", "/cost")
-    assert "960" in told  # 8 requests of 120 tokens
-    assert "$0.0030" in told
+def test_what_was_paid_for_is_counted(sessions: OldHome) -> None:
+    result = sessions.run("-p", "--resume", "tools", "/cost")
+    assert "960" in result  # 8 requests of 120 tokens
+    assert "$0.0030" in result
 
 
-def test_prompt_and_mode_are_back(sessions: Home) -> None:
+def test_prompt_and_mode_are_back(sessions: OldHome) -> None:
     sessions.service.will(says("Careful."))
-    told = sessions.run("-p", "--output-format", "stream-json", "--resume", "prompted", "Go on.")
-    assert json.loads(told.splitlines()[0])["permissionMode"] == "plan"
+    result = sessions.run("-p", "--output-format", "stream-json", "--resume", "prompted", "Go on.")
+    assert json.loads(result.splitlines()[0])["permissionMode"] == "plan"
     assert "Be careful with notes." in sessions.sent[0]["content"]
 
 
-def test_what_was_allowed_for_the_session_ended_with_it(sessions: Home) -> None:
+def test_what_was_allowed_for_the_session_ended_with_it(sessions: OldHome) -> None:
     (sessions.project / "granted.txt").unlink()
     sessions.service.will(says("Again.", ("bash", {"command": "touch granted.txt"})), says("No."))
-    told = sessions.ask("--resume", "granted", "Again.")
-    assert [denied["tool_name"] for denied in told["permission_denials"]] == ["bash"]
+    result = sessions.ask("--resume", "granted", "Again.")
+    assert [denied["tool_name"] for denied in result["permission_denials"]] == ["bash"]
     assert not (sessions.project / "granted.txt").exists()
 
 
-def test_a_compaction_stands_for_what_it_folded(sessions: Home) -> None:
+def test_a_compaction_stands_for_what_it_folded(sessions: OldHome) -> None:
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "compacted", "Go on.")
     sent = "\n".join(sessions.sent_texts)
@@ -103,20 +103,20 @@ def test_a_compaction_stands_for_what_it_folded(sessions: Home) -> None:
     assert "Question 0." in sessions.run("-p", "--resume", "compacted", "/compact show")
 
 
-def test_a_compaction_is_taken_back(sessions: Home) -> None:
+def test_a_compaction_is_taken_back(sessions: OldHome) -> None:
     sessions.run("-p", "--resume", "compacted", "/compact --undo")
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "compacted", "Go on.")
     assert any("Answer 1." in text for text in sessions.sent_texts)
 
 
-def test_long_results_of_earlier_segments_are_sent_whole(sessions: Home) -> None:
+def test_long_results_of_earlier_segments_are_sent_whole(sessions: OldHome) -> None:
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "segments", "Go on.")
     assert any("line 0 of it" in text and "line 1599 of it" in text for text in sessions.sent_texts)
 
 
-def test_branches_are_drawn_and_gone_to(sessions: Home) -> None:
+def test_branches_are_drawn_and_gone_to(sessions: OldHome) -> None:
     drawn = sessions.run("-p", "--resume", "branches", "/tree")
     before = sessions.kept("tree.txt").splitlines()
     left = next(line.split()[0] for line in before if "Second question." in line)
@@ -135,17 +135,17 @@ def test_branches_are_drawn_and_gone_to(sessions: Home) -> None:
     ]
 
 
-def test_a_session_is_forked_and_stays_as_it_is(sessions: Home) -> None:
+def test_a_session_is_forked_and_stays_as_it_is(sessions: OldHome) -> None:
     (journal,) = sessions.state.glob("sessions/*/tools.jsonl")
     before = journal.read_bytes()
     sessions.service.will(says("Elsewhere."))
-    told = sessions.ask("--resume", "tools", "--fork-session", "Go on elsewhere.")
-    assert told["session_id"] != "tools"
+    result = sessions.ask("--resume", "tools", "--fork-session", "Go on elsewhere.")
+    assert result["session_id"] != "tools"
     assert sessions.sent_texts[-2:] == ["3.", "Go on elsewhere."]
     assert journal.read_bytes() == before
 
 
-def test_going_back_puts_conversation_and_files_back(sessions: Home) -> None:
+def test_going_back_puts_conversation_and_files_back(sessions: OldHome) -> None:
     without_files_of_a_person(sessions)
     sessions.run("--line", "--resume", "tools", stdin="/rewind 3\n1\n")
     assert (sessions.project / "alpha.txt").read_text() == "one\n"
@@ -156,21 +156,21 @@ def test_going_back_puts_conversation_and_files_back(sessions: Home) -> None:
     assert (sessions.project / "beta.txt").read_text() == "beta\n"
 
 
-def test_a_deleted_session_comes_back(sessions: Home) -> None:
+def test_a_deleted_session_comes_back(sessions: OldHome) -> None:
     sessions.run("sessions", "delete", "--undo", "trashed")
     sessions.service.will(says("Back."))
     sessions.ask("--resume", "trashed", "Are you back?")
     assert "A prompt in the bin." in sessions.sent_texts
 
 
-def test_no_session_has_anything_to_repair(sessions: Home) -> None:
+def test_no_session_has_anything_to_repair(sessions: OldHome) -> None:
     before = {path: path.read_bytes() for path in sessions.state.glob("sessions/**/*.jsonl")}
     sessions.run("sessions", "repair", "--all")
     assert {path: path.read_bytes() for path in before} == before
     assert not list(sessions.state.rglob("*.damaged"))
 
 
-def without_files_of_a_person(sessions: Home) -> None:
+def without_files_of_a_person(sessions: OldHome) -> None:
     """So that going back asks about nothing else."""
     for name in ("granted.txt", "long.txt"):
         (sessions.project / name).unlink()

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from tests.compatibility.homes import Home
+from tests.compatibility.homes import OldHome
 from tests.compatibility.service import says
 
-Homes = Callable[[str], Home]
+Homes = Callable[[str], OldHome]
 
 
 def test_every_setting_has_the_value_it_had(home: Homes) -> None:
@@ -46,6 +46,6 @@ def test_a_recording_is_played(home: Homes) -> None:
         '[providers.fake]\ntype = "replay"\nmodel = "gpt-4o"\n'
         f'script = "{recorded.base / "run.jsonl"}"\n'
     )
-    told = recorded.ask("--no-session", "What is there?")
-    assert (told["result"], told["num_turns"]) == ("It says here.", 2)
+    result = recorded.ask("--no-session", "What is there?")
+    assert (result["result"], result["num_turns"]) == ("It says here.", 2)
     assert recorded.service.requests == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.compatibility.homes import DATA, Home
+from tests.compatibility.homes import DATA, OldHome
 from tests.compatibility.surface import (
     documented,
     flags,
@@ -22,13 +22,13 @@ BEFORE: dict[str, Any] = json.loads((DATA / "surface.json").read_text(encoding="
 
 
 @pytest.fixture
-def plain(home: Callable[[str], Home]) -> Home:
+def plain(home: Callable[[str], OldHome]) -> OldHome:
     plain = home("plain")
     (plain.project / "here.txt").write_text("here\n")
     return plain
 
 
-def test_every_flag_is_there(plain: Home) -> None:
+def test_every_flag_is_there(plain: OldHome) -> None:
     now = flags(plain.try_to_run)
     assert {
         words: lost
@@ -37,22 +37,22 @@ def test_every_flag_is_there(plain: Home) -> None:
     } == {}
 
 
-def test_every_subcommand_is_there(plain: Home) -> None:
+def test_every_subcommand_is_there(plain: OldHome) -> None:
     assert set(BEFORE["subcommands"]) - set(subcommands(plain.try_to_run)) == set()
 
 
-def test_every_slash_command_is_there(plain: Home) -> None:
+def test_every_slash_command_is_there(plain: OldHome) -> None:
     assert set(BEFORE["slash_commands"]) - set(slash_commands(plain.try_to_run)) == set()
 
 
-def test_exit_codes_and_members_of_json_are_those_of_before(plain: Home) -> None:
+def test_exit_codes_and_members_of_json_are_those_of_before(plain: OldHome) -> None:
     now = outputs(plain.try_to_run, plain.service)
     codes = {kind: output["exit_code"] for kind, output in BEFORE["outputs"].items()}
     assert {kind: output["exit_code"] for kind, output in now.items()} == codes
     assert missing(BEFORE["outputs"], now) == []
 
 
-def test_every_setting_has_the_default_it_had(plain: Home) -> None:
+def test_every_setting_has_the_default_it_had(plain: OldHome) -> None:
     now = plain.run("config", "show").splitlines()
     assert [line for line in plain.kept("shown.txt").splitlines() if line not in now] == []
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.compatibility.homes import DATA, Home
+from tests.compatibility.homes import DATA, OldHome
 from tests.compatibility.service import says
 
-Homes = Callable[[str], Home]
+Homes = Callable[[str], OldHome]
 CHECK = "python3 check.py"
 THREAD = DATA / "scripts" / "thread.py.txt"
 
@@ -105,25 +105,25 @@ def test_a_call_of_a_program_is_rejected(home: Homes) -> None:
 def test_a_half_done_plan_goes_on_to_a_verified_end(home: Homes) -> None:
     half = home("plan_half")
     half.service.will(writes_total(), says("It is written."), *REVIEWED)
-    told = half.ask("--yolo", "--resume", "half", "/plan resume")
-    assert (told["exit_code"], told["is_error"]) == (0, False)
-    assert "Verified: 1 requirement." in told["result"]
+    result = half.ask("--yolo", "--resume", "half", "/plan resume")
+    assert (result["exit_code"], result["is_error"]) == (0, False)
+    assert "Verified: 1 requirement." in result["result"]
     assert (half.project / "total.txt").read_text() == "42\n"
 
 
 def test_a_plan_that_waits_is_accepted_and_carried_out(home: Homes) -> None:
     waiting = home("plan_waiting")
     waiting.service.will(writes_total(), says("It is written."), *REVIEWED)
-    told = waiting.ask("--yolo", "--resume", "waiting", "/plan accept")
-    assert "Verified: 1 requirement." in told["result"]
+    result = waiting.ask("--yolo", "--resume", "waiting", "/plan accept")
+    assert "Verified: 1 requirement." in result["result"]
     assert (waiting.project / "total.txt").read_text() == "42\n"
 
 
 def test_a_plan_that_is_done_is_still_there_to_read(home: Homes) -> None:
     done = home("plan_done")
-    told = done.run("-p", "--resume", "planned", "/plan status")
-    assert "It is done, and verified." in told
-    assert f"2. Verify: `{CHECK}`" in told
+    result = done.run("-p", "--resume", "planned", "/plan status")
+    assert "It is done, and verified." in result
+    assert f"2. Verify: `{CHECK}`" in result
     done.service.will(says("Nothing more."))
     done.ask("--resume", "planned", "Is there more?")
     assert sum("Verified: 1 requirement." in text for text in done.sent_texts) == 1
@@ -156,7 +156,9 @@ REVIEWED = (
 )
 
 
-def on_screen(home: Home, *words: str, until: tuple[bytes, ...], patience_s: float = 30) -> bytes:
+def on_screen(
+    home: OldHome, *words: str, until: tuple[bytes, ...], patience_s: float = 30
+) -> bytes:
     """What the terminal UI has written to its terminal once it has shown all of `until`."""
     screen, terminal = pty.openpty()
     process = subprocess.Popen(

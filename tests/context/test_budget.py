@@ -16,8 +16,8 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     user_text,
 )
-from tests.context.kit import said
 from tests.security.sizes import size
+from tests.support.histories import assistant_text
 
 
 def batch(*sizes: int, letter: str = "x") -> list[Message]:
@@ -49,13 +49,13 @@ def test_e16_small_results_give_their_room_to_the_large_one():
 
 
 def test_within_the_budget_the_same_object_comes_back():
-    messages = (user_text("go"), *batch(30_000, 50_000), said("x"), *batch(80_000))
+    messages = (user_text("go"), *batch(30_000, 50_000), assistant_text("x"), *batch(80_000))
     assert ResultBudget().apply(messages) is messages
 
 
 def test_what_is_cut_off_is_kept_in_a_file_that_the_marker_names(tmp_path: Path):
     relay = relay_to(OutputStore(tmp_path / "output"))
-    messages = (user_text("go"), *batch(500), said("y"), *batch(100_000))
+    messages = (user_text("go"), *batch(500), assistant_text("y"), *batch(100_000))
 
     first = ResultBudget(relay=relay).apply(messages)[-1].text  # type: ignore[union-attr]
     again = ResultBudget(relay=relay).apply(messages)[-1].text  # type: ignore[union-attr]

@@ -34,7 +34,7 @@ async def silent(*_: Any) -> AsyncIterator[StreamEvent]:
     yield StreamDone()
 
 
-class Watched:
+class CacheDriver:
     def __init__(self, sections: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self.watch = CachePrefixMonitor(lambda text: (sections or {}).get(text, {}))
         self._stream = self.watch.around(silent)
@@ -70,13 +70,13 @@ HISTORY = asked("one", "two", "three")
     ],
 )
 def test_each_part_that_changed_is_named(now: LlmContext, told: tuple[str, ...]) -> None:
-    assert Watched().between(HISTORY, now) == told
+    assert CacheDriver().between(HISTORY, now) == told
 
 
 def test_tools_in_another_order_break_it_too() -> None:
     before = replace(HISTORY, tools=(tool("a"), tool("b")))
     now = replace(HISTORY, tools=(tool("b"), tool("a")))
-    assert Watched().between(before, now) == ("the tools changed: their order",)
+    assert CacheDriver().between(before, now) == ("the tools changed: their order",)
 
 
 def test_the_sections_of_the_prompt_that_changed_are_named() -> None:
@@ -85,12 +85,12 @@ def test_the_sections_of_the_prompt_that_changed_are_named() -> None:
         "new": {"identity": "I", "environment": "topic", "prompt": "y"},
     }
     before, now = (replace(HISTORY, system_prompt=text) for text in texts)
-    [told] = Watched(texts).between(before, now) or ()
+    [told] = CacheDriver(texts).between(before, now) or ()
     assert told == "the system prompt changed: environment, memory, prompt"
 
 
 def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_taken() -> None:
-    watched = Watched()
+    watched = CacheDriver()
     watched.send(HISTORY)
     assert watched.watch.pop_changes() is None
 
@@ -113,5 +113,5 @@ def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_tak
 def test_nothing_is_told_just_where_one_request_begins_with_the_other(
     before: list[str], more: list[str]
 ) -> None:
-    told = Watched().between(asked(*before), asked(*more))
+    told = CacheDriver().between(asked(*before), asked(*more))
     assert (told == ()) == (more[: len(before)] == before)

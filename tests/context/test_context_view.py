@@ -31,8 +31,8 @@ from dirge_py.types.hooks import Context, LoopConfig
 from dirge_py.types.messages import Message, SystemMessage, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed
 from dirge_py.types.tools import text_result
-from tests.agent_loop.kit import Ran, Tool, ran
-from tests.context.kit import Summaries, chat, single_prompt_run
+from tests.support.histories import Summaries, chat, single_prompt_run
+from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 WINDOW = 10_000
 
@@ -57,14 +57,14 @@ def calling(share: float, *, text: str = "") -> Reply:
 
 async def run(
     model: ScriptedModel, hooks: ContextHooks, *bundles: Any, history: Sequence[Message] = ()
-) -> Ran:
+) -> LoopRun:
     recorder = EventRecorder()
 
     def emit(event: Any) -> None:
         recorder(event)
         hooks.sink(event)
 
-    return await ran(
+    return await run_loop(
         model,
         "the newest prompt",
         tools=[Tool()],
@@ -88,9 +88,9 @@ async def test_a_run_folds_between_two_turns_and_keeps_its_history():
     result = await run(model, one, history=history)
 
     assert isinstance(result.outcome, Done)
-    told = [e for e in result.events if isinstance(e, CompactionStarted | ContextCompacted)]
-    assert [event.type for event in told] == ["compaction_started", "context_compacted"]
-    compacted = told[1]
+    events = [e for e in result.events if isinstance(e, CompactionStarted | ContextCompacted)]
+    assert [event.type for event in events] == ["compaction_started", "context_compacted"]
+    compacted = events[1]
     assert isinstance(compacted, ContextCompacted)
     assert compacted.kind == "summary"
     assert compacted.summary_model == "test/small"
@@ -161,7 +161,7 @@ async def test_results_of_a_batch_share_their_budget_and_are_stored_whole():
     tool = Tool(body=long)
     one = hooks(result_budget_chars=2_000, window_of=lambda model: 100_000)
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {})).will_say("done")
-    result = await ran(
+    result = await run_loop(
         model,
         "go",
         tools=[tool],

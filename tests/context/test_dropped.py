@@ -10,7 +10,7 @@ from dirge_py.context.shape import shape_of
 from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.testing import assert_balanced
 from dirge_py.types.messages import Message
-from tests.context.kit import GOOD, Summaries, chat, single_prompt_run, view
+from tests.support.histories import GOOD, Summaries, chat, single_prompt_run, view
 
 
 def request(messages: Sequence[Message]) -> ContextRequest:

@@ -10,7 +10,16 @@ from dirge_py.context.shape import ViewShape, shown
 from dirge_py.context.tokens import TokenCounter
 from dirge_py.context.view import ContextRequest
 from dirge_py.types.messages import Message, SystemMessage, TextBlock, ToolResultMessage, user_text
-from tests.context.kit import Summaries, at, chat, job, said, single_prompt_run, step, view
+from tests.support.histories import (
+    Summaries,
+    assistant_text,
+    at,
+    chat,
+    job,
+    single_prompt_run,
+    step,
+    view,
+)
 
 
 def results(messages: Any) -> list[ToolResultMessage]:
@@ -44,7 +53,7 @@ async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_wer
         *step(2, "short"),
         *step(3, "z" * 300),
         *step(4, "w" * 300),
-        said("done"),
+        assistant_text("done"),
     )
 
     shape = await clear_results(2)(job(messages), ViewShape())
@@ -111,7 +120,13 @@ async def test_a33_the_counter_that_was_given_is_the_one_that_counts():
 
 
 async def test_a_summary_makes_it_needless_to_clear_what_it_did_not_fold():
-    messages = (*single_prompt_run(60), *step(98, "v" * 400), *step(99), *step(100), said("x"))
+    messages = (
+        *single_prompt_run(60),
+        *step(98, "v" * 400),
+        *step(99),
+        *step(100),
+        assistant_text("x"),
+    )
     one = view(Summaries(), set={"keep_results": 1})
     prepared = await at(one, messages, 0.76)
 
@@ -121,14 +136,14 @@ async def test_a_summary_makes_it_needless_to_clear_what_it_did_not_fold():
 
 def test_a_history_is_never_cut_between_a_call_and_its_result():
     asked, answer = step(0)
-    messages = (user_text("a"), asked, user_text("wait", "steering"), answer, said("b"))
+    messages = (user_text("a"), asked, user_text("wait", "steering"), answer, assistant_text("b"))
     assert boundaries(messages) == [1, 4]
     assert boundaries((user_text("a"), user_text("b"))) == [1]
     assert boundaries(()) == []
 
 
 async def test_shortened_results_are_not_shortened_again():
-    messages = (*single_prompt_run(3), *step(9, "x" * 50_000), said("y"))
+    messages = (*single_prompt_run(3), *step(9, "x" * 50_000), assistant_text("y"))
     task = job(messages)
     once = await truncate(task, {})
     again = await truncate(replace(task, shape=once, size=task.size_of(once)), {})

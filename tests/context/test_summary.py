@@ -31,7 +31,16 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     user_text,
 )
-from tests.context.kit import GOOD, Summaries, at, job, said, single_prompt_run, step, view
+from tests.support.histories import (
+    GOOD,
+    Summaries,
+    assistant_text,
+    at,
+    job,
+    single_prompt_run,
+    step,
+    view,
+)
 
 HEADINGS = [
     "Active task",
@@ -89,7 +98,7 @@ def test_long_messages_are_cut_and_a_huge_transcript_still_fits():
 
 def test_the_budget_is_a_fifth_of_what_is_folded_within_bounds():
     def budget(chars: int, window: int = 200_000) -> int:
-        messages = (user_text("x" * chars), said("y"))
+        messages = (user_text("x" * chars), assistant_text("y"))
         return budget_tokens(job(messages, window=window), ViewShape(), 1)
 
     assert budget(100) == 2_000
@@ -115,7 +124,7 @@ def test_fences_are_taken_out_of_the_answer_and_its_length_is_bounded():
 async def test_secrets_are_taken_out_of_the_question_and_of_the_answer():
     summaries = Summaries(answers=["## Goal\nuse hunter2"])
     summariser = Summariser(summaries, lambda text: text.replace("hunter2", "[redacted]"))
-    task = job((user_text("my password is hunter2"), said("x")))
+    task = job((user_text("my password is hunter2"), assistant_text("x")))
 
     assert await summariser.write(task, ViewShape(), 1) == "## Goal\nuse [redacted]"
     assert "hunter2" not in summaries.prompts[0]
@@ -123,7 +132,7 @@ async def test_secrets_are_taken_out_of_the_question_and_of_the_answer():
 
 async def test_a_good_summary_closes_the_breaker_again():
     summariser = Summariser(Summaries(answers=["bad", "bad", GOOD, "bad"]))
-    task = job((user_text("x"), said("y")))
+    task = job((user_text("x"), assistant_text("y")))
     states = []
     for _ in range(4):
         await summariser.write(task, ViewShape(), 1)

@@ -12,7 +12,7 @@ from dirge_py.context.system_prompt import (
 )
 from dirge_py.context.tokens import estimate_text
 from dirge_py.types.extensions import Section
-from tests.context.kit import build_prompt
+from tests.support.histories import build_prompt
 
 SECTIONS = [Section(name="b", priority=2, text="B\n"), Section(name="a", priority=1, text="A")]
 

@@ -22,8 +22,17 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     user_text,
 )
-from tests.agent_loop.strict import faults
-from tests.context.kit import GOOD, Summaries, at, chat, said, single_prompt_run, step, view
+from tests.support.histories import (
+    GOOD,
+    Summaries,
+    assistant_text,
+    at,
+    chat,
+    single_prompt_run,
+    step,
+    view,
+)
+from tests.support.history_faults import faults
 
 
 def texts(messages: Any) -> str:
@@ -163,7 +172,9 @@ async def test_there_is_one_fold_in_a_turn_and_none_without_a_new_report():
     messages = single_prompt_run(40)
     await at(one, messages, 0.79)
 
-    again = await one.prepare(ContextRequest(messages=(*messages, said("x")), window_tokens=10_000))
+    again = await one.prepare(
+        ContextRequest(messages=(*messages, assistant_text("x")), window_tokens=10_000)
+    )
 
     assert again.compaction is None
     assert len(summaries.prompts) == 1
@@ -246,8 +257,8 @@ async def test_a_forced_fold_that_the_service_finds_no_smaller_is_stuck_until_th
 
 
 async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the_first_call():
-    old = (user_text("look"), *step(0, "x" * 500_000), said("seen"), user_text("go on"))
-    small = (user_text("look"), *step(0, "x" * 4_096), said("seen"), user_text("go on"))
+    old = (user_text("look"), *step(0, "x" * 500_000), assistant_text("seen"), user_text("go on"))
+    small = (user_text("look"), *step(0, "x" * 4_096), assistant_text("seen"), user_text("go on"))
     summaries = Summaries()
 
     prepared = await view(summaries).prepare(ContextRequest(messages=old))
@@ -261,7 +272,7 @@ async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the
 
 async def test_case_113_results_that_were_seen_are_capped_with_a_fold_and_new_ones_never():
     big = "begin" + "x" * 60_000 + "end"
-    seen = (*single_prompt_run(20), *step(50, big), said("seen"), user_text("on"))
+    seen = (*single_prompt_run(20), *step(50, big), assistant_text("seen"), user_text("on"))
     unseen = (*single_prompt_run(400), *step(50, big))
 
     cut = await at(view(), seen, 0.76, window_tokens=60_000)
@@ -345,7 +356,7 @@ async def test_compact_folds_though_nothing_is_due():
 
 
 async def test_compact_of_next_to_nothing_changes_nothing():
-    messages = (user_text("hi"), said("hello"))
+    messages = (user_text("hi"), assistant_text("hello"))
     one = view(Summaries())
     assert await one.compact(ContextRequest(messages=messages)) is None
     assert one.shown(messages) is messages
@@ -419,7 +430,7 @@ async def test_a_prepared_history_of_a_thousand_messages_costs_next_to_nothing_a
     one = view(Summaries())
     messages = single_prompt_run(500)
     await at(one, messages, 0.81, window_tokens=500_000)
-    request = ContextRequest(messages=(*messages, said("x")), window_tokens=10**6)
+    request = ContextRequest(messages=(*messages, assistant_text("x")), window_tokens=10**6)
     await one.prepare(request)
 
     began = time.perf_counter()

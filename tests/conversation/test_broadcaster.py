@@ -32,23 +32,25 @@ from dirge_py.types.events import (
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import text_result
-from tests.conversation.room import Room
 from tests.security.sizes import size
+from tests.support.project import ScriptedProject
 
 TEXT = "".join(f"{number} " for number in range(2000))
 
 
-def impatient(talk: Conversation, clock: FakeClock) -> None:
+def impatient(conversation: Conversation, clock: FakeClock) -> None:
     """Let the conversation wait on this clock."""
     patience = BackpressurePolicy(clock=clock, sleep=clock.sleep)
-    talk._deps = replace(talk._deps, run=replace(talk._deps.run, backpressure=patience))
+    conversation._deps = replace(
+        conversation._deps, run=replace(conversation._deps.run, backpressure=patience)
+    )
 
 
-def looks(room: Room, times: int) -> None:
+def looks(project: ScriptedProject, times: int) -> None:
     """Let the model look around again and again, and let it."""
-    room.configure("[loop.storm]\nenabled = false\n")
+    project.configure("[loop.storm]\nenabled = false\n")
     for _ in range(times):
-        room.model.will_call("list_dir", path=".")
+        project.model.will_call("list_dir", path=".")
 
 
 def text_of(events: list[LoopEvent]) -> str:
@@ -75,25 +77,25 @@ async def somebody_waits(clock: FakeClock) -> None:
             await asyncio.sleep(0)
 
 
-def a_long_run(room: Room) -> None:
+def a_long_run(project: ScriptedProject) -> None:
     """6,000 deltas or more, then 75 calls: 300 events."""
-    room.configure("[loop.storm]\nenabled = false\n")
-    room.model.will(Reply(text=TEXT, chunk_chars=1, calls=[("list_dir", {"path": "."})] * 75))
-    room.model.will_say("done")
+    project.configure("[loop.storm]\nenabled = false\n")
+    project.model.will(Reply(text=TEXT, chunk_chars=1, calls=[("list_dir", {"path": "."})] * 75))
+    project.model.will_say("done")
 
 
 async def test_a64_a_stuck_reader_costs_one_wait_and_the_other_gets_everything(
-    room: Room, caplog: Any
+    project: ScriptedProject, caplog: Any
 ) -> None:
-    a_long_run(room)
+    a_long_run(project)
     clock = FakeClock(is_eager=True)
     assert len(TEXT) > 6000
 
-    async with room.open() as talk:
-        impatient(talk, clock)
+    async with project.open() as conversation:
+        impatient(conversation, clock)
         recorder = EventRecorder()
-        talk.subscribe(recorder)
-        run = talk.send("go")
+        conversation.subscribe(recorder)
+        run = conversation.send("go")
         stuck, reader = run.events(), asyncio.ensure_future(all_of(run.events()))
         outcome = await run
         read = await reader
@@ -120,15 +122,17 @@ async def _read_until_detached(stuck: EventStream, events: list[LoopEvent]) -> N
     assert f"records after {end.after_seq}" in end.hint
 
 
-async def test_a_detached_reader_is_told_the_last_record_it_heard_of(room: Room) -> None:
-    looks(room, 60)
-    room.model.will_say("done")
+async def test_a_detached_reader_is_told_the_last_record_it_heard_of(
+    project: ScriptedProject,
+) -> None:
+    looks(project, 60)
+    project.model.will_say("done")
 
-    async with room.open() as talk:
-        impatient(talk, FakeClock(is_eager=True))
+    async with project.open() as conversation:
+        impatient(conversation, FakeClock(is_eager=True))
         stored: list[int] = []
-        talk.subscribe(lambda event: stored.append(talk.journal_seq or 0))
-        run = talk.send("go")
+        conversation.subscribe(lambda event: stored.append(conversation.journal_seq or 0))
+        run = conversation.send("go")
         stuck = run.events()
         await run
         got, end = await until_detached(stuck)
@@ -136,11 +140,13 @@ async def test_a_detached_reader_is_told_the_last_record_it_heard_of(room: Room)
     assert end.after_seq == max(stored[: len(got)])
 
 
-async def test_a105_nothing_is_lost_on_one_who_reads_only_after_the_end(room: Room) -> None:
-    room.model.will(Reply(text="x" * 500, chunk_chars=1))
+async def test_a105_nothing_is_lost_on_one_who_reads_only_after_the_end(
+    project: ScriptedProject,
+) -> None:
+    project.model.will(Reply(text="x" * 500, chunk_chars=1))
 
-    async with room.open() as talk:
-        run = talk.send("go")
+    async with project.open() as conversation:
+        run = conversation.send("go")
         assert isinstance(await run.outcome, Done)
         events = await all_of(run.events())
 
@@ -148,33 +154,33 @@ async def test_a105_nothing_is_lost_on_one_who_reads_only_after_the_end(room: Ro
     assert_event_grammar(events)
 
 
-async def test_a63_nobody_reads_or_all_leave_and_the_run_is_whole(room: Room) -> None:
-    a_long_run(room)
+async def test_a63_nobody_reads_or_all_leave_and_the_run_is_whole(project: ScriptedProject) -> None:
+    a_long_run(project)
     clock = FakeClock()
 
-    async with room.open() as talk:
-        impatient(talk, clock)
-        run = talk.send("go")
+    async with project.open() as conversation:
+        impatient(conversation, clock)
+        run = conversation.send("go")
         readers = [run.events() for _ in range(3)]
         assert await anext(readers[0])
         await readers[0].aclose()
         del readers
         gc.collect()
         assert isinstance(await run, Done)
-        history = list(talk.messages)
+        history = list(conversation.messages)
 
     assert clock.slept == []
-    async with room.open("newest") as talk:
-        assert list(talk.messages) == history
+    async with project.open("newest") as conversation:
+        assert list(conversation.messages) == history
 
 
-async def test_a_reader_that_breaks_off_is_forgotten_at_once(room: Room) -> None:
-    a_long_run(room)
+async def test_a_reader_that_breaks_off_is_forgotten_at_once(project: ScriptedProject) -> None:
+    a_long_run(project)
     clock = FakeClock()
 
-    async with room.open() as talk:
-        impatient(talk, clock)
-        run = talk.send("go")
+    async with project.open() as conversation:
+        impatient(conversation, clock)
+        run = conversation.send("go")
         async for event in run.events():
             if isinstance(event, TurnStart):
                 break
@@ -183,16 +189,18 @@ async def test_a_reader_that_breaks_off_is_forgotten_at_once(room: Room) -> None
     assert clock.slept == []
 
 
-async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(room: Room) -> None:
-    looks(room, 60)
-    room.model.will_say("done")
+async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(
+    project: ScriptedProject,
+) -> None:
+    looks(project, 60)
+    project.model.will_say("done")
     clock = FakeClock()
 
-    async with room.open() as talk:
-        impatient(talk, clock)
+    async with project.open() as conversation:
+        impatient(conversation, clock)
         recorder = EventRecorder()
-        talk.subscribe(recorder)
-        run = talk.send("go")
+        conversation.subscribe(recorder)
+        run = conversation.send("go")
         stream = run.events()
         await somebody_waits(clock)
         held_at = len(recorder.events)
@@ -204,13 +212,13 @@ async def test_a_slow_reader_holds_the_run_back_and_misses_nothing(room: Room) -
         assert isinstance(await run, Done)
 
 
-async def test_an_abort_does_not_wait_for_a_reader(room: Room) -> None:
-    a_long_run(room)
+async def test_an_abort_does_not_wait_for_a_reader(project: ScriptedProject) -> None:
+    a_long_run(project)
     clock = FakeClock()
 
-    async with room.open() as talk:
-        impatient(talk, clock)
-        run = talk.send("go")
+    async with project.open() as conversation:
+        impatient(conversation, clock)
+        run = conversation.send("go")
         stuck = run.events()
         await somebody_waits(clock)
         run.abort()
@@ -219,19 +227,19 @@ async def test_an_abort_does_not_wait_for_a_reader(room: Room) -> None:
     assert await anext(stuck)
 
 
-async def test_one_who_comes_late_hears_what_follows(room: Room) -> None:
-    looks(room, 40)
-    room.model.will_say("done")
+async def test_one_who_comes_late_hears_what_follows(project: ScriptedProject) -> None:
+    looks(project, 40)
+    project.model.will_say("done")
     late: list[EventStream] = []
 
-    async with room.open() as talk:
-        run = talk.send("go")
+    async with project.open() as conversation:
+        run = conversation.send("go")
 
         def join(event: LoopEvent) -> None:
             if isinstance(event, TurnStart) and event.turn == 41:
                 late.append(run.events())
 
-        talk.subscribe(join)
+        conversation.subscribe(join)
         await run
         events = await all_of(late[0])
 
@@ -241,19 +249,21 @@ async def test_one_who_comes_late_hears_what_follows(room: Room) -> None:
     assert text_of(events) == "done"
 
 
-async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(room: Room, caplog: Any) -> None:
+async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(
+    project: ScriptedProject, caplog: Any
+) -> None:
     """A68, for sinks: they cannot sleep, as they are never awaited."""
-    room.model.will_say("pong")
+    project.model.will_say("pong")
 
     def broken(event: LoopEvent) -> None:
         if isinstance(event, AgentEnd):
             raise RuntimeError("broken")
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         fine = EventRecorder()
-        talk.subscribe(broken)
-        talk.subscribe(fine)
-        assert isinstance(await talk.send("ping"), Done)
+        conversation.subscribe(broken)
+        conversation.subscribe(fine)
+        assert isinstance(await conversation.send("ping"), Done)
 
     assert fine.types[-1] == "agent_end"
     assert [record.getMessage() for record in caplog.records] == [

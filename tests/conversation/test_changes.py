@@ -11,170 +11,181 @@ from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.events import ToolExecutionStart
 from dirge_py.types.outcomes import Done, MaxTurns
 from dirge_py.types.questions import PermissionAnswer
-from tests.conversation.room import Room, when
+from tests.support.project import ScriptedProject, on_first
 
 
-async def test_a_model_switched_in_mid_run_answers_the_next_turn(room: Room) -> None:
-    room.model.will_call("list_dir", path=".").will_say("Empty.")
+async def test_a_model_switched_in_mid_run_answers_the_next_turn(project: ScriptedProject) -> None:
+    project.model.will_call("list_dir", path=".").will_say("Empty.")
 
-    async with room.open() as talk:
-        talk.subscribe(
-            when(ToolExecutionStart, lambda: talk.settings.set_model("fake/gpt-4.1:high"))
+    async with project.open() as conversation:
+        conversation.subscribe(
+            on_first(
+                ToolExecutionStart, lambda: conversation.settings.set_model("fake/gpt-4.1:high")
+            )
         )
-        await talk.send("look")
+        await conversation.send("look")
 
-        assert (talk.settings.model, talk.settings.thinking) == ("fake/gpt-4.1", "high")
-    options = room.model._script.options
+        assert (conversation.settings.model, conversation.settings.thinking) == (
+            "fake/gpt-4.1",
+            "high",
+        )
+    options = project.model._script.options
     assert [(o.model, o.thinking_level) for o in options] == [
         ("fake/gpt-4o", "off"),
         ("fake/gpt-4.1", "high"),
     ]
 
 
-async def test_an_unknown_model_changes_nothing(room: Room) -> None:
-    async with room.open() as talk:
+async def test_an_unknown_model_changes_nothing(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
         with pytest.raises(ConfigError):
-            talk.settings.set_model("fakee/gpt-4.1")
+            conversation.settings.set_model("fakee/gpt-4.1")
 
-        assert talk.settings.model == "fake/gpt-4o"
+        assert conversation.settings.model == "fake/gpt-4o"
 
 
-async def test_every_configured_model_is_a_choice(room: Room) -> None:
-    async with room.open() as talk:
-        choices = talk.settings.models()
+async def test_every_configured_model_is_a_choice(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        choices = conversation.settings.models()
 
     assert [choice.spec for choice in choices] == ["fake/gpt-4o", "fake/gpt-4.1"]
     assert all(choice.window_tokens > 0 and choice.price for choice in choices)
 
 
-async def test_a_mode_holds_from_the_next_call_on(room: Room) -> None:
-    room.model.will_call("bash", command="touch a").will_call("bash", command="touch b")
-    room.model.will_say("done")
+async def test_a_mode_holds_from_the_next_call_on(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch a").will_call("bash", command="touch b")
+    project.model.will_say("done")
 
-    async with room.open() as talk:
-        talk.subscribe(when(ToolExecutionStart, lambda: talk.settings.set_mode("yolo")))
-        await talk.send("touch both")
-        assert talk.settings.mode == "yolo"
+    async with project.open() as conversation:
+        conversation.subscribe(
+            on_first(ToolExecutionStart, lambda: conversation.settings.set_mode("yolo"))
+        )
+        await conversation.send("touch both")
+        assert conversation.settings.mode == "yolo"
 
-    assert (room.project / "b").exists()
+    assert (project.folder / "b").exists()
 
 
-async def test_a_grant_for_the_session_is_asked_for_once_and_ends_with_it(room: Room) -> None:
-    room.person.answer = PermissionAnswer(effect="allow", remember="session")
-    room.model.will_call("bash", command="touch a").will_call("bash", command="touch a")
-    room.model.will_say("done").will_call("bash", command="touch a").will_say("again")
+async def test_a_grant_for_the_session_is_asked_for_once_and_ends_with_it(
+    project: ScriptedProject,
+) -> None:
+    project.user.answer = PermissionAnswer(effect="allow", remember="session")
+    project.model.will_call("bash", command="touch a").will_call("bash", command="touch a")
+    project.model.will_say("done").will_call("bash", command="touch a").will_say("again")
 
-    async with room.open() as talk:
-        await talk.send("touch")
-        granted = [str(grant) for grant in talk.settings.grants]
-        assert len(granted) == len(room.person.asked) == 1
-    async with room.open("newest") as talk:
-        assert list(talk.settings.grants) == []
-        assert list(talk.notices) == [
+    async with project.open() as conversation:
+        await conversation.send("touch")
+        granted = [str(grant) for grant in conversation.settings.grants]
+        assert len(granted) == len(project.user.asked) == 1
+    async with project.open("newest") as conversation:
+        assert list(conversation.settings.grants) == []
+        assert list(conversation.notices) == [
             f"1 rule you allowed for the session is not carried over: {granted[0]}."
         ]
-        await talk.send("touch")
+        await conversation.send("touch")
 
-    assert len(room.person.asked) == 2
+    assert len(project.user.asked) == 2
 
 
-async def test_grants_that_are_not_carried_over_are_told_once(room: Room) -> None:
-    room.model.will_say("ok")
-    async with room.open() as talk:
-        await talk.send("x")
+async def test_grants_that_are_not_carried_over_are_told_once(project: ScriptedProject) -> None:
+    project.model.will_say("ok")
+    async with project.open() as conversation:
+        await conversation.send("x")
         for rule in ("execute:make", "execute:make test", "execute:make check"):
-            talk.settings.add_grant(rule)
+            conversation.settings.add_grant(rule)
         with pytest.raises(UsageError):
-            talk.settings.remove_grant(5)
-        talk.settings.remove_grant(0)
-        left = ", ".join(str(grant) for grant in talk.settings.grants)
+            conversation.settings.remove_grant(5)
+        conversation.settings.remove_grant(0)
+        left = ", ".join(str(grant) for grant in conversation.settings.grants)
 
-    told = []
+    received = []
     for _ in range(2):
-        async with room.open("newest") as talk:
-            told.append(list(talk.notices))
+        async with project.open("newest") as conversation:
+            received.append(list(conversation.notices))
 
-    assert told == [[f"2 rules you allowed for the session are not carried over: {left}."], []]
+    assert received == [[f"2 rules you allowed for the session are not carried over: {left}."], []]
 
 
-async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(room: Room) -> None:
-    room.model.will_say("one").will_call("bash", command="touch a").will_say("two")
-    room.person.answer = PermissionAnswer(effect="allow")
+async def test_a_fork_goes_its_own_way_and_leaves_decisions_only(project: ScriptedProject) -> None:
+    project.model.will_say("one").will_call("bash", command="touch a").will_say("two")
+    project.user.answer = PermissionAnswer(effect="allow")
 
-    async with room.open() as talk:
-        await talk.send("first")
-        before = room.journal.read_bytes()
-        fork = await talk.fork(ForkOptions())
+    async with project.open() as conversation:
+        await conversation.send("first")
+        before = project.journal.read_bytes()
+        fork = await conversation.fork(ForkOptions())
         await fork.send("second")
         await fork.close()
 
         assert fork.session_id is None
-        assert len(talk.messages) == 2
+        assert len(conversation.messages) == 2
         assert len(fork.messages) == 6
         assert_balanced(fork.messages)
         # What it was allowed is for the person to look up in the session they see.
-        added = room.journal.read_bytes().removeprefix(before).splitlines()
+        added = project.journal.read_bytes().removeprefix(before).splitlines()
         assert [json.loads(line)["type"] for line in added] == ["decision"]
-        assert (room.project / "a").exists()
+        assert (project.folder / "a").exists()
 
 
 MODES: tuple[Mode, ...] = ("plan", "standard")
 
 
-async def test_what_a_session_allows_or_not_holds_in_its_forks_alone(room: Room) -> None:
-    room.model.will_say("one")
+async def test_what_a_session_allows_or_not_holds_in_its_forks_alone(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("one")
     for _ in range(3):
-        room.model.will_call("bash", command="touch a").will_say("done")
+        project.model.will_call("bash", command="touch a").will_say("done")
 
-    async with room.open() as talk:
-        talk.settings.add_grant("execute:touch a")
-        await talk.send("first")
+    async with project.open() as conversation:
+        conversation.settings.add_grant("execute:touch a")
+        await conversation.send("first")
         for mode in MODES:
-            talk.settings.set_mode(mode)
-            fork = await talk.fork(ForkOptions())
+            conversation.settings.set_mode(mode)
+            fork = await conversation.fork(ForkOptions())
             await fork.send("touch")
             await fork.close()
-            assert (room.project / "a").exists() == (mode == "standard")
-        assert room.person.asked == []
-    async with room.open() as other:
+            assert (project.folder / "a").exists() == (mode == "standard")
+        assert project.user.asked == []
+    async with project.open() as other:
         await other.send("touch")
-    assert len(room.person.asked) == 1
+    assert len(project.user.asked) == 1
 
 
-async def test_a_fork_may_be_given_less(room: Room) -> None:
-    room.model.will_say("one")
+async def test_a_fork_may_be_given_less(project: ScriptedProject) -> None:
+    project.model.will_say("one")
     for _ in range(3):
-        room.model.will_call("list_dir", path=".")
+        project.model.will_call("list_dir", path=".")
 
-    async with room.open() as talk:
-        await talk.send("first")
-        fork = await talk.fork(
+    async with project.open() as conversation:
+        await conversation.send("first")
+        fork = await conversation.fork(
             ForkOptions(history="empty", tools=["list_dir"], model="gpt-4.1", max_turns=2)
         )
         outcome = await fork.send("look")
 
     assert outcome == MaxTurns(max=2)
-    assert room.heard(1) == ["look"]
-    assert [tool.name for tool in room.model.seen[1].tools] == ["list_dir"]
+    assert project.prompts_of_call(1) == ["look"]
+    assert [tool.name for tool in project.model.seen[1].tools] == ["list_dir"]
     assert fork.settings.model == "fake/gpt-4.1"
 
 
-async def test_why_asks_the_engine_of_this_conversation(room: Room) -> None:
-    async with room.open() as talk:
-        before = talk.settings.why("bash", "make").effect
-        talk.settings.add_grant("execute:make")
-        after = talk.settings.why("bash", "make").effect
+async def test_why_asks_the_engine_of_this_conversation(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        before = conversation.settings.why("bash", "make").effect
+        conversation.settings.add_grant("execute:make")
+        after = conversation.settings.why("bash", "make").effect
 
     assert (before, after) == ("ask", "allow")
-    assert room.person.asked == []
+    assert project.user.asked == []
 
 
-async def test_a_comment_with_a_denial_reaches_the_model(room: Room) -> None:
-    room.person.answer = PermissionAnswer(effect="deny", comment="use make instead")
-    room.model.will_call("bash", command="touch a").will_say("ok")
+async def test_a_comment_with_a_denial_reaches_the_model(project: ScriptedProject) -> None:
+    project.user.answer = PermissionAnswer(effect="deny", comment="use make instead")
+    project.model.will_call("bash", command="touch a").will_say("ok")
 
-    async with room.open() as talk:
-        outcome = await talk.send("touch")
+    async with project.open() as conversation:
+        outcome = await conversation.send("touch")
 
     assert isinstance(outcome, Done)
-    assert "use make instead" in str(room.model.seen[1].messages[-1])
+    assert "use make instead" in str(project.model.seen[1].messages[-1])

@@ -243,13 +243,13 @@ def test_what_is_no_signal_is_passed_over(tmp_path: Path) -> None:
 
 
 async def test_the_seams_hand_every_call_to_the_engine() -> None:
-    told: list[str] = []
+    received: list[str] = []
 
     class Engine(LocalDurable):
         def execute_llm_call(
             self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
         ) -> AsyncIterator[StreamEvent]:
-            told.append(f"model {request.options.model}")
+            received.append(f"model {request.options.model}")
             return super().execute_llm_call(request, start, options)
 
         async def execute_tool(
@@ -260,7 +260,7 @@ async def test_the_seams_hand_every_call_to_the_engine() -> None:
             replay: Replay,
             options: ActivityOptions = UNBOUNDED,
         ) -> LoopToolResult:
-            told.append(f"{replay} {call.name}")
+            received.append(f"{replay} {call.name}")
             return await super().execute_tool(call, proceed, replay=replay, options=options)
 
     async def stream_fn(*_: Any) -> AsyncIterator[StreamEvent]:
@@ -273,5 +273,5 @@ async def test_the_seams_hand_every_call_to_the_engine() -> None:
     around = durable_interceptor(engine, is_mutating=lambda call: call.name != "read")
     result = await around(CALL, proceed)
 
-    assert told == ["model m/x", "safe read"]
+    assert received == ["model m/x", "safe read"]
     assert result.content == text_result("done").content

@@ -5,68 +5,70 @@ import json
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.testing import EventRecorder
 from dirge_py.types.events import ContextCompacted
-from tests.context.kit import GOOD
-from tests.conversation.room import Room
+from tests.support.histories import GOOD
+from tests.support.project import ScriptedProject
 
 LONG = "The answer is long. " * 200
 
 
-async def talked(room: Room, talk: Conversation) -> None:
-    room.model.will_call("todo", items=[{"id": "1", "text": "keep this", "status": "done"}])
-    room.model.will_say(LONG)
-    await talk.send("first question")
+async def talked(project: ScriptedProject, conversation: Conversation) -> None:
+    project.model.will_call("todo", items=[{"id": "1", "text": "keep this", "status": "done"}])
+    project.model.will_say(LONG)
+    await conversation.send("first question")
     for number in range(4):
-        room.model.will_say(LONG)
-        await talk.send(f"question {number}")
+        project.model.will_say(LONG)
+        await conversation.send(f"question {number}")
 
 
-def sent(room: Room) -> str:
-    return json.dumps([str(message) for message in room.model.seen[-1].messages])
+def sent(project: ScriptedProject) -> str:
+    return json.dumps([str(message) for message in project.model.seen[-1].messages])
 
 
-async def test_a_compaction_is_looked_at_mended_and_taken_back_across_restarts(room: Room) -> None:
-    async with room.open() as talk:
-        await talked(room, talk)
-        room.model.will_say(GOOD)
-        assert await talk.compact() is not None
-        told = EventRecorder()
-        talk.subscribe(told)
-        numbers = [item.number for item in talk.omitted_messages()]
+async def test_a_compaction_is_looked_at_mended_and_taken_back_across_restarts(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        await talked(project, conversation)
+        project.model.will_say(GOOD)
+        assert await conversation.compact() is not None
+        recorder = EventRecorder()
+        conversation.subscribe(recorder)
+        numbers = [item.number for item in conversation.omitted_messages()]
         assert numbers[0] == 1
 
-        assert talk.send_whole_again(numbers[-1]) is not None
-        assert [event.kind for event in told.of(ContextCompacted)] == ["shown_again"]
-        room.model.will_say("Yes.")
-        await talk.send("go on")
-        assert sent(room).count("The answer is long. The answer is long.") < 5 * 200
-        assert "[x] keep this" in sent(room)
+        assert conversation.send_whole_again(numbers[-1]) is not None
+        assert [event.kind for event in recorder.of(ContextCompacted)] == ["shown_again"]
+        project.model.will_say("Yes.")
+        await conversation.send("go on")
+        assert sent(project).count("The answer is long. The answer is long.") < 5 * 200
+        assert "[x] keep this" in sent(project)
 
-    async with room.open("newest") as talk:
-        assert numbers[-1] not in [item.number for item in talk.omitted_messages()]
-        assert talk.undo_compaction() is not None
-        assert talk.undo_compaction() is not None
-        assert talk.undo_compaction() is None
+    async with project.open("newest") as conversation:
+        assert numbers[-1] not in [item.number for item in conversation.omitted_messages()]
+        assert conversation.undo_compaction() is not None
+        assert conversation.undo_compaction() is not None
+        assert conversation.undo_compaction() is None
 
-    async with room.open("newest") as talk:
-        assert talk.omitted_messages() == ()
-        room.model.will_say("All of it.")
-        await talk.send("and now?")
-        assert sent(room).count(LONG.strip()) == 5
+    async with project.open("newest") as conversation:
+        assert conversation.omitted_messages() == ()
+        project.model.will_say("All of it.")
+        await conversation.send("and now?")
+        assert sent(project).count(LONG.strip()) == 5
 
 
-async def test_instruction_files_are_read_anew_after_a_compaction(room: Room) -> None:
-    rules = room.project / "AGENTS.md"
+async def test_instruction_files_are_read_anew_after_a_compaction(project: ScriptedProject) -> None:
+    rules = project.folder / "AGENTS.md"
     rules.write_text("Use tabs.")
-    async with room.open() as talk:
-        await talked(room, talk)
+    async with project.open() as conversation:
+        await talked(project, conversation)
         rules.write_text("Use spaces.")
-        room.model.will_say("Still.")
-        await talk.send("before")
-        assert "Use tabs." in room.model.seen[-1].system_prompt
+        project.model.will_say("Still.")
+        await conversation.send("before")
+        assert "Use tabs." in project.model.seen[-1].system_prompt
 
-        room.model.will_say(GOOD)
-        await talk.compact()
-        room.model.will_say("Now.")
-        await talk.send("after")
+        project.model.will_say(GOOD)
+        await conversation.compact()
+        project.model.will_say("Now.")
+        await conversation.send("after")
 
-        assert "Use spaces." in room.model.seen[-1].system_prompt
+        assert "Use spaces." in project.model.seen[-1].system_prompt

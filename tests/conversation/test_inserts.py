@@ -8,83 +8,87 @@ from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, ToolExecutionStart
 from dirge_py.types.messages import UserMessage, user_text
-from tests.conversation.room import Room, when
+from tests.support.project import ScriptedProject, on_first
 
 RAN = user_text("The person ran `make` (exit 1):\nno rule", "shell")
 
 
-async def test_an_insert_is_stored_at_once_and_in_the_next_request(room: Room) -> None:
-    room.model.will_say("hello").will_say("There is no rule.")
+async def test_an_insert_is_stored_at_once_and_in_the_next_request(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("hello").will_say("There is no rule.")
 
-    async with room.open() as talk:
-        await talk.send("hi")
-        await talk.inserts.add(RAN)
-        assert not talk.is_running
-        assert talk.messages[-1] == RAN
-        assert "no rule" in room.journal.read_text()
-        await talk.send("why?")
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        await conversation.inserts.add(RAN)
+        assert not conversation.is_running
+        assert conversation.messages[-1] == RAN
+        assert "no rule" in project.journal.read_text()
+        await conversation.send("why?")
 
-    assert room.heard() == ["hi", RAN.text, "why?"]
-    assert len(room.model.seen) == 2
-
-
-async def test_an_insert_survives_a_resume_and_is_no_prompt_to_go_back_to(room: Room) -> None:
-    room.model.will_say("hello")
-    async with room.open() as talk:
-        await talk.send("hi")
-        await talk.inserts.add(RAN)
-
-    async with room.open("newest") as talk:
-        assert talk.messages[-1] == RAN
-        assert [point.text for point in talk.timeline.prompts()] == ["hi"]
-        moved = await talk.timeline.undo()
-        assert (moved.text, list(talk.messages)) == ("hi", [])
+    assert project.prompts_of_call() == ["hi", RAN.text, "why?"]
+    assert len(project.model.seen) == 2
 
 
-async def test_going_back_before_a_later_prompt_keeps_the_insert(room: Room) -> None:
-    room.model.will_say("hello").will_say("I see.")
-    async with room.open() as talk:
-        await talk.send("hi")
-        await talk.inserts.add(RAN)
-        await talk.send("why?")
-        await talk.timeline.undo()
+async def test_an_insert_survives_a_resume_and_is_no_prompt_to_go_back_to(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("hello")
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        await conversation.inserts.add(RAN)
 
-        assert talk.messages[-1] == RAN
+    async with project.open("newest") as conversation:
+        assert conversation.messages[-1] == RAN
+        assert [point.text for point in conversation.timeline.prompts()] == ["hi"]
+        moved = await conversation.timeline.undo()
+        assert (moved.text, list(conversation.messages)) == ("hi", [])
 
 
-async def test_during_a_run_an_insert_enters_at_the_next_boundary(room: Room) -> None:
-    room.model.will_call("list_dir", path=".").will_say("I saw it.")
+async def test_going_back_before_a_later_prompt_keeps_the_insert(project: ScriptedProject) -> None:
+    project.model.will_say("hello").will_say("I see.")
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        await conversation.inserts.add(RAN)
+        await conversation.send("why?")
+        await conversation.timeline.undo()
+
+        assert conversation.messages[-1] == RAN
+
+
+async def test_during_a_run_an_insert_enters_at_the_next_boundary(project: ScriptedProject) -> None:
+    project.model.will_call("list_dir", path=".").will_say("I saw it.")
     putting: list[asyncio.Task[None]] = []
 
-    async with room.open() as talk:
-        insert = talk.inserts.add(RAN)
-        talk.subscribe(
-            when(ToolExecutionStart, lambda: putting.append(asyncio.ensure_future(insert)))
+    async with project.open() as conversation:
+        insert = conversation.inserts.add(RAN)
+        conversation.subscribe(
+            on_first(ToolExecutionStart, lambda: putting.append(asyncio.ensure_future(insert)))
         )
-        await talk.send("start")
+        await conversation.send("start")
 
-        roles = [message.role for message in talk.messages]
+        roles = [message.role for message in conversation.messages]
         assert roles == ["user", "assistant", "toolResult", "user", "assistant"]
-        assert talk.messages[3] == RAN
-    assert room.heard() == ["start", RAN.text]
+        assert conversation.messages[3] == RAN
+    assert project.prompts_of_call() == ["start", RAN.text]
 
 
 async def test_what_comes_with_the_last_answer_is_stored_and_makes_no_further_turn(
-    room: Room,
+    project: ScriptedProject,
 ) -> None:
     from_model: list[LoopEvent] = []
-    room.model.will_say("done")
+    project.model.will_say("done")
 
-    async with room.open() as talk:
-        talk.subscribe(from_model.append)
-        run = talk.send("start")
+    async with project.open() as conversation:
+        conversation.subscribe(from_model.append)
+        run = conversation.send("start")
         async for event in run.events():
             if event.type == "turn_start":
-                await talk.inserts.add(RAN)
+                await conversation.inserts.add(RAN)
         await run
 
-        assert [message.role for message in talk.messages] == ["user", "assistant", "user"]
-    assert len(room.model.seen) == 1
+        assert [message.role for message in conversation.messages] == ["user", "assistant", "user"]
+    assert len(project.model.seen) == 1
     assert [event.type for event in from_model][-3:] == [
         "agent_end",
         "message_start",
@@ -92,26 +96,28 @@ async def test_what_comes_with_the_last_answer_is_stored_and_makes_no_further_tu
     ]
 
 
-async def test_while_a_call_is_open_an_insert_waits(room: Room) -> None:
-    room.model.will_call("list_dir", path=".").will_say("I saw it.")
+async def test_while_a_call_is_open_an_insert_waits(project: ScriptedProject) -> None:
+    project.model.will_call("list_dir", path=".").will_say("I saw it.")
 
-    async with room.open() as talk:
-        await talk.send("start", single_turn=True)
-        await talk.inserts.add(RAN)
-        await talk.continue_run()
+    async with project.open() as conversation:
+        await conversation.send("start", single_turn=True)
+        await conversation.inserts.add(RAN)
+        await conversation.continue_run()
 
-        sent = room.model.seen[-1].messages
+        sent = project.model.seen[-1].messages
         assert next(m for m in sent if isinstance(m, UserMessage)).text == "start"
-        assert RAN in talk.messages
+        assert RAN in conversation.messages
 
 
-async def test_a_session_that_is_only_looked_at_takes_no_insert(room: Room) -> None:
-    room.model.will_say("hello")
-    async with room.open() as talk:
-        await talk.send("hi")
-        looking = room.build(room.person, SessionChoice(kind="view", id=str(talk.session_id)))
+async def test_a_session_that_is_only_looked_at_takes_no_insert(project: ScriptedProject) -> None:
+    project.model.will_say("hello")
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        looking = project.build(
+            project.user, SessionChoice(kind="view", id=str(conversation.session_id))
+        )
         with pytest.raises(DirgeError, match="read-only"):
             await looking.inserts.add(RAN)
         await looking.close()
 
-        assert "no rule" not in room.journal.read_text()
+        assert "no rule" not in project.journal.read_text()

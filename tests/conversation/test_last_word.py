@@ -11,7 +11,7 @@ from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import PermissionAnswer
 from dirge_py.types.tools import ToolCall
-from tests.conversation.room import Room
+from tests.support.project import ScriptedProject
 
 DENIED = '[[permission.rule]]\nop = "execute"\nmatch = "touch *"\neffect = "deny"\n'
 
@@ -20,55 +20,59 @@ def outcomes(messages: Any) -> list[str]:
     return [m.details["outcome"] for m in messages if isinstance(m, ToolResultMessage)]
 
 
-async def test_hooks_given_for_one_run_are_asked_before_permission(room: Room) -> None:
-    room.configure(DENIED)
-    room.model.will_call("bash", command="pwd").will_say("done")
+async def test_hooks_given_for_one_run_are_asked_before_permission(
+    project: ScriptedProject,
+) -> None:
+    project.configure(DENIED)
+    project.model.will_call("bash", command="pwd").will_say("done")
 
     def edit(_info: Any, _call: ToolCall) -> EditArgs:
         return EditArgs({"command": "touch a"})
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         bundle = Hooks(name="late", before_tool_call=edit)
-        assert isinstance(await talk.send("go", bundles=[bundle]), Done)
+        assert isinstance(await conversation.send("go", bundles=[bundle]), Done)
 
-        assert outcomes(talk.messages) == ["denied"]
-    assert not (room.project / "a").exists()
+        assert outcomes(conversation.messages) == ["denied"]
+    assert not (project.folder / "a").exists()
 
 
-async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(room: Room) -> None:
-    room.configure(DENIED)
-    room.model.will_call("bash", command="touch a").will_say("done")
+async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(
+    project: ScriptedProject,
+) -> None:
+    project.configure(DENIED)
+    project.model.will_call("bash", command="touch a").will_say("done")
     bundle = Hooks(name="careful", before_tool_call=lambda *_: Defer("ask the owner"))
 
-    async with room.open() as talk:
-        waiting = await talk.send("go", bundles=[bundle])
+    async with project.open() as conversation:
+        waiting = await conversation.send("go", bundles=[bundle])
         assert isinstance(waiting, AwaitingConfirmation)
         yes = CallDecision(tool_call_id=waiting.call_ids[0], allow=True)
-        assert isinstance(await talk.continue_run([yes], bundles=[bundle]), Done)
+        assert isinstance(await conversation.continue_run([yes], bundles=[bundle]), Done)
 
-        assert outcomes(talk.messages) == ["denied"]
-    assert not (room.project / "a").exists()
+        assert outcomes(conversation.messages) == ["denied"]
+    assert not (project.folder / "a").exists()
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
 async def test_a_decision_is_about_one_call_and_not_about_a_later_one_with_its_id(
-    room: Room, is_allowed: bool
+    project: ScriptedProject, is_allowed: bool
 ) -> None:
     """Some services begin to count anew in every answer."""
     for name in ("a", "b"):
         call = ToolCallBlock(id="c0", name="bash", arguments={"command": f"touch {name}"})
-        room.model.will(Reply(calls=[call]))
-    room.model.will_say("done")
-    room.person.answer = PermissionAnswer(effect="defer")
+        project.model.will(Reply(calls=[call]))
+    project.model.will_say("done")
+    project.user.answer = PermissionAnswer(effect="defer")
 
-    async with room.open() as talk:
-        await talk.send("go")
-        room.person.answer = PermissionAnswer(effect="deny" if is_allowed else "allow")
-        await talk.continue_run([CallDecision(tool_call_id="c0", allow=is_allowed)])
+    async with project.open() as conversation:
+        await conversation.send("go")
+        project.user.answer = PermissionAnswer(effect="deny" if is_allowed else "allow")
+        await conversation.continue_run([CallDecision(tool_call_id="c0", allow=is_allowed)])
 
-    assert [request.preview.text for request in room.person.asked if request.preview] == [
+    assert [request.preview.text for request in project.user.asked if request.preview] == [
         "touch a",
         "touch b",
     ]
-    assert (room.project / "a").exists() == is_allowed
-    assert (room.project / "b").exists() != is_allowed
+    assert (project.folder / "a").exists() == is_allowed
+    assert (project.folder / "b").exists() != is_allowed

@@ -8,7 +8,7 @@ from dirge_py.types.events import LoopEvent, MessageEnd, MessageUpdate
 from dirge_py.types.hooks import HOOK_NAMES, Hooks
 from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import Usage, UserMessage
-from tests.conversation.room import Room
+from tests.support.project import ScriptedProject
 
 BEFORE_THE_MODEL = ["transform_context", "convert_to_llm", "get_api_key", "model"]
 AFTER_THE_TURN = ["prepare_next_turn", "should_stop_after_turn", "get_steering_messages"]
@@ -44,7 +44,7 @@ GOLDEN = [
 ]
 
 
-async def test_a42_a_run_with_one_call_goes_through_its_stations(room: Room) -> None:
+async def test_a42_a_run_with_one_call_goes_through_its_stations(project: ScriptedProject) -> None:
     trace: list[str] = []
 
     def model(reply: Reply) -> Any:
@@ -70,13 +70,15 @@ async def test_a42_a_run_with_one_call_goes_through_its_stations(room: Room) -> 
         trace.append("check")
 
     used = Usage(input=1, output=1)
-    room.model.will(model(Reply(calls=[("list_dir", {"path": "."})], usage=used)))
-    room.model.will(model(Reply(text="Empty.", usage=used)))
+    project.model.will(model(Reply(calls=[("list_dir", {"path": "."})], usage=used)))
+    project.model.will(model(Reply(text="Empty.", usage=used)))
     hooks: dict[str, Any] = {name: hook(name) for name in HOOK_NAMES}
 
-    async with room.open() as talk:
-        talk._deps = replace(talk._deps, run=replace(talk._deps.run, prompt_checks=[check]))
-        talk.subscribe(sink)
-        await talk.send("look", bundles=[Hooks(name="trace", **hooks)])
+    async with project.open() as conversation:
+        conversation._deps = replace(
+            conversation._deps, run=replace(conversation._deps.run, prompt_checks=[check])
+        )
+        conversation.subscribe(sink)
+        await conversation.send("look", bundles=[Hooks(name="trace", **hooks)])
 
     assert trace == GOLDEN

@@ -13,32 +13,36 @@ from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageUpdate
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import Message, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded
-from tests.conversation.room import Room, when
+from tests.support.project import ScriptedProject, on_first
 
 
-async def test_the_outcome_carries_answer_messages_tokens_and_turns(room: Room) -> None:
-    (room.project / "a.txt").write_text("one\n")
-    room.model.will_call("read", path="a.txt")
-    room.model.will_say("It is one.", usage=Usage(input=100, output=10))
+async def test_the_outcome_carries_answer_messages_tokens_and_turns(
+    project: ScriptedProject,
+) -> None:
+    (project.folder / "a.txt").write_text("one\n")
+    project.model.will_call("read", path="a.txt")
+    project.model.will_say("It is one.", usage=Usage(input=100, output=10))
 
-    async with room.open() as talk:
-        outcome = await talk.send("What is in a.txt?")
+    async with project.open() as conversation:
+        outcome = await conversation.send("What is in a.txt?")
 
     assert isinstance(outcome, Done) and outcome.result is not None
     assert outcome.result.response == "It is one."
     assert outcome.result.turns == 2
     assert outcome.result.usage == Usage(input=100, output=10)
-    assert list(outcome.result.messages) == list(talk.messages)
-    assert_balanced(talk.messages)
+    assert list(outcome.result.messages) == list(conversation.messages)
+    assert_balanced(conversation.messages)
 
 
-async def test_events_come_whole_and_in_order_even_to_a_late_reader(room: Room) -> None:
-    room.model.will_call("list_dir", path=".").will_say("Empty.")
+async def test_events_come_whole_and_in_order_even_to_a_late_reader(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_call("list_dir", path=".").will_say("Empty.")
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         recorder = EventRecorder()
-        talk.subscribe(recorder)
-        run = talk.send("look")
+        conversation.subscribe(recorder)
+        run = conversation.send("look")
         await run
         events = [event async for event in run.events()]
 
@@ -46,151 +50,155 @@ async def test_events_come_whole_and_in_order_even_to_a_late_reader(room: Room) 
     assert_event_grammar(events)
 
 
-async def test_a_second_run_at_once_is_refused(room: Room) -> None:
+async def test_a_second_run_at_once_is_refused(project: ScriptedProject) -> None:
     gate = asyncio.Event()
-    room.model.will_say("one", hold=gate.wait)
+    project.model.will_say("one", hold=gate.wait)
 
-    async with room.open() as talk:
-        run = talk.send("first")
+    async with project.open() as conversation:
+        run = conversation.send("first")
         with pytest.raises(DirgeError, match="a run is going on"):
-            talk.send("second")
+            conversation.send("second")
         gate.set()
         assert isinstance(await run, Done)
-        assert not talk.is_running
+        assert not conversation.is_running
 
 
-async def test_a_sink_that_raises_is_left_out_and_harms_nobody(room: Room) -> None:
-    room.model.will_say("pong")
+async def test_a_sink_that_raises_is_left_out_and_harms_nobody(project: ScriptedProject) -> None:
+    project.model.will_say("pong")
     calls: list[LoopEvent] = []
 
     def broken(event: LoopEvent) -> None:
         calls.append(event)
         raise RuntimeError("broken")
 
-    async with room.open() as talk:
-        talk.subscribe(broken)
+    async with project.open() as conversation:
+        conversation.subscribe(broken)
         recorder = EventRecorder()
-        talk.subscribe(recorder)
-        assert isinstance(await talk.send("ping"), Done)
+        conversation.subscribe(recorder)
+        assert isinstance(await conversation.send("ping"), Done)
 
     assert len(calls) == 1
     assert recorder.types[-1] == "agent_end"
 
 
-async def test_a_removed_sink_hears_no_more(room: Room) -> None:
-    room.model.will_say("pong")
+async def test_a_removed_sink_hears_no_more(project: ScriptedProject) -> None:
+    project.model.will_say("pong")
     recorder = EventRecorder()
 
-    async with room.open() as talk:
-        talk.subscribe(recorder)()
-        await talk.send("ping")
+    async with project.open() as conversation:
+        conversation.subscribe(recorder)()
+        await conversation.send("ping")
 
     assert recorder.events == []
 
 
-async def test_an_abort_during_a_command_answers_the_call(room: Room) -> None:
-    room.model.will_call("bash", command="sleep 600")
-    room.configure('[permission]\nmode = "yolo"\n')
+async def test_an_abort_during_a_command_answers_the_call(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="sleep 600")
+    project.configure('[permission]\nmode = "yolo"\n')
 
-    async with room.open() as talk:
-        talk.subscribe(when(ToolExecutionStart, talk.abort))
-        outcome = await talk.send("wait")
+    async with project.open() as conversation:
+        conversation.subscribe(on_first(ToolExecutionStart, conversation.abort))
+        outcome = await conversation.send("wait")
 
         assert outcome == Cancelled(reason="user")
-        assert_balanced(talk.messages)
-        assert isinstance(talk.messages[-1], ToolResultMessage)
+        assert_balanced(conversation.messages)
+        assert isinstance(conversation.messages[-1], ToolResultMessage)
 
 
-async def test_an_interjection_lets_the_turn_end(room: Room) -> None:
-    room.model.will_call("list_dir", path=".").will_say("never")
+async def test_an_interjection_lets_the_turn_end(project: ScriptedProject) -> None:
+    project.model.will_call("list_dir", path=".").will_say("never")
 
-    async with room.open() as talk:
-        talk.subscribe(when(ToolExecutionStart, talk.interject))
-        outcome = await talk.send("look")
+    async with project.open() as conversation:
+        conversation.subscribe(on_first(ToolExecutionStart, conversation.interject))
+        outcome = await conversation.send("look")
 
         assert outcome == Cancelled(reason="interject")
-        assert isinstance(talk.messages[-1], ToolResultMessage)
-        assert not talk.messages[-1].is_error
+        assert isinstance(conversation.messages[-1], ToolResultMessage)
+        assert not conversation.messages[-1].is_error
 
 
-async def test_aborting_while_nothing_runs_does_nothing(room: Room) -> None:
-    room.model.will_say("pong")
+async def test_aborting_while_nothing_runs_does_nothing(project: ScriptedProject) -> None:
+    project.model.will_say("pong")
 
-    async with room.open() as talk:
-        talk.abort()
-        talk.interject()
-        assert isinstance(await talk.send("ping"), Done)
+    async with project.open() as conversation:
+        conversation.abort()
+        conversation.interject()
+        assert isinstance(await conversation.send("ping"), Done)
 
 
-async def test_closing_while_running_ends_the_run_first(room: Room) -> None:
-    room.model.will_say("half", hold=asyncio.Event().wait)
+async def test_closing_while_running_ends_the_run_first(project: ScriptedProject) -> None:
+    project.model.will_say("half", hold=asyncio.Event().wait)
 
-    async with room.open() as talk:
-        run = talk.send("ping")
-        talk.subscribe(when(MessageUpdate, lambda: closing.set()))
+    async with project.open() as conversation:
+        run = conversation.send("ping")
+        conversation.subscribe(on_first(MessageUpdate, lambda: closing.set()))
         closing = asyncio.Event()
         await closing.wait()
-        await talk.close()
+        await conversation.close()
 
         assert await run == Cancelled(reason="closed")
         with pytest.raises(DirgeError, match="closed"):
-            talk.send("again")
+            conversation.send("again")
 
-    assert "half" in room.journal.read_text()
-
-
-async def test_two_who_close_at_once_both_wait_for_the_end(room: Room) -> None:
-    room.model.will_say("pong")
-    async with room.open() as talk:
-        await talk.send("ping")
-        await asyncio.gather(talk.close(), talk.close())
+    assert "half" in project.journal.read_text()
 
 
-async def test_there_is_nothing_to_continue_after_a_whole_answer(room: Room) -> None:
-    room.model.will_say("pong")
+async def test_two_who_close_at_once_both_wait_for_the_end(project: ScriptedProject) -> None:
+    project.model.will_say("pong")
+    async with project.open() as conversation:
+        await conversation.send("ping")
+        await asyncio.gather(conversation.close(), conversation.close())
 
-    async with room.open() as talk:
+
+async def test_there_is_nothing_to_continue_after_a_whole_answer(project: ScriptedProject) -> None:
+    project.model.will_say("pong")
+
+    async with project.open() as conversation:
         with pytest.raises(DirgeError, match="nothing to continue"):
-            talk.continue_run()
-        await talk.send("ping")
+            conversation.continue_run()
+        await conversation.send("ping")
         with pytest.raises(DirgeError, match="nothing to continue"):
-            talk.continue_run()
+            conversation.continue_run()
 
 
-async def test_a_run_that_rested_before_its_answer_can_be_continued(room: Room) -> None:
-    room.model.will_call("list_dir", path=".").will_say("Empty.")
+async def test_a_run_that_rested_before_its_answer_can_be_continued(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_call("list_dir", path=".").will_say("Empty.")
 
-    async with room.open() as talk:
-        talk.subscribe(when(ToolExecutionStart, talk.interject))
-        await talk.send("look")
-        done = await talk.continue_run()
+    async with project.open() as conversation:
+        conversation.subscribe(on_first(ToolExecutionStart, conversation.interject))
+        await conversation.send("look")
+        done = await conversation.continue_run()
 
     assert isinstance(done, Done) and done.result is not None
     assert done.result.response == "Empty."
-    assert room.heard() == ["look"]
+    assert project.prompts_of_call() == ["look"]
 
 
-async def test_after_a_failed_run_the_next_prompt_goes_on(room: Room) -> None:
-    room.model.will_fail("no", kind="auth", text="half").will_say("pong")
+async def test_after_a_failed_run_the_next_prompt_goes_on(project: ScriptedProject) -> None:
+    project.model.will_fail("no", kind="auth", text="half").will_say("pong")
 
-    async with room.open() as talk:
-        failed = await talk.send("ping")
-        await talk.send("again")
+    async with project.open() as conversation:
+        failed = await conversation.send("ping")
+        await conversation.send("again")
 
     assert isinstance(failed, Failed) and failed.kind == "auth"
-    assert room.heard() == ["ping", "again"]
+    assert project.prompts_of_call() == ["ping", "again"]
 
 
-async def test_what_fails_before_the_loop_still_has_a_beginning_and_an_end(room: Room) -> None:
-    room.model.will_say("never")
-    async with room.open() as talk:
+async def test_what_fails_before_the_loop_still_has_a_beginning_and_an_end(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("never")
+    async with project.open() as conversation:
         recorder = EventRecorder()
-        talk.subscribe(recorder)
-        talk._deps = replace(
-            talk._deps, environment=replace(talk.environment, system_prompt=_broken)
+        conversation.subscribe(recorder)
+        conversation._deps = replace(
+            conversation._deps, environment=replace(conversation.environment, system_prompt=_broken)
         )
 
-        outcome = await talk.send("ping")
+        outcome = await conversation.send("ping")
 
     assert isinstance(outcome, Failed) and outcome.kind == "bug"
     assert [type(event) for event in recorder.events] == [AgentStart, AgentEnd]
@@ -200,22 +208,22 @@ def _broken(names: object) -> str:
     raise RuntimeError("no prompt")
 
 
-async def test_time_runs_out(room: Room) -> None:
-    room.configure("[limits]\ntime_s = 0.05\n")
-    room.model.will_say("half", hold=asyncio.Event().wait)
+async def test_time_runs_out(project: ScriptedProject) -> None:
+    project.configure("[limits]\ntime_s = 0.05\n")
+    project.model.will_say("half", hold=asyncio.Event().wait)
 
-    async with room.open() as talk:
-        outcome = await talk.send("ping")
+    async with project.open() as conversation:
+        outcome = await conversation.send("ping")
 
     assert isinstance(outcome, LimitExceeded)
     assert (outcome.name, outcome.max) == ("time", 0.05)
 
 
 async def test_the_clock_of_a_run_stops_with_it(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room.configure("[limits]\ntime_s = 1234.5\n")
-    room.model.will_say("one")
+    project.configure("[limits]\ntime_s = 1234.5\n")
+    project.model.will_say("one")
     loop = asyncio.get_running_loop()
     call_later, clocks = loop.call_later, []
 
@@ -226,29 +234,33 @@ async def test_the_clock_of_a_run_stops_with_it(
         return handle
 
     monkeypatch.setattr(loop, "call_later", watched)
-    async with room.open() as talk:
-        assert isinstance(await talk.send("first"), Done)
+    async with project.open() as conversation:
+        assert isinstance(await conversation.send("first"), Done)
 
     assert [clock.cancelled() for clock in clocks] == [True]
 
 
-async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(room: Room) -> None:
-    room.model.will_say("The report.")
+async def test_an_abort_while_a_gate_thinks_is_told_as_one_and_keeps_the_answer(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("The report.")
 
     async def forever(_info: object, _so_far: object) -> list[Message]:
-        talk.abort("SIGINT")
+        conversation.abort("SIGINT")
         await asyncio.Event().wait()
         return []
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         judge = Hooks(name="judge", get_followup_messages=forever)
-        outcome = await talk.send("go", bundles=[judge])
+        outcome = await conversation.send("go", bundles=[judge])
 
         assert outcome == Cancelled(reason="SIGINT")
-        assert talk.messages[-1].text == "The report."
+        assert conversation.messages[-1].text == "The report."
 
 
-async def test_an_abort_while_the_system_prompt_is_written_is_heard_at_once(room: Room) -> None:
+async def test_an_abort_while_the_system_prompt_is_written_is_heard_at_once(
+    project: ScriptedProject,
+) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def write(_names: object) -> str:
@@ -256,12 +268,14 @@ async def test_an_abort_while_the_system_prompt_is_written_is_heard_at_once(room
         go_on.wait(20)
         return "never sent"
 
-    async with room.open() as talk:
-        talk._deps = replace(talk._deps, environment=replace(talk.environment, system_prompt=write))
-        run = talk.send("go")
+    async with project.open() as conversation:
+        conversation._deps = replace(
+            conversation._deps, environment=replace(conversation.environment, system_prompt=write)
+        )
+        run = conversation.send("go")
         await asyncio.to_thread(begun.wait, 20)
-        talk.abort()
+        conversation.abort()
         assert isinstance(await run, Cancelled)
         go_on.set()
         assert [message.text for message in run.unsent] == ["go"]
-    assert room.model.seen == []
+    assert project.model.seen == []

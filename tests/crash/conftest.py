@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontend.print.product import product
 from tests.security.sizes import ASKED, COUNTS
+from tests.support.product import product
 
 __all__ = ["product"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 BLOCKS = (1, 512, 4096)
 

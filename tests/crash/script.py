@@ -8,15 +8,15 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from tests.frontend.print.product import Service
-from tests.providers.server import FakeService, Say, Seen
 from tests.security.sizes import size
+from tests.support.fake_service import FakeService, ModelReply, ReceivedRequest
+from tests.support.product import Service
 
 TURNS = size(6, 30)
 PATCHED = ("a.txt", "b.txt", "c.txt")
 FILLER = "nothing changes here – é\n" * 2000
 LINES = 4000
-SUMMARY = Say(text="## Active task\nWork in turn.\n## Goal\nA counter that goes up.")
+SUMMARY = ModelReply(text="## Active task\nWork in turn.\n## Goal\nA counter that goes up.")
 
 
 class CrashService(Service):
@@ -43,12 +43,12 @@ class CrashService(Service):
     def begin(self) -> None:
         self.turn = 0
 
-    async def _answer(self, reply: Any, request: Seen, *streams: Any) -> bool:
+    async def _answer(self, reply: Any, request: ReceivedRequest, *streams: Any) -> bool:
         with self._arrived:
             self._arrived.notify_all()
         return await FakeService._answer(self, self.say(request), request, *streams)
 
-    def say(self, request: Seen) -> Say:
+    def say(self, request: ReceivedRequest) -> ModelReply:
         asked = request.json
         self.faults += faults_on_the_wire(asked["messages"])
         if "tools" not in asked:
@@ -59,22 +59,22 @@ class CrashService(Service):
                 self.split.append(states)
         self.turn += 1
         if self.turn > TURNS:
-            return Say(text="Done for now.", usage=(2000, 20, 0, 0))
+            return ModelReply(text="Done for now.", usage=(2000, 20, 0, 0))
         return self.work(next(self.answers))
 
-    def work(self, number: int) -> Say:
+    def work(self, number: int) -> ModelReply:
         notes = (self.project / "notes.txt").read_text()
         match number % 6:
             case 1:
                 names = ["notes.txt", *PATCHED, "big.txt"]
-                return Say(
+                return ModelReply(
                     text=f"Look {number}.",
                     calls=[("read", {"path": name, "limit": 5}) for name in names],
                 )
             case 2:
                 old = notes.partition("\n")[0]
                 edit = {"path": "notes.txt", "old_text": old, "new_text": f"state {number}"}
-                return Say(calls=[("edit", edit)])
+                return ModelReply(calls=[("edit", edit)])
             case 3:
                 steps = [
                     {
@@ -85,11 +85,11 @@ class CrashService(Service):
                     }
                     for name in PATCHED
                 ]
-                return Say(calls=[("apply_patch", {"operations": steps})])
+                return ModelReply(calls=[("apply_patch", {"operations": steps})])
             case 4:
-                return Say(calls=[("bash", {"command": f"{count_up(number)}; seq 1 6000"})])
+                return ModelReply(calls=[("bash", {"command": f"{count_up(number)}; seq 1 6000"})])
             case 5:
-                return Say(
+                return ModelReply(
                     calls=[
                         ("bash", {"command": count_up(f"{number}a")}),
                         ("read", {"path": "notes.txt", "limit": 1500}),
@@ -98,7 +98,7 @@ class CrashService(Service):
                 )
             case _:
                 content = f"{number}\n" * LINES
-                return Say(calls=[("write", {"path": "big.txt", "content": content})])
+                return ModelReply(calls=[("write", {"path": "big.txt", "content": content})])
 
 
 def count_up(token: object) -> str:

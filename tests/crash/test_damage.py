@@ -24,8 +24,8 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.strict import faults
 from tests.security.sizes import count, size
+from tests.support.history_faults import faults
 
 VARIANTS = size(60, 10_000)
 Hit = Callable[[bytes, random.Random], bytes]

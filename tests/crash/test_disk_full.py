@@ -1,4 +1,4 @@
-"""A disk that fills up at any write: what is there stays, the talk goes on, and is saved later."""
+"""A disk that fills up at any write: the conversation goes on, and is saved later."""
 
 import contextlib
 import errno
@@ -15,10 +15,10 @@ import pytest
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.segments import Scan
-from tests.files.requirement import small_disk
-from tests.frontend.print.product import Product, Ran, Service
-from tests.providers.server import Say
 from tests.security.sizes import count, size
+from tests.support.fake_service import ModelReply
+from tests.support.product import ProcessResult, Product, Service
+from tests.support.requirements import small_disk
 
 STEP = size(18, 1)
 FOREVER = 10_000
@@ -71,7 +71,7 @@ class FullDisk:
 class Again(Service):
     """A service that can be asked from the beginning."""
 
-    def restart(self, *replies: Say) -> None:
+    def restart(self, *replies: ModelReply) -> None:
         self.requests.clear()
         self.replies[:] = replies
         self._given = itertools.count()
@@ -90,11 +90,13 @@ def new_product(base: Path, service: Again) -> Product:
     return product
 
 
-def run(product: Product, service: Again, disk: FullDisk | None = None) -> Ran:
+def run(product: Product, service: Again, disk: FullDisk | None = None) -> ProcessResult:
     """A run that reads two files, changes one and says a last word."""
     edit = {"path": "note.txt", "old_text": "old", "new_text": "new"}
     reads = [("read", {"path": "big.txt", "limit": 1000}), ("read", {"path": "note.txt"})]
-    service.restart(Say(calls=reads), Say(calls=[("edit", edit)]), *[Say(text="done")] * 3)
+    service.restart(
+        ModelReply(calls=reads), ModelReply(calls=[("edit", edit)]), *[ModelReply(text="done")] * 3
+    )
     product.file("note.txt", "old\n")
     with disk.mounted() if disk else contextlib.nullcontext():
         return product.ask("--yolo", "--session", "s", "go")
@@ -129,20 +131,20 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
         length = chance.choice((1, 2, FOREVER)) if tried else 1
         code = chance.choice(ERRORS)
         disk = FullDisk(sessions, first=first, length=length, code=code)
-        ran = run(product, service, disk)
+        result = run(product, service, disk)
         tried += 1
 
         found = stored(product)
         new = found.records[len(before) :]
-        assert (ran.exit_code, ran.json["result"]) == (0, "done"), ran.stderr
+        assert (result.exit_code, result.json["result"]) == (0, "done"), result.stderr
         assert found.damage == []
         assert found.records[: len(before)] == before
         assert (product.project / "note.txt").read_text() in ("old\n", "new\n")
         if not is_whole(new):
             assert length == FOREVER
-            assert "cannot be saved: " in ran.stderr and "goes on in memory" in ran.stderr
+            assert "cannot be saved: " in result.stderr and "goes on in memory" in result.stderr
         if tried == 1:
-            assert "The session is saved again; nothing was lost." in ran.stderr
+            assert "The session is saved again; nothing was lost." in result.stderr
     count("crash: a disk full at the n-th write", tried, 0, "lost something")
 
 

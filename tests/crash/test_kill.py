@@ -12,10 +12,10 @@ from pathlib import Path
 
 from dirge_py.session.journal import read_journal
 from dirge_py.session.segments import Scan
-from tests.apart import Piped
 from tests.crash.script import FILLER, LINES, PATCHED, TURNS, CrashService
-from tests.frontend.print.product import Product, finish
 from tests.security.sizes import ASKED, IS_WHOLE, count, size
+from tests.support.forked_process import Piped
+from tests.support.product import Product, finish
 
 KILLS = 1000 if IS_WHOLE else size(4, 100)
 KILLS_OF_ONE_SESSION = 20
@@ -123,9 +123,9 @@ def live_through(
             assert told <= set(ids)
         check_files(product.project)
 
-    ran = finish(start(product, service))
+    result = finish(start(product, service))
 
-    assert ran.exit_code == 0, ran.stderr
+    assert result.exit_code == 0, result.stderr
     assert service.faults == []
     assert service.split == []
     records = stored(product).records

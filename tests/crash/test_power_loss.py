@@ -16,9 +16,9 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.strict import faults
 from tests.crash.power import Disk
 from tests.security.sizes import count, size
+from tests.support.history_faults import faults
 
 MOMENTS = size(40, 20_000)
 

@@ -3,10 +3,10 @@ import subprocess
 import threading
 
 from dirge_py.session.journal import read_journal
-from tests.apart import Piped
-from tests.frontend.print.product import Held, Product, finish
-from tests.providers.server import Say
 from tests.security.sizes import count, size
+from tests.support.fake_service import ModelReply
+from tests.support.forked_process import Piped
+from tests.support.product import HeldReply, Product, finish
 
 STARTS = size(4, 100)
 AT_ONCE = 6
@@ -14,8 +14,8 @@ AT_ONCE = 6
 
 def test_of_many_starts_on_one_session_exactly_one_writes(product: Product) -> None:
     gate = threading.Event()
-    mine = Held(reply=Say(text="mine"), gate=gate, patience_s=10.0 * STARTS)
-    product.will(Say(text="first"), *[mine] * STARTS)
+    mine = HeldReply(reply=ModelReply(text="mine"), gate=gate, patience_s=10.0 * STARTS)
+    product.will(ModelReply(text="first"), *[mine] * STARTS)
     assert product.run("-p", "--session", "s", "begin").exit_code == 0
     before = read_journal(product.journals[0]).records
 
@@ -53,10 +53,10 @@ def wait_for_one(started: list[Piped]) -> int:
         for process in started:
             if process.poll() is not None:
                 started.remove(process)
-                ran = finish(process)
+                result = finish(process)
                 # Which process it is cannot be told in the instant before it has written its name.
                 busy = "Session s is busy: it is in use by"
-                assert (ran.exit_code, busy in ran.stderr) == (1, True), ran.stderr
+                assert (result.exit_code, busy in result.stderr) == (1, True), result.stderr
                 return 1
         with contextlib.suppress(subprocess.TimeoutExpired):
             started[0].wait(0.02)

@@ -12,12 +12,12 @@ from dirge_py.sdk.extensions import EXTENSIONS, ExtensionEntry
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import LoopError
 from dirge_py.types.messages import ToolResultMessage
-from tests.conversation.room import Room
 from tests.extensions import throwaway
 from tests.extensions.throwaway import Ping
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
-from tests.ui.on_a_pty import Terminal
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
+from tests.support.project import ScriptedProject
+from tests.support.terminal import Terminal
 
 LINE = ExtensionEntry("ping", "tests.extensions.throwaway", lambda config: True)
 
@@ -58,14 +58,14 @@ def test_print_mode_has_it(product: Product) -> None:
     assert product.run("-p", "/ping 1").stdout == "PONG 1\n"
     assert "ping" in product.run("-p", "/status").stdout
     assert "listening" in product.run("-p", "/status").stdout
-    product.will(Say(calls=[("ping", {})]), Say(text="Done."))
-    ran = product.run("-p", "--permission-mode", "yolo", "ping")
-    assert ran.stdout == "Done.\n"
-    said = product.service.requests[-1].json["messages"]
-    assert "Answer every ping." in said[0]["content"]
-    assert "hooked" in str(said[-1])
-    assert "Ping was here." in said[0]["content"]
-    assert "ping is on" in ran.stderr
+    product.will(ModelReply(calls=[("ping", {})]), ModelReply(text="Done."))
+    result = product.run("-p", "--permission-mode", "yolo", "ping")
+    assert result.stdout == "Done.\n"
+    messages = product.service.requests[-1].json["messages"]
+    assert "Answer every ping." in messages[0]["content"]
+    assert "hooked" in str(messages[-1])
+    assert "Ping was here." in messages[0]["content"]
+    assert "ping is on" in result.stderr
     refused = product.run("-p", "pong")
     assert refused.exit_code != 0 and "no pong, please" in refused.stderr
     assert (product.state_dir / "extensions" / "ping" / "started").exists()
@@ -96,8 +96,8 @@ def test_the_screen_has_it(tmp_path: Path) -> None:
     terminal.finish()
 
 
-async def test_a_fork_has_what_its_rule_leaves(room: Room) -> None:
-    async with room.open() as conversation:
+async def test_a_fork_has_what_its_rule_leaves(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
         beside = await conversation.fork(ForkOptions())
         assert beside.extension(Ping) is conversation.extension(Ping)
         elsewhere = await conversation.fork(ForkOptions(workspace="read_only"))

@@ -10,7 +10,7 @@ import pytest
 
 from dirge_py.files.atomic import FileLocation, atomic_write, new_file, replace
 from dirge_py.types.errors import FileError
-from tests.files.requirement import as_nobody, lacking, require_root_tools, small_disk
+from tests.support.requirements import as_nobody, lacking, require_root_tools, small_disk
 
 
 def names(folder: Path) -> list[str]:
@@ -169,9 +169,9 @@ def test_the_file_of_another_owner_is_written_in_place(open_folder: Path):
     file.chmod(0o666)
     inode = file.stat().st_ino
 
-    said = write_as_nobody(file)
+    answer = write_as_nobody(file)
 
-    assert (said, file.read_bytes()) == ("", b"new")
+    assert (answer, file.read_bytes()) == ("", b"new")
     assert (file.stat().st_ino, file.stat().st_uid) == (inode, 0)
     assert names(open_folder) == ["file"]
 
@@ -182,9 +182,9 @@ def test_the_file_of_another_owner_with_other_names_is_refused(open_folder: Path
     file.chmod(0o666)
     os.link(file, open_folder / "other")
 
-    said = write_as_nobody(file)
+    answer = write_as_nobody(file)
 
-    assert "it has 2 names (hard links) and belongs to another user" in said
+    assert "it has 2 names (hard links) and belongs to another user" in answer
     assert (file.read_bytes(), names(open_folder)) == (b"old content", ["file", "other"])
 
 
@@ -194,9 +194,9 @@ def test_a_read_only_file_is_refused_though_a_rename_would_succeed(open_folder: 
     os.chown(file, 65534, 65534)
     file.chmod(0o444)
 
-    said = write_as_nobody(file)
+    answer = write_as_nobody(file)
 
-    assert "permission denied" in said
+    assert "permission denied" in answer
     assert file.read_bytes() == b"old"
 
 
@@ -206,9 +206,9 @@ def test_a_folder_that_may_not_be_written_is_refused(open_folder: Path):
     file.chmod(0o666)
     open_folder.chmod(0o755)
 
-    said = write_as_nobody(file)
+    answer = write_as_nobody(file)
 
-    assert "permission denied" in said
+    assert "permission denied" in answer
     assert file.read_bytes() == b"old"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dirge_py.files.atomic import FileLocation, atomic_write, new_file, remove_leftovers, replace
 from dirge_py.files.workspace import Workspace
-from tests.apart import run_forked
+from tests.support.forked_process import run_forked
 
 HOUR_S = 3600.0
 OURS = ".dirge-0123456789abcdef"

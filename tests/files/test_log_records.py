@@ -42,5 +42,7 @@ def test_without_a_log_nothing_is_written_to_stderr():
         "logging.getLogger('dirge_py.x').error('seen')\n"
         "logging.getLogger('dirge.plugin.x').error('seen')\n"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stderr == ""

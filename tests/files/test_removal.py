@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from dirge_py.files.working_copy import remove_tree
-from tests.files.requirement import as_nobody, lacking, require_root_tools
+from tests.support.requirements import as_nobody, lacking, require_root_tools
 
 ROOT = Path(__file__).parents[2]
 

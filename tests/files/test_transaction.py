@@ -10,8 +10,8 @@ import pytest
 from dirge_py.files.transaction import RollbackEntry, RollbackJournal
 from dirge_py.files.workspace import Workspace, WriteTarget
 from dirge_py.types.errors import FileError
-from tests.apart import run_forked
-from tests.files.requirement import small_disk
+from tests.support.forked_process import run_forked
+from tests.support.requirements import small_disk
 
 OLD = {"a": b"old a", "b": b"old b", "linked": b"old linked", "gone": b"old gone"}
 NEW = {"a": b"new a", "b": b"new b", "linked": b"new linked", "deep/made": b"made"}

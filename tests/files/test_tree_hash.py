@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dirge_py.files import tree_hash
 from dirge_py.files.tree_hash import TreeHash, sha256_of_files
-from tests.files.requirement import as_nobody
+from tests.support.requirements import as_nobody
 
 ROOT = Path(__file__).parents[2]
 

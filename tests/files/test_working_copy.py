@@ -18,7 +18,7 @@ from dirge_py.files.working_copy import (
     remove_tree,
 )
 from dirge_py.types.errors import FileError
-from tests.files.requirement import as_nobody, require_root_tools, small_disk
+from tests.support.requirements import as_nobody, require_root_tools, small_disk
 
 ROOT = Path(__file__).parents[2]
 

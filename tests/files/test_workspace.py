@@ -8,7 +8,7 @@ from dirge_py.files import workspace as workspace_module
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, walk_beneath
 from dirge_py.files.workspace import LocatedPath, Workspace
 from dirge_py.types.errors import FileError
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""A place to work in, and one model for all conversations of a test."""
+"""The fixture `project`, in the test's home."""
 
-from tests.ui.conftest import room
+from tests.ui.conftest import project
 
-__all__ = ["room"]
+__all__ = ["project"]

@@ -9,8 +9,8 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.events import AgentStart
 from dirge_py.types.outcomes import Cancelled
-from tests.conversation.room import Room, when
-from tests.frontend.worker import PROMPT, Front, Worker
+from tests.support.exclusive_worker import PROMPT, ExclusiveWorker, RecordingView
+from tests.support.project import ScriptedProject, on_first
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -23,11 +23,13 @@ async def until(holds: Callable[[], object]) -> None:
 
 
 @asynccontextmanager
-async def at_work(room: Room) -> AsyncIterator[tuple[Front, Worker, Conversation]]:
+async def at_work(
+    project: ScriptedProject,
+) -> AsyncIterator[tuple[RecordingView, ExclusiveWorker, Conversation]]:
     """`/work` was typed, and is being prepared."""
-    worker = Worker()
-    front = Front(worker.command())
-    conversation = room.build(room.person, SessionChoice())
+    worker = ExclusiveWorker()
+    front = RecordingView(worker.command())
+    conversation = project.build(project.user, SessionChoice())
     front.controller.adopt(conversation, lambda event: None)
     front.type("/work")
     await until(lambda: conversation.exclusive_owner)
@@ -37,9 +39,9 @@ async def at_work(room: Room) -> AsyncIterator[tuple[Front, Worker, Conversation
         await front.controller.close()
 
 
-async def test_what_is_typed_before_its_run_enters_that_run(room: Room) -> None:
-    room.model.will_say("done").will_say("and that")
-    async with at_work(room) as (front, worker, _):
+async def test_what_is_typed_before_its_run_enters_that_run(project: ScriptedProject) -> None:
+    project.model.will_say("done").will_say("and that")
+    async with at_work(project) as (front, worker, _):
         assert front.controller.state == "working"
         await front.type("mind the gap")
         assert front.queue == [("next_run", "mind the gap")]
@@ -48,15 +50,15 @@ async def test_what_is_typed_before_its_run_enters_that_run(room: Room) -> None:
         worker.looked.set()
         await until(lambda: front.controller.state == "ready")
 
-    assert room.heard(0)[0] == PROMPT
-    assert room.heard(0)[1].endswith("mind the gap")
+    assert project.prompts_of_call(0)[0] == PROMPT
+    assert project.prompts_of_call(0)[1].endswith("mind the gap")
     assert front.given_back == []
 
 
-async def test_what_is_typed_during_its_run_steers_that_run(room: Room) -> None:
+async def test_what_is_typed_during_its_run_steers_that_run(project: ScriptedProject) -> None:
     gate = asyncio.Event()
-    room.model.will(Reply(text="done", hold=gate.wait)).will_say("and that")
-    async with at_work(room) as (front, worker, conversation):
+    project.model.will(Reply(text="done", hold=gate.wait)).will_say("and that")
+    async with at_work(project) as (front, worker, conversation):
         worker.prepared.set()
         await until(lambda: conversation.is_running and front.controller.is_running)
         await front.type("and the edges")
@@ -67,27 +69,27 @@ async def test_what_is_typed_during_its_run_steers_that_run(room: Room) -> None:
         worker.looked.set()
         await until(lambda: front.controller.state == "ready")
 
-    assert room.heard(-1)[1].endswith("and the edges")
+    assert project.prompts_of_call(-1)[1].endswith("and the edges")
 
 
-async def test_what_waits_to_the_end_is_sent_then(room: Room) -> None:
-    room.model.will_say("done").will_say("thanks")
-    async with at_work(room) as (front, worker, conversation):
+async def test_what_waits_to_the_end_is_sent_then(project: ScriptedProject) -> None:
+    project.model.will_say("done").will_say("thanks")
+    async with at_work(project) as (front, worker, conversation):
         worker.prepared.set()
         await until(lambda: conversation.messages and not conversation.is_running)
         await front.type("thank you")
         assert front.queue == [("next_run", "thank you")]
         worker.looked.set()
-        await until(lambda: len(room.model.seen) == 2 and front.controller.state == "ready")
+        await until(lambda: len(project.model.seen) == 2 and front.controller.state == "ready")
 
-    assert room.heard(-1) == [PROMPT, "thank you"]
+    assert project.prompts_of_call(-1) == [PROMPT, "thank you"]
     assert front.queue == []
 
 
 async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_waits(
-    room: Room,
+    project: ScriptedProject,
 ) -> None:
-    async with at_work(room) as (front, worker, _):
+    async with at_work(project) as (front, worker, _):
         await front.type("mind the gap")
         worker.packed.clear()
         assert front.controller.interrupt()
@@ -98,15 +100,17 @@ async def test_an_interruption_reaches_whoever_prepares_and_gives_back_what_wait
 
     assert worker.stopped == ["user"]
     assert front.given_back == ["mind the gap", "typed while it leaves"]
-    assert room.model.seen == []
+    assert project.model.seen == []
 
 
-async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(room: Room) -> None:
-    room.model.will(Reply(text="never", hold=asyncio.Event().wait))
+async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(
+    project: ScriptedProject,
+) -> None:
+    project.model.will(Reply(text="never", hold=asyncio.Event().wait))
     outcomes = []
-    async with at_work(room) as (front, worker, conversation):
+    async with at_work(project) as (front, worker, conversation):
         worker.prepared.set()
-        await until(lambda: room.model.seen and front.controller.is_running)
+        await until(lambda: project.model.seen and front.controller.is_running)
         run = conversation.run
         assert run is not None
         await front.type("and the edges")
@@ -116,19 +120,19 @@ async def test_an_interruption_ends_its_run_and_nothing_is_sent_afterwards(room:
 
     assert outcomes == [Cancelled(reason="user")]
     assert front.given_back == ["and the edges"]
-    assert len(room.model.seen) == 1
+    assert len(project.model.seen) == 1
 
 
-async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
+async def test_its_own_prompt_never_comes_back_to_the_input(project: ScriptedProject) -> None:
     unsent: list[str] = []
-    async with at_work(room) as (front, worker, conversation):
+    async with at_work(project) as (front, worker, conversation):
 
         def stop() -> None:
             assert conversation.run is not None
             unsent.extend(m.text for m in conversation.run.unsent)
             front.controller.interrupt()
 
-        conversation.subscribe(when(AgentStart, stop))
+        conversation.subscribe(on_first(AgentStart, stop))
         await front.type("and the edges")
         worker.prepared.set()
         await until(lambda: front.given_back and front.controller.state == "ready")
@@ -137,8 +141,8 @@ async def test_its_own_prompt_never_comes_back_to_the_input(room: Room) -> None:
     assert front.given_back == ["and the edges"]
 
 
-async def test_leaving_waits_until_it_has_put_everything_away(room: Room) -> None:
-    async with at_work(room) as (front, worker, conversation):
+async def test_leaving_waits_until_it_has_put_everything_away(project: ScriptedProject) -> None:
+    async with at_work(project) as (front, worker, conversation):
         await front.controller.close()
         assert conversation.exclusive_owner is None
 

@@ -9,10 +9,10 @@ from dirge_py.config.load import load
 from dirge_py.frontend.setup_wizard import Ending, set_up, tidy_url, usual_name
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.slash.base import Choice, Tone
-from tests.providers.server import FakeService, Raw, Say
+from tests.support.fake_service import FakeService, ModelReply, RawReply
 
-LISTED = Raw(body='{"data": [{"id": "a"}, {"id": "b"}]}')
-REFUSED = Raw(status=401, body='{"error": {"message": "no such key"}}')
+LISTED = RawReply(body='{"data": [{"id": "a"}, {"id": "b"}]}')
+REFUSED = RawReply(status=401, body='{"error": {"message": "no such key"}}')
 LEAVE = None
 
 
@@ -24,7 +24,7 @@ class Answers:
 
     def __init__(self, *pairs: tuple[str, str | None]) -> None:
         self._pairs = list(pairs)
-        self.told: list[str] = []
+        self.shown: list[str] = []
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         if (answer := self._next(title)) is None:
@@ -40,7 +40,7 @@ class Answers:
         return value if answer == "" else answer
 
     def say(self, text: str, *, tone: Tone = "plain") -> None:
-        self.told.append(text)
+        self.shown.append(text)
 
     def _next(self, title: str) -> str | None:
         assert self._pairs, f"{title}: nobody expected this"
@@ -69,9 +69,9 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
 ) -> None:
     monkeypatch.setenv("CORP_KEY", "sk-corp")
     file.write_text('[providers.work]\ntype = "anthropic"\nheaders = { x-key = "old" }\n')
-    with FakeService([LISTED, Say(text="ok")]) as service:
+    with FakeService([LISTED, ModelReply(text="ok")]) as service:
         url = service.openai_url
-        person = Answers(
+        user = Answers(
             OWN,
             ("Base URL", f" {url.removeprefix('http://')}/chat/completions "),
             ("Where is the key", "another variable"),
@@ -80,19 +80,19 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
             ("A name for it, as in NAME/b", "not a name"),
             ("A name for it", "work"),
         )
-        assert await person.set_up(file) == "stored"
+        assert await user.set_up(file) == "stored"
         assert [seen.headers["authorization"] for seen in service.requests] == [
             "Bearer sk-corp"
         ] * 2
     entry = load(environment={}, path=file).providers["work"]
     assert (entry.type, entry.base_url, entry.model) == ("openai", url, "b")
     assert (entry.api_key_env, entry.headers) == ("CORP_KEY", {})
-    assert "The settings had a provider work; this one replaces it." in person.told
+    assert "The settings had a provider work; this one replaces it." in user.shown
 
 
 async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) -> None:
-    with FakeService([REFUSED, LISTED, Say(text="ok")]) as service:
-        person = Answers(
+    with FakeService([REFUSED, LISTED, ModelReply(text="ok")]) as service:
+        user = Answers(
             ("Choose a provider", "Mistral"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
@@ -102,16 +102,16 @@ async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) 
             ("Key", "sk-right"),
             ("Choose a model", ""),
         )
-        assert await person.set_up(file) == "stored"
+        assert await user.set_up(file) == "stored"
     assert (file.parent / "keys" / "mistral").read_text() == "sk-right\n"
 
 
 async def test_where_nobody_answers_or_only_a_website_does_another_address_is_asked_for(
     file: Path,
 ) -> None:
-    page = Raw(body="<!doctype html><p>Log in", headers={"content-type": "text/html"})
-    with FakeService([page, Raw(status=404), LISTED, Say(text="ok")]) as service:
-        person = Answers(
+    page = RawReply(body="<!doctype html><p>Log in", headers={"content-type": "text/html"})
+    with FakeService([page, RawReply(status=404), LISTED, ModelReply(text="ok")]) as service:
+        user = Answers(
             OWN,
             ("Base URL", "https://nobody.invalid/v1"),
             ("Where is the key", "type it"),
@@ -128,16 +128,16 @@ async def test_where_nobody_answers_or_only_a_website_does_another_address_is_as
             ("Choose a model", ""),
             ("A name for it", ""),
         )
-        assert await person.set_up(file) == "stored"
+        assert await user.set_up(file) == "stored"
         asked = [(seen.path, seen.headers.get("authorization")) for seen in service.requests]
-    assert "has no list of models at" in "".join(person.told)
+    assert "has no list of models at" in "".join(user.shown)
     assert asked[:3] == [("/models", None), ("/models", None), ("/v1/models", None)]
     assert f'base_url = "{service.openai_url}"' in file.read_text()
 
 
 async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> None:
-    with FakeService([REFUSED, Say(text="ok")]) as service:
-        person = Answers(
+    with FakeService([REFUSED, ModelReply(text="ok")]) as service:
+        user = Answers(
             ("Choose a provider", "Mistral"),
             ("Base URL", service.openai_url),
             ("Where is the key", "type it"),
@@ -145,14 +145,14 @@ async def test_a_key_that_may_list_nothing_can_be_gone_on_with(file: Path) -> No
             ("The key was refused", "continue"),
             ("Model id", ""),
         )
-        assert await person.set_up(file) == "stored"
-    assert "the key that you typed" in "".join(person.told)
+        assert await user.set_up(file) == "stored"
+    assert "the key that you typed" in "".join(user.shown)
 
 
 async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) -> None:
-    down = Raw(status=503, body="down")
-    with FakeService([LISTED, down, LISTED, Say(text="ok")]) as service:
-        person = Answers(
+    down = RawReply(status=503, body="down")
+    with FakeService([LISTED, down, LISTED, ModelReply(text="ok")]) as service:
+        user = Answers(
             OWN,
             ("Base URL", service.openai_url),
             ("Where is the key", "needs none"),
@@ -163,7 +163,7 @@ async def test_what_failed_is_filled_in_again_from_what_was_typed(file: Path) ->
             ("Choose a model", ""),
             ("A name for it", "here"),
         )
-        assert await person.set_up(file) == "stored"
+        assert await user.set_up(file) == "stored"
         assert not any("authorization" in seen.headers for seen in service.requests)
     assert file.read_text() == (
         'provider = "here"\n\n[providers.here]\ntype = "openai"\n'
@@ -200,21 +200,21 @@ async def test_leaving_a_question_leads_back_to_the_list_and_leaving_that_change
 
 async def test_leaving_after_a_test_that_failed_leads_back_too(file: Path) -> None:
     with FakeService([LISTED, REFUSED]) as service:
-        person = Answers(
+        user = Answers(
             ("Choose a provider", "does not answer at http://127.0.0.1:1234"),
             ("Base URL", service.openai_url),
             ("Choose a model", ""),
             ("test request did not work", LEAVE),
             ("Choose a provider", "See it work"),
         )
-        assert await person.set_up(file) == "demo"
+        assert await user.set_up(file) == "demo"
     assert not file.exists()
 
 
 async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that_is_meant(
     file: Path,
 ) -> None:
-    person = Answers(
+    user = Answers(
         ("Choose a provider", "Ollama"),
         ("Base URL", "http://ollama.invalid:11434"),
         ("between here and ollama.invalid can read", "anyway"),
@@ -222,7 +222,7 @@ async def test_a_server_in_ones_own_network_is_stored_without_encryption_if_that
         ("Model id", "qwen3"),
         ("test request did not work", "keep"),
     )
-    assert await person.set_up(file) == "stored"
+    assert await user.set_up(file) == "stored"
     entry = load(environment={}, path=file).providers["ollama"]
     assert (entry.base_url, entry.allow_insecure) == ("http://ollama.invalid:11434", True)
 

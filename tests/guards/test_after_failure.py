@@ -9,8 +9,8 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.kit import ran
-from tests.guards.kit import guarded, nudges, result
+from tests.support.guarded_runs import nudges, result, run_guarded
+from tests.support.loop_runs import run_loop
 
 
 def _calling():
@@ -18,16 +18,16 @@ def _calling():
 
 
 async def texts(model, *more):
-    return nudges(await guarded(model, failure_check(), *more))
+    return nudges(await run_guarded(model, failure_check(), *more))
 
 
 @pytest.mark.parametrize("outcome", ["error", "timeout", "invalid", "unknown_tool"])
 async def test_case_110_a_stop_right_after_an_error_is_answered_once(outcome):
     model = ScriptedModel().will_call("faulty", outcome=outcome, text="no such file")
-    said = await texts(model.will_say("I stop.").will_say("It is gone: nothing to do."))
-    assert len(said) == 1
-    assert "`faulty`" in said[0]
-    assert "no such file" in said[0]
+    answers = await texts(model.will_say("I stop.").will_say("It is gone: nothing to do."))
+    assert len(answers) == 1
+    assert "`faulty`" in answers[0]
+    assert "no such file" in answers[0]
 
 
 async def test_case_110_one_error_among_good_results_is_enough():
@@ -55,8 +55,8 @@ async def test_case_110_a_stub_is_no_reason():
 
 async def test_case_110_a_reply_after_words_of_the_harness_is_no_reason():
     model = ScriptedModel().will_call("faulty").will_say("I stop: it cannot be done.")
-    said = await texts(model, failure_reminder(threshold=1))
-    assert ["1 call failed" in text for text in said] == [True]
+    answers = await texts(model, failure_reminder(threshold=1))
+    assert ["1 call failed" in text for text in answers] == [True]
 
 
 async def test_case_110_a_command_that_failed_is_an_answer():
@@ -68,7 +68,7 @@ async def test_case_110_it_speaks_three_times_at_most():
     model = ScriptedModel()
     for n in range(6):
         model.will_call("faulty", n=n).will_say("I stop.")
-    run = await guarded(model, failure_check())
+    run = await run_guarded(model, failure_check())
     assert (len(nudges(run)), len(model.seen)) == (3, 8)
     assert isinstance(run.outcome, Done)
 
@@ -76,7 +76,7 @@ async def test_case_110_it_speaks_three_times_at_most():
 async def test_what_no_model_sees_does_not_stand_between():
     history = [user_text("go"), _calling(), result(), CustomMessage(kind="mark")]
     model = ScriptedModel().will_say("I stop.").will_say("It is done by now.")
-    run = await ran(model, config=compose(failure_check()), context=Context(messages=history))
+    run = await run_loop(model, config=compose(failure_check()), context=Context(messages=history))
     assert len(nudges(run)) == 1
 
 
@@ -98,5 +98,5 @@ async def test_only_closing_words_are_looked_at(last):
 async def test_results_without_a_message_before_them_are_looked_at():
     model = ScriptedModel().will_say("I stop.").will_say("done")
     messages = [result("ok"), result()]
-    run = await ran(model, config=compose(failure_check()), context=Context(messages=messages))
+    run = await run_loop(model, config=compose(failure_check()), context=Context(messages=messages))
     assert len(nudges(run)) == 1

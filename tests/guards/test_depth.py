@@ -7,7 +7,7 @@ from dirge_py.agent_loop.queues import InputQueue, steering_from_queue
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, paths_of
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.tools import ToolCall
-from tests.guards.kit import call, faulty, guarded, nudges, patch, read
+from tests.support.guarded_runs import call, faulty, nudges, patch, read, run_guarded
 
 FOO, BAR = "/w/foo", "/w/bar"
 
@@ -20,7 +20,9 @@ def reads(model, *paths):
 
 async def reminders(*paths, threshold=3, tracker=None, prompt="fix the parser"):
     model = reads(ScriptedModel(), *paths).will_say("done")
-    run = await guarded(model, depth_reminder(tracker or DepthTracker(), threshold), prompt=prompt)
+    run = await run_guarded(
+        model, depth_reminder(tracker or DepthTracker(), threshold), prompt=prompt
+    )
     return nudges(run)
 
 
@@ -44,7 +46,7 @@ async def test_case_103_another_file_begins_anew():
 async def test_case_103_a_call_about_no_file_begins_anew():
     model = reads(ScriptedModel(), "foo", "foo").will_call("bash", command="ls")
     model = reads(model, "foo", "foo").will_say("done")
-    assert nudges(await guarded(model, depth_reminder(DepthTracker(), 3))) == []
+    assert nudges(await run_guarded(model, depth_reminder(DepthTracker(), 3))) == []
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ async def test_case_103_a_message_that_names_the_file_keeps_the_streak(said, tol
     poll = steering_from_queue(queue)
     steering = Hooks(get_steering_messages=lambda info: poll(info) if info.turn == 2 else [])
     model = reads(ScriptedModel(), "foo", "foo", "foo").will_say("done")
-    texts = nudges(await guarded(model, steering, depth_reminder(DepthTracker(), 3)))
+    texts = nudges(await run_guarded(model, steering, depth_reminder(DepthTracker(), 3)))
     assert len(texts) == told
     assert all(f"The task: {said}" in text for text in texts)
 

@@ -16,7 +16,7 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage
 from dirge_py.types.outcomes import Done, Failed
 from dirge_py.types.tools import LoopToolResult, text_result
-from tests.agent_loop.kit import Ran, Tool, ran
+from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 MAIN, BIG = "main/small", "strong/big"
 
@@ -27,7 +27,7 @@ def wants_path(tool: Any, arguments: Any) -> Any:
     return arguments
 
 
-class Desk:
+class EscalationDriver:
     """A run under a guard, and which model each of its calls went to."""
 
     def __init__(self, model: ScriptedModel, tools: tuple[Tool, ...] = ()) -> None:
@@ -37,7 +37,7 @@ class Desk:
         self.chosen = MAIN
         self.budget = EscalationBudget()
 
-    async def run(self, alternate: str | None = BIG, *bundles: Hooks, **more: Any) -> Ran:
+    async def run(self, alternate: str | None = BIG, *bundles: Hooks, **more: Any) -> LoopRun:
         guard = escalate_on_failure(alternate, self.budget, home=lambda: self.chosen)
         config = compose(*bundles, guard, config=LoopConfig(model=MAIN, validate=wants_path))
 
@@ -45,28 +45,28 @@ class Desk:
             self.asked.append(options.model)
             return self.model.stream_fn(context, options, signal)
 
-        return await ran(stream, "go", tools=self.tools, config=config, **more)
+        return await run_loop(stream, "go", tools=self.tools, config=config, **more)
 
 
-def activations(run: Ran) -> list[tuple[str, str]]:
+def activations(run: LoopRun) -> list[tuple[str, str]]:
     return [(event.provider, event.reason) for event in run.recorder.of(EscalationActivated)]
 
 
 async def test_case_120_exactly_the_next_call_goes_to_the_stronger_model() -> None:
     model = ScriptedModel().will_call("strict").will_call("strict", path="a").will_call("echo")
-    desk = Desk(model.will_say("done"))
+    driver = EscalationDriver(model.will_say("done"))
 
-    run = await desk.run()
+    run = await driver.run()
 
-    assert desk.asked == [MAIN, BIG, MAIN, MAIN]
+    assert driver.asked == [MAIN, BIG, MAIN, MAIN]
     assert activations(run) == [(BIG, "repair_exhausted: strict")]
-    assert desk.budget.spent == 1
+    assert driver.budget.spent == 1
     assert isinstance(run.outcome, Done)
 
 
 async def test_case_120_the_activation_is_told_right_before_the_call() -> None:
-    desk = Desk(ScriptedModel().will_call("strict").will_say("done"))
-    heard: list[LoopEvent] = (await desk.run()).events
+    driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("done"))
+    heard: list[LoopEvent] = (await driver.run()).events
     place = next(n for n, event in enumerate(heard) if isinstance(event, EscalationActivated))
     following = heard[place + 1]
     assert isinstance(following, MessageStart)
@@ -76,27 +76,27 @@ async def test_case_120_the_activation_is_told_right_before_the_call() -> None:
 
 @pytest.mark.parametrize("alternate", [None, "", MAIN])
 async def test_case_120_without_another_model_nothing_happens(alternate: str | None) -> None:
-    desk = Desk(ScriptedModel().will_call("strict").will_say("done"))
-    run = await desk.run(alternate)
-    assert (desk.asked, activations(run), desk.budget.spent) == ([MAIN, MAIN], [], 0)
+    driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("done"))
+    run = await driver.run(alternate)
+    assert (driver.asked, activations(run), driver.budget.spent) == ([MAIN, MAIN], [], 0)
 
 
 async def test_case_120_the_budget_of_three_is_for_the_whole_session() -> None:
     budget = EscalationBudget()
     asked = []
     for _ in range(5):
-        desk = Desk(ScriptedModel().will_call("strict").will_say("done"))
-        desk.budget = budget
-        await desk.run()
-        asked.append(desk.asked[1])
+        driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("done"))
+        driver.budget = budget
+        await driver.run()
+        asked.append(driver.asked[1])
     assert asked == [BIG, BIG, BIG, MAIN, MAIN]
 
 
 async def test_several_failures_of_one_turn_are_one_reason_to_escalate() -> None:
     model = ScriptedModel().will_call_all(("strict", {}), ("strict", {"path": 1}), ("strict", {}))
-    desk = Desk(model.will_say("done"))
-    run = await desk.run()
-    assert (len(activations(run)), desk.budget.spent) == (1, 1)
+    driver = EscalationDriver(model.will_say("done"))
+    run = await driver.run()
+    assert (len(activations(run)), driver.budget.spent) == (1, 1)
 
 
 async def writes(*_: Any) -> LoopToolResult:
@@ -111,9 +111,11 @@ async def old_words(*_: Any) -> LoopToolResult:
 async def test_a_change_that_does_not_parse_is_a_reason_too(
     body: Callable[..., Any], path: str
 ) -> None:
-    desk = Desk(ScriptedModel().will_call("write").will_say("done"), (Tool("write", body),))
-    run = await desk.run()
-    assert desk.asked == [MAIN, BIG]
+    driver = EscalationDriver(
+        ScriptedModel().will_call("write").will_say("done"), (Tool("write", body),)
+    )
+    run = await driver.run()
+    assert driver.asked == [MAIN, BIG]
     assert activations(run) == [(BIG, f"syntactic_failure: write {path}")]
 
 
@@ -121,62 +123,64 @@ async def test_a_tool_that_asks_for_other_arguments_is_none() -> None:
     async def picky(*_: Any) -> LoopToolResult:
         raise ModelRetry("A line number below 10.")
 
-    desk = Desk(ScriptedModel().will_call("picky").will_say("done"), (Tool("picky", picky),))
-    run = await desk.run()
-    assert (run.outcomes, desk.asked) == (["invalid"], [MAIN, MAIN])
+    driver = EscalationDriver(
+        ScriptedModel().will_call("picky").will_say("done"), (Tool("picky", picky),)
+    )
+    run = await driver.run()
+    assert (run.outcomes, driver.asked) == (["invalid"], [MAIN, MAIN])
 
 
 async def test_what_was_switched_meanwhile_is_returned_to() -> None:
-    desk = Desk(ScriptedModel())
+    driver = EscalationDriver(ScriptedModel())
 
     def switching(_context: Any) -> Reply:
-        desk.chosen = "other/m"  # while the stronger model answers
+        driver.chosen = "other/m"  # while the stronger model answers
         return Reply(calls=[("echo", {})])
 
-    desk.model.will_call("strict").will(switching).will_say("done")
-    told = Hooks(name="switch", prepare_next_turn=lambda _: TurnUpdate(model=desk.chosen))
+    driver.model.will_call("strict").will(switching).will_say("done")
+    hooks = Hooks(name="switch", prepare_next_turn=lambda _: TurnUpdate(model=driver.chosen))
 
-    await desk.run(BIG, told)
+    await driver.run(BIG, hooks)
 
-    assert desk.asked == [MAIN, BIG, "other/m"]
+    assert driver.asked == [MAIN, BIG, "other/m"]
 
 
 async def test_another_failure_by_the_stronger_model_keeps_it_for_one_more() -> None:
     model = ScriptedModel().will_call("strict").will_call("strict").will_call("echo")
-    desk = Desk(model.will_say("done"))
-    run = await desk.run()
-    assert desk.asked == [MAIN, BIG, BIG, MAIN]
-    assert (len(activations(run)), desk.budget.spent) == (2, 2)
+    driver = EscalationDriver(model.will_say("done"))
+    run = await driver.run()
+    assert driver.asked == [MAIN, BIG, BIG, MAIN]
+    assert (len(activations(run)), driver.budget.spent) == (2, 2)
 
 
 async def test_a_stronger_model_that_cannot_be_reached_is_replaced_by_the_chosen_one() -> None:
     model = ScriptedModel().will_call("strict").will_fail("no key", kind="auth").will_say("done")
-    desk = Desk(model)
-    run = await desk.run()
-    assert desk.asked == [MAIN, BIG, MAIN]
+    driver = EscalationDriver(model)
+    run = await driver.run()
+    assert driver.asked == [MAIN, BIG, MAIN]
     assert isinstance(run.outcome, Done)
 
 
 async def test_a_chosen_model_that_cannot_be_reached_ends_the_run() -> None:
     model = ScriptedModel().will_call("echo").will_fail("no key", kind="auth").will_say("never")
-    desk = Desk(model)
-    assert isinstance((await desk.run()).outcome, Failed)
-    assert desk.asked == [MAIN, MAIN]
+    driver = EscalationDriver(model)
+    assert isinstance((await driver.run()).outcome, Failed)
+    assert driver.asked == [MAIN, MAIN]
 
 
 async def test_half_an_answer_of_the_stronger_model_is_recovered_from_by_the_chosen_one() -> None:
     model = ScriptedModel().will_call("strict").will_fail("gone", kind="network", text="half")
-    desk = Desk(model.will_say("rest"))
-    run = await desk.run(BIG, resume_broken_answers(3))
-    assert desk.asked == [MAIN, BIG, MAIN]
+    driver = EscalationDriver(model.will_say("rest"))
+    run = await driver.run(BIG, resume_broken_answers(3))
+    assert driver.asked == [MAIN, BIG, MAIN]
     assert [m.origin for m in run.new if m.role == "user"] == ["user", "harness"]
 
 
 async def test_a_call_that_a_limit_kept_back_costs_nothing() -> None:
-    desk = Desk(ScriptedModel().will_call("strict").will_say("never"))
+    driver = EscalationDriver(ScriptedModel().will_call("strict").will_say("never"))
     recorder = EventRecorder()
-    run = await desk.run(BIG, Meter(Limits(requests=1)).bundle(), recorder=recorder)
-    assert (desk.asked, desk.budget.spent, activations(run)) == ([MAIN], 0, [])
+    run = await driver.run(BIG, Meter(Limits(requests=1)).bundle(), recorder=recorder)
+    assert (driver.asked, driver.budget.spent, activations(run)) == ([MAIN], 0, [])
 
 
 async def test_the_stronger_model_thinks_as_much_as_its_role_says_and_counts_as_it() -> None:
@@ -190,7 +194,7 @@ async def test_the_stronger_model_thinks_as_much_as_its_role_says_and_counts_as_
     )
     base = LoopConfig(model=MAIN, thinking_level="low", validate=wants_path)
 
-    run = await ran(
+    run = await run_loop(
         model.stream_fn, "go", tools=[Tool("strict")], config=compose(guard, config=base)
     )
 

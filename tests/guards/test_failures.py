@@ -8,11 +8,11 @@ from dirge_py.agent_loop import AfterToolCallResult, Hooks, ToolOverride
 from dirge_py.guards.reminders import FailureTracker, failure_reminder
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.messages import UserMessage
-from tests.guards.kit import guarded, nudges, result
 from tests.security.sizes import size
+from tests.support.guarded_runs import nudges, result, run_guarded
 
 
-def told(*results, threshold=3):
+def checkpoints_after(*results, threshold=3):
     """Which checkpoints come after each of the results."""
     tracker = FailureTracker(threshold)
     texts = []
@@ -23,7 +23,7 @@ def told(*results, threshold=3):
 
 
 def counts(*results, threshold=3):
-    return [len(texts) for texts in told(*results, threshold=threshold)]
+    return [len(texts) for texts in checkpoints_after(*results, threshold=threshold)]
 
 
 def test_case_102_the_third_failure_is_answered_and_again_the_sixth_not_the_fourth():
@@ -36,36 +36,38 @@ def test_case_102_every_way_to_fail_counts(outcome):
 
 
 def test_case_102_two_timeouts_trip_it_and_are_named():
-    texts = told(result("timeout"), result("timeout"))
+    texts = checkpoints_after(result("timeout"), result("timeout"))
     assert [len(each) for each in texts] == [0, 1]
     assert "2 times the time ran out" in texts[1][0]
-    assert "time ran out" not in told(*[result()] * 3)[2][0]
+    assert "time ran out" not in checkpoints_after(*[result()] * 3)[2][0]
 
 
 def test_case_102_the_last_five_are_quoted_in_one_line_of_160_characters_each():
     long = "line one\n" + "é" * 500
-    texts = told(*[result(text=f"{n} {long}", tool="grep") for n in range(6)])
+    texts = checkpoints_after(*[result(text=f"{n} {long}", tool="grep") for n in range(6)])
     quotes = [line for line in texts[5][0].splitlines() if line.startswith("- grep: ")]
     assert [quote[8] for quote in quotes] == ["1", "2", "3", "4", "5"]
     assert {len(quote.removeprefix("- grep: ")) for quote in quotes} == {160}
 
 
 def test_case_102_a_failed_command_is_quoted_by_its_end():
-    texts = told(*[result("failed_command", "x" * 500 + "\nExit code: 2", tool="bash")] * 3)
+    texts = checkpoints_after(
+        *[result("failed_command", "x" * 500 + "\nExit code: 2", tool="bash")] * 3
+    )
     quote = texts[2][0].splitlines()[1]
     assert quote.endswith("Exit code: 2")
     assert len(quote.removeprefix("- bash: ")) == 160
 
 
 def test_case_102_failures_of_one_tool_point_to_its_description():
-    assert "`edit`: read its description" in told(*[result()] * 3)[2][0]
-    mixed = told(result(), result(tool="read"), result())[2][0]
+    assert "`edit`: read its description" in checkpoints_after(*[result()] * 3)[2][0]
+    mixed = checkpoints_after(result(), result(tool="read"), result())[2][0]
     assert "description" not in mixed
     assert mixed.endswith("take a different step.")
 
 
 def test_case_102_denials_have_their_own_words_and_their_own_count():
-    texts = told(*[result("denied", "Permission denied")] * 4)
+    texts = checkpoints_after(*[result("denied", "Permission denied")] * 4)
     assert [len(each) for each in texts] == [0, 0, 1, 0]
     assert "do not work around" in texts[2][0]
     assert "user" in texts[2][0]
@@ -90,7 +92,7 @@ def test_case_102_a_success_ends_both_streaks():
 
 def test_case_102_words_do_not_count_only_outcomes_do():
     assert counts(*[result("ok", "it timed out after 3 s")] * 6) == [0] * 6
-    assert "time ran out" not in told(*[result("denied", "timed out after")] * 3)[2][0]
+    assert "time ran out" not in checkpoints_after(*[result("denied", "timed out after")] * 3)[2][0]
 
 
 @pytest.mark.parametrize("outcome", ["suppressed", "aborted"])
@@ -125,7 +127,7 @@ async def test_case_102_the_checkpoint_enters_before_the_next_turn():
         model.will_call("faulty", text="no such file")
     model.will_say("I give up: the file is gone.")
 
-    run = await guarded(model, failure_reminder())
+    run = await run_guarded(model, failure_reminder())
 
     assert len(nudges(run)) == 1
     checkpoint = model.seen[3].messages[-1]
@@ -137,7 +139,7 @@ async def test_case_102_the_checkpoint_enters_before_the_next_turn():
 
 async def test_case_102_a_batch_counts_as_many_calls():
     model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
-    run = await guarded(model.will_say("done"), failure_reminder())
+    run = await run_guarded(model.will_say("done"), failure_reminder())
     assert len(nudges(run)) == 1
 
 
@@ -145,7 +147,7 @@ async def test_g5_a_red_test_run_does_not_end_the_streak():
     model = ScriptedModel()
     for n in range(3):
         model.will_call("bash", command=f"pytest {n}", exit=1)
-    run = await guarded(model.will_say("done"), failure_reminder())
+    run = await run_guarded(model.will_say("done"), failure_reminder())
     assert len(nudges(run)) == 1
 
 
@@ -156,7 +158,7 @@ async def test_denials_of_a_hook_are_told_apart():
     model = ScriptedModel()
     for n in range(3):
         model.will_call("bash", command=f"rm {n}")
-    run = await guarded(model.will_say("I may not."), failure_reminder(), deny)
+    run = await run_guarded(model.will_say("I may not."), failure_reminder(), deny)
     assert ["do not work around" in text for text in nudges(run)] == [True]
 
 
@@ -164,5 +166,5 @@ async def test_a_run_that_rests_is_not_woken_up_by_a_checkpoint():
     ending = AfterToolCallResult(terminate=True)
     stop = Hooks(after_tool_call=lambda *_: ending)
     model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
-    run = await guarded(model, failure_reminder(), stop)
+    run = await run_guarded(model, failure_reminder(), stop)
     assert (nudges(run), len(model.seen)) == ([], 1)

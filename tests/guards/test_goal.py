@@ -7,13 +7,13 @@ from dirge_py.guards.verification import Verification, track_verification
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.outcomes import Done
-from tests.guards.kit import guarded, nudges
 from tests.guards.test_judge import Panel, working
+from tests.support.guarded_runs import nudges, run_guarded
 
 
 async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
     panel = Panel("UNMET\n- the docs", "MET")
-    run = await guarded(working(), goal_check("docs and tests", panel))
+    run = await run_guarded(working(), goal_check("docs and tests", panel))
     (text,) = nudges(run)
     assert "docs and tests" in text
     assert "What remains:\n- the docs\n" in text
@@ -23,13 +23,14 @@ async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
 
 async def test_case_108_without_detail_it_says_so():
     assert (
-        "no detail" in nudges(await guarded(working(), goal_check("x", Panel("UNMET", "MET"))))[0]
+        "no detail"
+        in nudges(await run_guarded(working(), goal_check("x", Panel("UNMET", "MET"))))[0]
     )
 
 
 @pytest.mark.parametrize("answer", ["MET", "perhaps", "", ProviderError("down"), TimeoutError()])
 async def test_case_108_met_unclear_empty_or_failed_ends_the_run(answer):
-    run = await guarded(working(), goal_check("x", Panel(answer)))
+    run = await run_guarded(working(), goal_check("x", Panel(answer)))
     assert isinstance(run.outcome, Done)
     assert nudges(run) == []
 
@@ -37,7 +38,7 @@ async def test_case_108_met_unclear_empty_or_failed_ends_the_run(answer):
 async def test_case_108_it_speaks_twelve_times_at_most():
     panel = Panel(*["UNMET"] * 20)
     model = working(stops=20)
-    run = await guarded(model, goal_check("x", panel))
+    run = await run_guarded(model, goal_check("x", panel))
     assert (len(nudges(run)), len(panel.asked), len(model.seen)) == (12, 12, 14)
 
 
@@ -52,6 +53,6 @@ async def test_case_108_checks_are_mentioned_but_are_no_reason(more, told):
     for command, code in more:
         model.will_call("bash", command=command, exit=code)
     bundles = track_verification(verification), goal_check("x", panel, verification=verification)
-    await guarded(model.will_say("done"), *bundles)
+    await run_guarded(model.will_say("done"), *bundles)
     ((_, prompt),) = panel.asked
     assert (told in prompt, "no reason for UNMET" in prompt) == (True, bool(told))

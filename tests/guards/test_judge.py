@@ -31,8 +31,8 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.kit import ran
-from tests.guards.kit import guarded, nudges, result, tools
+from tests.support.guarded_runs import nudges, result, run_guarded, tools
+from tests.support.loop_runs import run_loop
 
 
 class Panel:
@@ -82,7 +82,7 @@ def section(prompt, name):
 async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_call():
     panel = Panel("INCOMPLETE\n- the tests are missing\n- so are the docs")
     model = working()
-    run = await guarded(model, judge_check(panel))
+    run = await run_guarded(model, judge_check(panel))
     (text,) = nudges(run)
     assert "- the tests are missing\n- so are the docs" in text
     assert (len(panel.asked), len(model.seen)) == (1, 3)
@@ -90,44 +90,44 @@ async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_cal
 
 async def test_case_106_a_complete_run_ends():
     panel = Panel("COMPLETE")
-    run = await guarded(working(), judge_check(panel))
+    run = await run_guarded(working(), judge_check(panel))
     assert (nudges(run), len(panel.asked)) == ([], 1)
 
 
 @pytest.mark.parametrize("answer", ["ABSTAIN", "", "well …"])
 async def test_case_106_an_unclear_judge_lets_it_end(answer):
-    assert nudges(await guarded(working(), judge_check(Panel(answer)))) == []
+    assert nudges(await run_guarded(working(), judge_check(Panel(answer)))) == []
 
 
 async def test_case_106_a_run_without_a_tool_is_not_judged():
     panel = Panel("INCOMPLETE")
-    run = await guarded(working(calls=0), judge_check(panel))
+    run = await run_guarded(working(calls=0), judge_check(panel))
     assert (nudges(run), panel.asked) == ([], [])
 
 
 @pytest.mark.parametrize("error", [ProviderError("down"), TimeoutError(), RuntimeError("bug")])
 async def test_case_106_a_judge_that_fails_lets_the_run_end(error):
     panel = Panel(error)
-    run = await guarded(working(), judge_check(panel))
+    run = await run_guarded(working(), judge_check(panel))
     assert isinstance(run.outcome, Done)
     assert (nudges(run), len(run.recorder.of(SystemNotice))) == ([], 1)
 
 
 async def test_without_detail_it_says_so():
-    assert "no detail" in nudges(await guarded(working(), judge_check(Panel("INCOMPLETE"))))[0]
+    assert "no detail" in nudges(await run_guarded(working(), judge_check(Panel("INCOMPLETE"))))[0]
 
 
 async def test_what_was_found_good_is_judged_again_only_after_more_work():
     panel = Panel()
     model = working(stops=1).will_say("two").will_call("read", path="b").will_say("three")
-    run = await guarded(model.will_say("four"), judge_check(panel), todo_check(lambda: ["x"]))
+    run = await run_guarded(model.will_say("four"), judge_check(panel), todo_check(lambda: ["x"]))
     assert (len(nudges(run)), len(panel.asked)) == (3, 2)
 
 
 async def test_blocking_speaks_three_times_and_remembers_what_it_said():
     panel = Panel(*["INCOMPLETE\n- still nothing"] * 9)
     model = working()
-    run = await guarded(model, judge_check(panel, mode="blocking"))
+    run = await run_guarded(model, judge_check(panel, mode="blocking"))
     assert (len(nudges(run)), len(panel.asked), len(model.seen)) == (3, 3, 5)
     earlier = [section(prompt, "your earlier words") for _, prompt in panel.asked]
     assert earlier[0] == ""
@@ -138,7 +138,7 @@ async def test_the_change_of_the_run_is_reviewed_in_one_message():
     panel = Panel(
         "INCOMPLETE\n- no docs\nFINDINGS\n[low] a.py:1: name\n---\n[high] a.py:2: loses a line"
     )
-    run = await guarded(working(), judge_check(panel, diff=Tree("before", "after")))
+    run = await run_guarded(working(), judge_check(panel, diff=Tree("before", "after")))
     (text,) = nudges(run)
     places = [text.index(part) for part in ("- no docs", "loses a line", "a.py:1: name")]
     assert places == sorted(places)
@@ -150,7 +150,7 @@ async def test_the_change_of_the_run_is_reviewed_in_one_message():
 
 async def test_findings_alone_are_told_too():
     panel = Panel("COMPLETE\nFINDINGS\n[medium] a.py:1: slow")
-    (text,) = nudges(await guarded(working(), judge_check(panel, diff=Tree("", "x"))))
+    (text,) = nudges(await run_guarded(working(), judge_check(panel, diff=Tree("", "x"))))
     assert "incomplete" not in text
     assert "[medium] a.py:1: slow" in text
 
@@ -158,14 +158,14 @@ async def test_findings_alone_are_told_too():
 @pytest.mark.parametrize("tree", [Tree("same"), Tree(None), Tree("before", " ")])
 async def test_a_change_that_is_not_of_this_run_is_not_reviewed(tree):
     panel = Panel("COMPLETE\nFINDINGS\n[high] a.py: made up")
-    run = await guarded(working(), judge_check(panel, diff=tree))
+    run = await run_guarded(working(), judge_check(panel, diff=tree))
     system, prompt = panel.asked[0]
     assert (nudges(run), "FINDINGS" in system, "=== change" in prompt) == ([], False, False)
 
 
 async def test_a_reviewed_change_is_not_reviewed_again_but_completeness_is():
     panel = Panel("COMPLETE\nFINDINGS\n[high] a", "INCOMPLETE\n- b", "COMPLETE")
-    run = await guarded(
+    run = await run_guarded(
         working(), judge_check(panel, mode="blocking", diff=Tree("0", "1", "1", "1"))
     )
     assert ["FINDINGS" in system for system, _ in panel.asked] == [True, False, False]
@@ -176,21 +176,21 @@ async def test_a_change_whose_review_failed_is_shown_again():
     panel = Panel(ProviderError("down"), "COMPLETE")
     model = working()
     gates = judge_check(panel, mode="blocking", diff=Tree("0", "1")), todo_check(lambda: ["x"], 1)
-    run = await guarded(model, *gates)
+    run = await run_guarded(model, *gates)
     assert [section(prompt, "change") for _, prompt in panel.asked] == ["1", "1"]
     assert len(nudges(run)) == 1
 
 
 async def test_a_baseline_that_cannot_be_told_blocks_no_call():
     panel = Panel()
-    run = await guarded(working(), judge_check(panel, diff=Tree(OSError("git"), "after")))
+    run = await run_guarded(working(), judge_check(panel, diff=Tree(OSError("git"), "after")))
     assert run.outcomes == ["ok"]
     assert section(panel.asked[0][1], "change") == "after"
 
 
 async def test_the_baseline_is_taken_once_before_the_first_call():
     tree = Tree("a")
-    await guarded(working(calls=3), judge_check(Panel(), diff=tree))
+    await run_guarded(working(calls=3), judge_check(Panel(), diff=tree))
     assert tree.looked == 2
 
 
@@ -204,7 +204,7 @@ async def test_the_judge_reads_rules_run_and_checks():
     model = ScriptedModel().will_call("edit", path="a.py").will_say("done")
     bundles = track_verification(verification), judge_check(panel, verification=verification)
     context = Context(system_prompt="Be brief.", tools=tools())
-    await ran(model, "fix it", config=compose(*bundles), context=context)
+    await run_loop(model, "fix it", config=compose(*bundles), context=context)
     ((_, prompt),) = panel.asked
     assert section(prompt, "rules of the agent") == "Be brief."
     assert section(prompt, "run").splitlines()[0] == "USER: fix it"
@@ -213,7 +213,7 @@ async def test_the_judge_reads_rules_run_and_checks():
 
 async def test_a_change_is_shown_up_to_its_bound():
     panel = Panel()
-    await guarded(working(), judge_check(panel, diff=Tree("0", "é" * DIFF_BYTES)))
+    await run_guarded(working(), judge_check(panel, diff=Tree("0", "é" * DIFF_BYTES)))
     shown = section(panel.asked[0][1], "change")
     assert len(shown.encode()) <= DIFF_BYTES + 60
     assert shown.endswith("[the rest of the change is left out]")
@@ -266,8 +266,8 @@ def test_a_run_is_told_line_by_line():
 def test_results_and_arguments_are_cut():
     long = json.dumps({"content": "x" * 999})
     call = ToolCallBlock(id="a", name="w", arguments={"content": "x" * 999})
-    told = run_transcript([AssistantMessage(content=(call,)), result("ok", long, tool="w")])
-    first, second = told.split("\n\n")
+    text = run_transcript([AssistantMessage(content=(call,)), result("ok", long, tool="w")])
+    first, second = text.split("\n\n")
     assert len(first.removeprefix("CALL w ")) == ARGUMENTS_CHARS
     assert len(second.removeprefix("RESULT w: ")) == RESULT_CHARS
 
@@ -279,10 +279,10 @@ def test_denied_is_said_only_of_errors():
 
 def test_a_long_run_keeps_its_beginning_and_its_end():
     messages = [user_text(f"message {n} " + "x" * 300) for n in range(100)]
-    told = run_transcript(messages)
-    assert len(told) <= TRANSCRIPT_CHARS
-    assert told.startswith("USER: message 0 ")
-    assert "characters left out" in told[FIRST_CHARS : FIRST_CHARS + 60]
-    assert told.endswith("x" * 300)
-    assert "message 99 " in told
-    assert "message 50 " not in told
+    text = run_transcript(messages)
+    assert len(text) <= TRANSCRIPT_CHARS
+    assert text.startswith("USER: message 0 ")
+    assert "characters left out" in text[FIRST_CHARS : FIRST_CHARS + 60]
+    assert text.endswith("x" * 300)
+    assert "message 99 " in text
+    assert "message 50 " not in text

@@ -9,7 +9,7 @@ from dirge_py.types.events import SystemNotice, TurnEnd
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user_text
 from dirge_py.types.outcomes import Cancelled, Done, Failed, LimitExceeded, MaxTurns
-from tests.agent_loop.kit import Tool, ran
+from tests.support.loop_runs import Tool, run_loop
 
 
 def restless(turns=9, *, usage=None):
@@ -21,7 +21,9 @@ def restless(turns=9, *, usage=None):
 
 async def test_a_model_that_wants_more_turns_is_stopped_with_words():
     model = restless()
-    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle()))
+    run = await run_loop(
+        model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle())
+    )
 
     assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
     assert "2 turns" in run.recorder.of(SystemNotice)[0].content
@@ -30,7 +32,9 @@ async def test_a_model_that_wants_more_turns_is_stopped_with_words():
 
 async def test_the_last_allowed_turn_may_be_the_answer():
     model = ScriptedModel().will_call("echo").will_say("done")
-    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle()))
+    run = await run_loop(
+        model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle())
+    )
     assert isinstance(run.outcome, Done)
 
 
@@ -46,7 +50,7 @@ async def test_a_turn_that_input_opened_is_counted_too(kind):
     model = ScriptedModel().will_say("a")
     config = compose(Meter(Limits(turns=1)).bundle(), config=LoopConfig(**hook))
 
-    run = await ran(model, "go", config=config)
+    run = await run_loop(model, "go", config=config)
 
     assert (len(model.seen), run.outcome) == (1, MaxTurns(max=1))
     assert [message.text for message in run.new[:3]] == ["go", "a", "more"]
@@ -74,7 +78,7 @@ async def test_a_limit_that_is_passed_ends_the_run(most, outcome, calls):
 
     model = restless(usage=Usage(input=90, output=10))
     bundle = Meter(most, cost_of=lambda usage, _model: 0.25, clock=clock).bundle()
-    run = await ran(model, "go", tools=[Tool(body=body)], config=compose(bundle))
+    run = await run_loop(model, "go", tools=[Tool(body=body)], config=compose(bundle))
 
     assert (run.outcome, len(model.seen)) == (outcome, calls)
 
@@ -84,14 +88,16 @@ async def test_a_cost_that_cannot_be_judged_stops_the_run():
         raise ZeroDivisionError
 
     bundle = Meter(Limits(cost_usd=1), cost_of=broken).bundle()
-    run = await ran(restless(usage=Usage(input=1)), "go", tools=[Tool()], config=compose(bundle))
+    run = await run_loop(
+        restless(usage=Usage(input=1)), "go", tools=[Tool()], config=compose(bundle)
+    )
     assert isinstance(run.outcome, Failed)
 
 
 async def test_an_unknown_price_is_told_once():
     bundle = Meter(Limits(cost_usd=1), cost_of=lambda *_: None).bundle()
     model = restless(2, usage=Usage(input=1)).will_say("done")
-    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
     assert len(run.recorder.of(SystemNotice)) == 1
 
@@ -127,7 +133,7 @@ def test_a43_a_limit_is_told_with_its_figures(exceeded, message):
 async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
     model = ScriptedModel().will(Reply(calls=[("echo", {})], usage=Usage(output=output)))
     config = compose(Meter(Limits(output_tokens=50_000)).bundle())
-    run = await ran(model.will_say("done"), "go", tools=[Tool()], config=config)
+    run = await run_loop(model.will_say("done"), "go", tools=[Tool()], config=config)
 
     if ends == "done":
         assert isinstance(run.outcome, Done)
@@ -148,21 +154,21 @@ async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
 async def test_a43_of_two_limits_the_first_in_order_is_told(most, name):
     bundle = Meter(most, cost_of=lambda *_: 1.0).bundle()
     model = restless(usage=Usage(input=10, output=10))
-    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert run.outcome.name == name
 
 
 async def test_a43_the_total_is_input_and_output():
     model = restless(usage=Usage(input=60, output=50, cache_read=40))
     config = compose(Meter(Limits(tokens=109)).bundle())
-    run = await ran(model, "go", tools=[Tool()], config=config)
+    run = await run_loop(model, "go", tools=[Tool()], config=config)
     assert run.outcome == LimitExceeded(name="tokens", used=110, max=109)
 
 
 async def test_cents_that_add_up_to_a_limit_do_not_pass_it():
     bundle = Meter(Limits(cost_usd=0.3), cost_of=lambda *_: 0.1).bundle()
     model = restless(2, usage=Usage(input=1)).will(Reply(text="done", usage=Usage(input=1)))
-    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
 
 
@@ -172,7 +178,7 @@ async def test_a44_a_batch_over_the_limit_runs_not_at_all_and_is_answered():
     echo = Tool()
     config = compose(Meter(Limits(tool_calls=3)).bundle())
 
-    run = await ran(model, "go", tools=[echo], config=config)
+    run = await run_loop(model, "go", tools=[echo], config=config)
 
     assert len(echo.ran) == 2
     assert run.outcomes == ["ok", "ok", "suppressed", "suppressed"]
@@ -190,7 +196,7 @@ async def test_a45_the_third_request_is_never_sent_and_judges_send_none():
     bundle = Meter(Limits(requests=2), spending=spending).bundle()
     config = compose(bundle, Hooks(name="judge", get_steering_messages=lambda i: judge(i, ())))
     model = restless()
-    run = await ran(model, "go", tools=[Tool()], config=config)
+    run = await run_loop(model, "go", tools=[Tool()], config=config)
     assert (len(model.seen), run.outcome) == (2, LimitExceeded(name="requests", used=3, max=2))
 
 
@@ -220,7 +226,7 @@ async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most
     )
     model = ScriptedModel().will(Reply(text="a", usage=Usage(input=100))).will_say("never")
 
-    run = await ran(model, "go", config=config)
+    run = await run_loop(model, "go", config=config)
 
     assert (len(model.seen), run.outcome) == (1, outcome)
     assert run.recorder.of(TurnEnd)[-1].message is None
@@ -238,7 +244,7 @@ async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
         Hooks(name="judge", should_stop_after_turn=judge),
         Meter(Limits(tokens=549), spending=spending).bundle(),
     )
-    run = await ran(model, "go", tools=[Tool()], config=config)
+    run = await run_loop(model, "go", tools=[Tool()], config=config)
     assert run.outcome == LimitExceeded(name="tokens", used=550, max=549)
     assert len(model.seen) == 1
 
@@ -246,13 +252,15 @@ async def test_a45_what_is_spent_in_the_first_run_of_a_session_counts() -> None:
 async def test_a46_an_unknown_price_never_trips_the_limit():
     bundle = Meter(Limits(cost_usd=0.001), cost_of=lambda *_: None).bundle()
     model = restless(3, usage=Usage(input=10**6)).will_say("done")
-    run = await ran(model, "go", tools=[Tool()], config=compose(bundle))
+    run = await run_loop(model, "go", tools=[Tool()], config=compose(bundle))
     assert isinstance(run.outcome, Done)
 
 
 async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history():
     model = restless(20)
-    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=5)).bundle()))
+    run = await run_loop(
+        model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=5)).bundle())
+    )
     assert (len(model.seen), run.outcome) == (5, MaxTurns(max=5))
     assert_balanced(run.new)
     assert len(run.recorder.of(SystemNotice)) == 1
@@ -260,7 +268,9 @@ async def test_a47_five_turns_are_five_requests_a_notice_and_a_balanced_history(
 
 async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
     model = restless(20)
-    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle()))
+    run = await run_loop(
+        model, "go", tools=[Tool()], config=compose(Meter(Limits(turns=2)).bundle())
+    )
     assert len(model.seen) == 2
     assert (run.new[-1].role, run.new[-1].origin) == ("assistant", "harness")
     assert [m.text for m in run.new if m.role == "user"] == ["go"]
@@ -268,7 +278,7 @@ async def test_case_58_the_cap_is_a_notice_and_the_last_words_are_the_agents():
 
 async def test_case_58_without_a_cap_the_run_goes_on_until_the_model_stops():
     model = restless(150).will_say("done")
-    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(Limits()).bundle()))
+    run = await run_loop(model, "go", tools=[Tool()], config=compose(Meter(Limits()).bundle()))
     assert (len(model.seen), isinstance(run.outcome, Done)) == (151, True)
 
 
@@ -283,12 +293,12 @@ async def test_an_unfinished_answer_is_no_turn_but_a_request(reason):
             model.will(Reply(text="…", stop_reason=reason))
         return model
 
-    run = await ran(
+    run = await run_loop(
         unfinished(3).will_say("done"), "go", config=compose(Meter(Limits(turns=1)).bundle())
     )
     assert (run.outcome.result.response, run.outcome.result.turns) == ("done", 1)
 
-    run = await ran(unfinished(3), "go", config=compose(Meter(Limits(requests=2)).bundle()))
+    run = await run_loop(unfinished(3), "go", config=compose(Meter(Limits(requests=2)).bundle()))
     assert run.outcome == LimitExceeded(name="requests", used=3, max=2)
 
 
@@ -296,7 +306,7 @@ async def test_a_service_that_never_finishes_is_stopped():
     model = ScriptedModel()
     for _ in range(50):
         model.will(Reply(text="…", stop_reason="pause_turn"))
-    run = await ran(model, "go", config=compose(Meter(Limits(turns=3)).bundle()))
+    run = await run_loop(model, "go", config=compose(Meter(Limits(turns=3)).bundle()))
     assert (len(model.seen), run.outcome) == (20 + 3, MaxTurns(max=3))
 
 
@@ -309,7 +319,9 @@ async def test_a_limit_that_fails_stops_the_run(at):
 
     most = Limits(time_s=5, tool_calls=None if at != "before_call" else "many")
     model = restless()
-    run = await ran(model, "go", tools=[Tool()], config=compose(Meter(most, clock=clock).bundle()))
+    run = await run_loop(
+        model, "go", tools=[Tool()], config=compose(Meter(most, clock=clock).bundle())
+    )
     assert isinstance(run.outcome, Failed)
     assert run.outcome.kind == "bug"
     assert "cannot be checked" in run.outcome.message
@@ -321,7 +333,7 @@ async def test_a_price_table_that_fails_is_nobodys_business_without_a_limit_on_c
         raise ZeroDivisionError
 
     model = restless(1, usage=Usage(input=1)).will_say("done")
-    run = await ran(
+    run = await run_loop(
         model, "go", tools=[Tool()], config=compose(Meter(Limits(), cost_of=broken).bundle())
     )
     assert isinstance(run.outcome, Done)
@@ -336,5 +348,5 @@ async def test_calls_that_a_continued_run_begins_with_were_paid_for_before():
     )
     bundle = Meter(Limits(cost_usd=0.5), cost_of=lambda *_: 1.0).bundle()
     context = Context(messages=[user_text("go"), answer], tools=[Tool()])
-    run = await ran(ScriptedModel().will_say("done"), context=context, config=compose(bundle))
+    run = await run_loop(ScriptedModel().will_say("done"), context=context, config=compose(bundle))
     assert isinstance(run.outcome, Done)

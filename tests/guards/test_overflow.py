@@ -11,7 +11,7 @@ from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.hooks import Context, Hooks, TurnInfo
 from dirge_py.types.messages import user_text
 from dirge_py.types.outcomes import Done, Failed
-from tests.agent_loop.kit import Ran, Tool, ran
+from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 TOO_LONG = "prompt is too long: 210000 tokens > 200000"
 
@@ -40,13 +40,13 @@ def refusing(model: ScriptedModel, times: int) -> ScriptedModel:
     return model
 
 
-async def shrinking(model: ScriptedModel, view: View, *bundles: Hooks, **more: Any) -> Ran:
+async def shrinking(model: ScriptedModel, view: View, *bundles: Hooks, **more: Any) -> LoopRun:
     history = [user_text(str(n)) for n in range(20)]
     config = compose(
         view.bundle(), resume_broken_answers(3), shrink_on_overflow(view.shrink), *bundles
     )
     context = Context(messages=history, tools=[Tool()])
-    return await ran(model, "start", context=context, config=config, **more)
+    return await run_loop(model, "start", context=context, config=config, **more)
 
 
 async def test_a03_the_second_request_is_smaller_and_the_turn_is_one() -> None:
@@ -105,7 +105,7 @@ async def test_a_shrink_that_fails_ends_the_run_with_the_service_s_words() -> No
         raise OSError("disk full")
 
     model = refusing(ScriptedModel(), 5)
-    run = await ran(model, "start", config=compose(shrink_on_overflow(broken)))
+    run = await run_loop(model, "start", config=compose(shrink_on_overflow(broken)))
 
     assert run.outcome == Failed(kind="context_length", message=TOO_LONG)
     assert "disk full" in run.recorder.of(SystemNotice)[0].content

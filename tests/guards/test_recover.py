@@ -13,15 +13,15 @@ from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.events import RetryNotice, SystemNotice, TurnEnd
 from dirge_py.types.messages import ThinkingBlock, ToolCallBlock
 from dirge_py.types.outcomes import Done, Failed, MaxTurns
-from tests.agent_loop.kit import Ran, Tool, ran
+from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 
 def blip(model: ScriptedModel, text: str = "half", kind: ErrorKind = "network") -> ScriptedModel:
     return model.will_fail("connection reset", kind=kind, text=text)
 
 
-async def recovered(model: ScriptedModel, most: int = 3, **more: Any) -> Ran:
-    return await ran(
+async def recovered(model: ScriptedModel, most: int = 3, **more: Any) -> LoopRun:
+    return await run_loop(
         model, "start", tools=[Tool()], config=compose(resume_broken_answers(most)), **more
     )
 
@@ -88,7 +88,7 @@ async def test_case_76_half_a_call_is_gone_and_the_text_is_kept() -> None:
         Reply(text="so far", calls=[half], error=ProviderError("gone", kind="network"))
     )
     echo = Tool()
-    run = await ran(
+    run = await run_loop(
         model.will_say("rest"), "go", tools=[echo], config=compose(resume_broken_answers(3))
     )
 
@@ -112,7 +112,7 @@ async def test_retries_and_recoveries_do_not_multiply() -> None:
         model.will_fail("refused", kind="network")
     stream = retrying_stream_fn(model.stream_fn, sleep=FakeClock(is_eager=True).sleep)
 
-    run = await ran(stream, "start", config=compose(resume_broken_answers(3)))
+    run = await run_loop(stream, "start", config=compose(resume_broken_answers(3)))
 
     assert len(model.seen) == 6
     assert isinstance(run.outcome, Failed)
@@ -127,7 +127,7 @@ async def test_none_is_the_rule_that_an_error_ends_the_run() -> None:
 async def test_a_broken_turn_counts_among_the_turns() -> None:
     model = blip(blip(ScriptedModel())).will_say("never")
     config = compose(Meter(Limits(turns=2)).bundle(), resume_broken_answers(3))
-    run = await ran(model, "start", config=config)
+    run = await run_loop(model, "start", config=config)
     assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
 
 

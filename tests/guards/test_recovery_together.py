@@ -19,8 +19,8 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.events import EscalationActivated, RetryNotice
 from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns
-from tests.agent_loop.kit import Ran, Tool, ran
 from tests.security.sizes import size
+from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 MOST_REQUESTS, MOST_TURNS = 25, 15
 
@@ -48,7 +48,7 @@ REPLIES = st.one_of(
 )
 
 
-async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> Ran:
+async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> LoopRun:
     model = ScriptedModel()
     for reply in script:
         model.will(reply)
@@ -64,7 +64,7 @@ async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> Ran:
         escalate_on_failure("strong/big", EscalationBudget(), home=lambda: "main/small"),
         config=LoopConfig(model="main/small"),
     )
-    run = await ran(model, "go", tools=[Tool()], config=config)
+    run = await run_loop(model, "go", tools=[Tool()], config=config)
     assert len(model.seen) <= MOST_REQUESTS
     return run
 

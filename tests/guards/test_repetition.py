@@ -16,8 +16,8 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import AssistantMessage, ImageBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, ToolCall, text_result
-from tests.agent_loop.kit import Tool, boom, ran
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool, boom, run_loop
 
 
 @dataclass
@@ -40,7 +40,7 @@ TOOLS = {tool.name: tool for tool in (READ, EDIT, BASH, Acting("mcp_x", op="mcp"
 
 
 @dataclass
-class Watched:
+class GuardDriver:
     """A guard's hooks, driven batch by batch; what passes gets the results that are given."""
 
     breaker: StormBreaker = field(default_factory=StormBreaker)
@@ -81,24 +81,24 @@ def how_many_pass(answers):
 
 
 def test_case_98_the_third_identical_call_is_answered():
-    watched = Watched()
+    watched = GuardDriver()
     assert [watched.passes("read", {"p": 1}) for _ in range(3)] == [True, True, False]
 
 
 def test_case_98_key_order_and_integral_floats_are_no_difference():
-    watched = Watched()
+    watched = GuardDriver()
     assert watched.passes("read", {"a": 1, "b": 2})
     assert watched.passes("read", {"b": 2.0, "a": 1.0})
     assert not watched.passes("read", {"a": 1.0, "b": 2})
 
 
 def test_case_98_other_arguments_never_are():
-    watched = Watched()
+    watched = GuardDriver()
     assert all(watched.passes("read", {"n": n}) for n in range(30))
 
 
 def test_case_98_what_left_the_window_is_forgotten():
-    watched = Watched()
+    watched = GuardDriver()
     for n in range(2):
         assert watched.passes("read", {"p": "same"})
         assert all(watched.passes("read", {"n": (n, m)}) for m in range(6))
@@ -106,14 +106,14 @@ def test_case_98_what_left_the_window_is_forgotten():
 
 
 def test_case_98_three_in_one_batch_leave_two_and_the_next_three_none():
-    watched = Watched()
+    watched = GuardDriver()
     first = watched.batch(*[("read", {})] * 3)
     assert [answer is None for answer in first] == [True, True, False]
     assert how_many_pass(watched.batch(*[("read", {})] * 3)) == 0
 
 
 def test_case_98_a_mutating_call_makes_earlier_reads_worth_repeating():
-    watched = Watched()
+    watched = GuardDriver()
     for _ in range(5):
         assert watched.passes("read") and watched.passes("read")
         assert watched.passes("bash", {"command": f"ls {watched.turn}"})
@@ -121,30 +121,30 @@ def test_case_98_a_mutating_call_makes_earlier_reads_worth_repeating():
 
 @pytest.mark.parametrize("name", ["edit", "bash"])
 def test_case_98_mutating_calls_count_among_themselves(name):
-    watched = Watched()
+    watched = GuardDriver()
     assert [watched.passes(name) for _ in range(3)] == [True, True, False]
 
 
 def test_case_98_a_new_outer_turn_begins_with_an_empty_window():
-    watched = Watched()
+    watched = GuardDriver()
     for watched.outer_turn in (1, 2, 3):
         assert [watched.passes("read") for _ in range(3)] == [True, True, False]
 
 
 def test_a_call_without_a_name_passes():
-    watched = Watched()
+    watched = GuardDriver()
     assert all(watched.passes("") for _ in range(9))
 
 
 @pytest.mark.parametrize("name", ["odd", "mcp_x", "nobody_knows"])
 def test_tools_of_unknown_effect_are_counted_like_any_other(name):
-    watched = Watched()
+    watched = GuardDriver()
     assert [watched.passes(name) for _ in range(3)] == [True, True, False]
 
 
 @pytest.mark.parametrize("name", ["bash_output", "task_status", "task_output", "mine"])
 def test_pollers_and_exempt_tools_may_repeat(name):
-    watched = Watched(StormBreaker(exempt=["mine"]))
+    watched = GuardDriver(StormBreaker(exempt=["mine"]))
     assert all(watched.passes(name) for _ in range(9))
 
 
@@ -162,7 +162,7 @@ def test_a_tool_that_says_it_polls_may_repeat():
 
 
 def test_g4_names_from_the_settings_come_on_top_of_what_is_known():
-    watched = Watched(StormBreaker(exempt=["mine"], mutating=["mcp_x"]))
+    watched = GuardDriver(StormBreaker(exempt=["mine"], mutating=["mcp_x"]))
     assert [watched.passes("edit") for _ in range(3)] == [True, True, False]
     assert all(watched.passes("bash_output") for _ in range(9))
     for n in range(4):
@@ -181,7 +181,7 @@ def test_a_guard_that_is_off_has_no_hooks():
 
 
 def test_a_smaller_threshold_answers_the_second_call():
-    watched = Watched(StormBreaker(4, 2))
+    watched = GuardDriver(StormBreaker(4, 2))
     assert [watched.passes("read") for _ in range(2)] == [True, False]
 
 
@@ -189,20 +189,20 @@ def test_a_smaller_threshold_answers_the_second_call():
 
 
 def test_case_99_after_a_timeout_the_second_call_is_answered():
-    watched = Watched()
+    watched = GuardDriver()
     late = text_result("too late", outcome="timeout", is_error=True)
     assert watched.passes("read", {}, late)
     assert not watched.passes("read")
 
 
 def test_case_99_another_error_leaves_the_threshold_alone():
-    watched = Watched()
+    watched = GuardDriver()
     error = text_result("broken", outcome="error", is_error=True)
     assert [watched.passes("read", {}, error) for _ in range(3)] == [True, True, False]
 
 
 def test_case_99_a_new_outer_turn_forgets_the_timeout():
-    watched = Watched()
+    watched = GuardDriver()
     late = text_result("too late", outcome="timeout", is_error=True)
     assert watched.passes("read", {}, late)
     watched.outer_turn = 2
@@ -210,12 +210,12 @@ def test_case_99_a_new_outer_turn_forgets_the_timeout():
 
 
 def test_g3_a_changing_result_is_progress():
-    watched = Watched()
+    watched = GuardDriver()
     assert all(watched.passes("mcp_x", {}, text_result(f"{n} % done")) for n in range(12))
 
 
 def test_a_result_that_stops_changing_is_none():
-    watched = Watched()
+    watched = GuardDriver()
     said = ["1 %", "2 %", "2 %", "2 %"]
     assert [watched.passes("mcp_x", {}, text_result(text)) for text in said] == [
         True, True, True, False,
@@ -223,7 +223,7 @@ def test_a_result_that_stops_changing_is_none():
 
 
 def test_a_call_that_was_refused_at_first_starts_over_when_it_runs():
-    watched = Watched()
+    watched = GuardDriver()
     assert watched.passes("read")
     assert watched.passes("read", {}, text_result("x"))
     assert watched.passes("read", {}, text_result("x"))
@@ -231,19 +231,19 @@ def test_a_call_that_was_refused_at_first_starts_over_when_it_runs():
 
 
 def test_results_of_one_batch_that_differ_are_progress():
-    watched = Watched()
+    watched = GuardDriver()
     watched.batch(*[("read", {})] * 2, results=[text_result("a"), text_result("b")])
     assert watched.passes("read")
 
 
 def test_results_of_one_batch_that_agree_are_none():
-    watched = Watched()
+    watched = GuardDriver()
     watched.batch(*[("read", {})] * 2, results=[text_result("a"), text_result("a")])
     assert not watched.passes("read")
 
 
 def test_g2_editing_and_testing_in_turns_is_never_answered():
-    watched = Watched()
+    watched = GuardDriver()
     red = text_result("1 failed in 0.31s", outcome="failed_command")
     for n in range(12):
         assert watched.passes("edit", {"n": n}, text_result("edited"))
@@ -251,7 +251,7 @@ def test_g2_editing_and_testing_in_turns_is_never_answered():
 
 
 def test_g2_in_one_batch_too():
-    watched = Watched()
+    watched = GuardDriver()
     for n in range(12):
         answers = watched.batch(
             ("edit", {"n": n}),
@@ -262,19 +262,19 @@ def test_g2_in_one_batch_too():
 
 
 def test_g2_editing_by_commands_and_testing_in_turns_is_never_answered():
-    watched, failed = Watched(), text_result("1 failed", outcome="failed_command")
+    watched, failed = GuardDriver(), text_result("1 failed", outcome="failed_command")
     for n in range(5):
         assert watched.passes("bash", {"command": f"sed -i {n}"}, text_result(""))
         assert watched.passes("bash", {"command": "pytest"}, failed)
 
 
 def test_g2_a_command_that_failed_or_was_asked_for_before_is_no_edit():
-    watched, failed = Watched(), text_result("1 failed", outcome="failed_command")
+    watched, failed = GuardDriver(), text_result("1 failed", outcome="failed_command")
     for n in range(2):
         assert watched.passes("bash", {"command": "pytest"}, failed)
         assert watched.passes("bash", {"command": f"no such {n}"}, failed)
     assert not watched.passes("bash", {"command": "pytest"}, failed)
-    watched = Watched()
+    watched = GuardDriver()
     for _ in range(2):
         assert watched.passes("bash", {"command": "sed -i x"}, text_result(""))
         assert watched.passes("bash", {"command": "pytest"}, failed)
@@ -282,7 +282,7 @@ def test_g2_a_command_that_failed_or_was_asked_for_before_is_no_edit():
 
 
 def test_an_edit_that_fails_changes_nothing():
-    watched = Watched()
+    watched = GuardDriver()
     failed = text_result("no such text", outcome="error", is_error=True)
     for n in range(2):
         assert watched.passes("bash", {"command": "make test"}, text_result("red"))
@@ -291,7 +291,7 @@ def test_an_edit_that_fails_changes_nothing():
 
 
 def test_a_successful_edit_forgets_a_timeout():
-    watched = Watched()
+    watched = GuardDriver()
     late = text_result("too late", outcome="timeout", is_error=True)
     assert watched.passes("bash", {}, late)
     assert watched.passes("edit", {}, text_result("edited"))
@@ -300,7 +300,7 @@ def test_a_successful_edit_forgets_a_timeout():
 
 
 def test_the_effect_of_an_edit_is_seen_in_a_batch_longer_than_the_window():
-    watched = Watched()
+    watched = GuardDriver()
     assert watched.passes("bash", {}) and watched.passes("bash", {})
     reads = [("read", {"n": n}) for n in range(12)]
     answers = watched.batch(("edit", {"n": 1}), *reads, results=[text_result("ok")])
@@ -309,7 +309,7 @@ def test_the_effect_of_an_edit_is_seen_in_a_batch_longer_than_the_window():
 
 
 def test_a_compaction_between_repeats_forgets():
-    watched = Watched()
+    watched = GuardDriver()
     assert watched.passes("read") and watched.passes("read")
     watched.breaker.note_compaction()
     assert [watched.passes("read") for _ in range(3)] == [True, True, False]
@@ -319,19 +319,19 @@ def test_a_compaction_between_repeats_forgets():
 
 
 def test_two_reads_in_turns_are_answered_from_the_fifth_call():
-    watched = Watched()
+    watched = GuardDriver()
     passed = [watched.passes("read", {"p": "ab"[n % 2]}, text_result("x")) for n in range(5)]
     assert passed == [True, True, True, True, False]
 
 
 def test_three_reads_in_turns_are_answered_from_the_seventh_call():
-    watched = Watched()
+    watched = GuardDriver()
     passed = [watched.passes("read", {"p": "abc"[n % 3]}, text_result("x")) for n in range(7)]
     assert passed == [True] * 6 + [False]
 
 
 def test_edits_that_undo_each_other_are_a_cycle():
-    watched = Watched()
+    watched = GuardDriver()
     passed = [watched.passes("edit", {"to": n % 2}, text_result("edited")) for n in range(6)]
     assert passed == [True] * 5 + [False]
     with pytest.raises(StopRun):
@@ -339,7 +339,7 @@ def test_edits_that_undo_each_other_are_a_cycle():
 
 
 def test_a_cycle_whose_results_change_is_none():
-    watched = Watched()
+    watched = GuardDriver()
     for n in range(20):
         assert watched.passes("edit", {"to": n % 2}, text_result(f"edited, version {n}"))
 
@@ -348,7 +348,7 @@ def test_a_cycle_whose_results_change_is_none():
 
 
 def test_case_100_a_fresh_call_runs_beside_one_that_is_answered():
-    watched = Watched()
+    watched = GuardDriver()
     watched.batch(("read", {"p": 1}), ("read", {"p": 1}))
     stale, fresh = watched.batch(("read", {"p": 1}), ("read", {"p": 2}))
     assert fresh is None
@@ -362,7 +362,7 @@ def test_case_100_a_fresh_call_runs_beside_one_that_is_answered():
 
 
 def test_the_pivot_asks_to_reflect_in_four_steps_and_lists_what_was_abandoned():
-    watched = Watched()
+    watched = GuardDriver()
     watched.batch(*[("read", {"p": "x" * 300})] * 3)
     watched.batch(*[("read", {"p": 1})] * 2)
     answers = watched.batch(("read", {"p": 1}), ("read", {"p": 1}))
@@ -375,21 +375,21 @@ def test_the_pivot_asks_to_reflect_in_four_steps_and_lists_what_was_abandoned():
 
 
 def test_the_list_lives_as_long_as_the_run_and_no_longer():
-    watched = Watched()
+    watched = GuardDriver()
     watched.batch(*[("read", {"p": "old"})] * 3)
     watched.outer_turn = 2
     watched.batch(*[("read", {"p": "new"})] * 2)
     (answer,) = watched.batch(("read", {"p": "new"}))
     assert "old" in answer.content and "new" in answer.content
 
-    other = Watched(watched.breaker)
+    other = GuardDriver(watched.breaker)
     other.batch(*[("read", {"p": "new"})] * 2)
     (answer,) = other.batch(("read", {"p": "new"}))
     assert "old" not in answer.content
 
 
 def test_when_all_is_answered_again_the_run_rests_with_a_question():
-    watched = Watched()
+    watched = GuardDriver()
     assert [watched.passes("bash") for _ in range(3)] == [True, True, False]
     assert how_many_pass(watched.batch(("bash", {}), ("nope", {}))) == 1
     with pytest.raises(StopRun) as stopped:
@@ -400,7 +400,7 @@ def test_when_all_is_answered_again_the_run_rests_with_a_question():
 
 
 def test_the_closing_words_name_each_tool_once_in_order():
-    watched = Watched()
+    watched = GuardDriver()
     watched.batch(*[("mcp_x", {})] * 2, *[("odd", {})] * 2, *[("read", {})] * 2)
     watched.batch(("odd", {}), ("read", {}))
     with pytest.raises(StopRun) as stopped:
@@ -425,7 +425,7 @@ def reading(times, model=None):
 async def test_g1_reading_the_same_file_three_times_gets_the_pivot():
     model = reading(3).will_say("I see.")
     tool = Acting("read", op="read")
-    run = await ran(model, "go", tools=[tool], config=guarded())
+    run = await run_loop(model, "go", tools=[tool], config=guarded())
 
     assert len(tool.ran) == 2
     assert run.outcomes == ["ok", "ok", "suppressed"]
@@ -436,7 +436,7 @@ async def test_g1_reading_the_same_file_three_times_gets_the_pivot():
 
 async def test_a_model_that_goes_on_after_the_pivot_is_stopped_gracefully():
     model = reading(9)
-    run = await ran(model, "go", tools=[Acting("read", op="read")], config=guarded())
+    run = await run_loop(model, "go", tools=[Acting("read", op="read")], config=guarded())
 
     assert len(model.seen) == 4
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == "storm"
@@ -450,7 +450,7 @@ async def test_a_model_that_goes_on_after_the_pivot_is_stopped_gracefully():
 async def test_a_run_that_edited_something_since_is_asked_to_reflect_once_more():
     model = reading(3, reading(3).will_call("edit", path="a")).will_say("done")
     tools = [Acting("read", op="read"), Acting("edit", op="edit")]
-    run = await ran(model, "go", tools=tools, config=guarded())
+    run = await run_loop(model, "go", tools=tools, config=guarded())
     assert run.outcomes.count("suppressed") == 2
     assert isinstance(run.outcome, Done) and run.outcome.stopped_by == ""
 
@@ -459,7 +459,7 @@ async def test_what_a_person_says_in_between_makes_calls_worth_repeating():
     queue = InputQueue("steering")
     model = reading(2)
     model.will(lambda _: queue.put("I mended it, look again") and Reply(calls=[("odd", {})]))
-    run = await ran(
+    run = await run_loop(
         reading(2, model).will_say("done"),
         "go",
         tools=[Acting("read", op="read"), Acting("odd")],
@@ -473,7 +473,7 @@ async def test_what_was_queued_is_still_delivered_and_starts_afresh():
     queue.put("try the other file")
     model = reading(4)
     reading(2, model).will_say("done")
-    run = await ran(
+    run = await run_loop(
         model,
         "go",
         tools=[Acting("read", op="read")],
@@ -493,7 +493,7 @@ async def test_gates_can_tell_that_the_storm_guard_ended_the_run():
         return []
 
     config = guarded(get_followup_messages=gate)
-    await ran(reading(4), "go", tools=[Acting("read", op="read")], config=config)
+    await run_loop(reading(4), "go", tools=[Acting("read", op="read")], config=config)
     assert heard == ["storm"]
 
 
@@ -502,7 +502,7 @@ async def test_calls_that_cannot_run_count_too(arguments):
     model = ScriptedModel()
     for _ in range(3):
         model.will_call_all(("nope", arguments))
-    run = await ran(model.will_say("well"), "go", tools=[], config=guarded())
+    run = await run_loop(model.will_say("well"), "go", tools=[], config=guarded())
     assert run.outcomes == ["unknown_tool", "unknown_tool", "suppressed"]
 
 
@@ -514,13 +514,17 @@ async def test_calls_with_wrong_arguments_count_too():
     for _ in range(3):
         model.will_call("read", pth="a")
     config = guarded(validate=refuse)
-    run = await ran(model.will_say("well"), "go", tools=[Acting("read", op="read")], config=config)
+    run = await run_loop(
+        model.will_say("well"), "go", tools=[Acting("read", op="read")], config=config
+    )
     assert run.outcomes == ["invalid", "invalid", "suppressed"]
 
 
 async def test_case_100_both_calls_of_a_mixed_batch_are_answered():
     model = reading(2).will_call_all(("read", {"path": "a.py"}), ("read", {"path": "b.py"}))
-    run = await ran(model.will_say("ok"), "go", tools=[Acting("read", op="read")], config=guarded())
+    run = await run_loop(
+        model.will_say("ok"), "go", tools=[Acting("read", op="read")], config=guarded()
+    )
     assert run.outcomes == ["ok", "ok", "suppressed", "ok"]
     assert [result.is_error for result in run.results] == [False, False, True, False]
 
@@ -557,7 +561,7 @@ def test_every_id_is_answered_once_and_one_call_for_ever_ends(script, for_ever, 
         Acting("boom", boom, op="other"), Acting("bash_output", op="other"),
     ]  # fmt: skip
     config = guarded(StormBreaker(window, threshold), tool_execution=mode)
-    run = asyncio.run(ran(model, "go", tools=tools, config=config))
+    run = asyncio.run(run_loop(model, "go", tools=tools, config=config))
 
     assert isinstance(run.outcome, Done)
     assert_balanced(run.new)

@@ -9,7 +9,7 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import ContextCompacted
 from dirge_py.types.llm import CompactionDone, StreamDone, TextDelta
 from dirge_py.types.messages import Usage
-from tests.agent_loop.kit import ran
+from tests.support.loop_runs import run_loop
 
 
 @pytest.mark.parametrize("usage", [Usage(input=150_000, output=900), None])
@@ -20,7 +20,7 @@ async def test_a37_a_fold_by_the_service_is_told_once(usage: Usage | None) -> No
     )
     config = compose(announce_server_compaction(), config=LoopConfig(model="work/m"))
 
-    run = await ran(model.will_say("done"), "go", config=config)
+    run = await run_loop(model.will_say("done"), "go", config=config)
 
     used = usage or Usage()
     assert run.recorder.of(ContextCompacted) == [
@@ -38,5 +38,5 @@ async def test_a37_a_fold_by_the_service_is_told_once(usage: Usage | None) -> No
 async def test_a_fold_that_failed_is_not_told() -> None:
     fold = CompactionDone(data={"type": "compaction", "content": None})
     model = ScriptedModel().will_stream(fold, TextDelta("x"), StreamDone())
-    run = await ran(model, "go", config=compose(announce_server_compaction()))
+    run = await run_loop(model, "go", config=compose(announce_server_compaction()))
     assert run.recorder.of(ContextCompacted) == []

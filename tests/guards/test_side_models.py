@@ -35,9 +35,9 @@ def config(tmp_path: Path):
 
 
 async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
-    told = []
+    received = []
     script = Script([Reply(text="MET", usage=Usage(input=5, output=1))])
-    judge = SideModels(config=config(), stream_fn=script.stream).judge("critic", told.append)
+    judge = SideModels(config=config(), stream_fn=script.stream).judge("critic", received.append)
 
     assert await judge("system", "is it met?") == "MET"
 
@@ -47,19 +47,19 @@ async def test_a_role_is_asked_with_its_model_and_its_tokens_are_told(config):
     assert (seen.system_prompt, seen.tools) == ("system", ())
     assert seen.messages == (user_text("is it met?", "harness"),)
     usage = Usage(input=5, output=1)
-    assert told == [UsageReported(usage=usage, model="fake/critical", role="critic")]
+    assert received == [UsageReported(usage=usage, model="fake/critical", role="critic")]
 
 
 async def test_a_role_that_is_not_set_judges_nothing_but_may_be_asked(config):
-    told = []
+    received = []
     script = Script([Reply(text="a", usage=Usage(input=1)), Reply(text="b")])
-    judges = SideModels(config=config(""), stream_fn=script.stream, emit=told.append)
+    judges = SideModels(config=config(""), stream_fn=script.stream, emit=received.append)
 
     assert judges.judge("critic") is None
     assert await judges.ask("summarize", "system", "sum up") == "a"
     assert await judges.ask("summarize", "system", "sum up") == "b"
     assert script.options[0].model == "fake/gpt-4o"
-    assert [event.usage for event in told] == [Usage(input=1)]
+    assert [event.usage for event in received] == [Usage(input=1)]
 
 
 def test_a_role_whose_provider_does_not_exist_is_told_at_the_start(config):
@@ -135,18 +135,18 @@ def test_a_role_whose_provider_has_no_key_is_told_and_left_out(config, role):
 
 
 async def test_a_summariser_that_is_out_of_reach_leaves_it_to_the_main_model(config):
-    told = []
+    received = []
     script = Script(
         [Reply(error=ProviderError("no key.", kind="auth")), Reply(text="a", usage=Usage(input=1))]
     )
     settings = config('[roles]\nsummarize = "fake/small:low"\n')
-    judges = SideModels(config=settings, stream_fn=script.stream, emit=told.append)
+    judges = SideModels(config=settings, stream_fn=script.stream, emit=received.append)
 
     assert await judges.ask("summarize", "system", "sum up") == "a"
 
     asked = [(options.model, options.thinking_level) for options in script.options]
     assert asked == [("fake/small", "low"), ("fake/gpt-4o", "off")]
-    assert told == [
+    assert received == [
         SystemNotice("[roles] summarize: no key. fake/gpt-4o is asked instead."),
         UsageReported(usage=Usage(input=1), model="fake/gpt-4o", role="summarize"),
     ]

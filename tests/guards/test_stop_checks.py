@@ -21,8 +21,8 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import SystemNotice, TurnEnd
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import Cancelled, Done, MaxTurns
-from tests.guards.kit import guarded, nudges, says
 from tests.guards.test_judge import Panel
+from tests.support.guarded_runs import nudges, run_guarded, says
 
 WORDS = {
     "resume": "You stopped right after",
@@ -59,7 +59,7 @@ def spoke(run):
 
 async def test_case_109_one_gate_speaks_at_a_time_and_in_their_order():
     model = stopping_after_a_failure()
-    run = await guarded(model, *every_gate())
+    run = await run_guarded(model, *every_gate())
     assert spoke(run) == list(WORDS)
     assert isinstance(run.outcome, Done)
     openers = [
@@ -73,7 +73,7 @@ async def test_case_109_what_somebody_else_says_silences_every_gate_of_that_occa
     critic = Panel("INCOMPLETE")
     model = stopping_after_a_failure(1).will_say("ok")
     bundles = says("and now the docs"), *every_gate(critic)[:4]
-    run = await guarded(model.will_say("ok"), *bundles)
+    run = await run_guarded(model.will_say("ok"), *bundles)
     followed = [each.text for each in run.new if isinstance(each, UserMessage)][1]
     assert followed == "and now the docs"
     # Afterwards they speak as if nothing had been: no budget was spent.
@@ -83,12 +83,12 @@ async def test_case_109_what_somebody_else_says_silences_every_gate_of_that_occa
 async def test_case_109_a_deferred_end_asks_nobody_and_spends_nothing():
     critic, waits = Panel("INCOMPLETE\n- a"), [True]
     bundles = [suppress_while(lambda: waits[0], each) for each in every_gate(critic)]
-    run = await guarded(stopping_after_a_failure(), *bundles)
+    run = await run_guarded(stopping_after_a_failure(), *bundles)
     assert isinstance(run.outcome, Done)
     assert (nudges(run), critic.asked) == ([], [])
 
     waits[0] = False
-    again = await guarded(stopping_after_a_failure(), *bundles)
+    again = await run_guarded(stopping_after_a_failure(), *bundles)
     assert spoke(again) == list(WORDS)
 
 
@@ -96,7 +96,7 @@ async def test_case_109_what_somebody_says_wins_over_a_deferred_end():
     critic = Panel("INCOMPLETE")
     bundles = [suppress_while(lambda: True, each) for each in every_gate(critic)]
     model = stopping_after_a_failure(2)
-    run = await guarded(model, says("one more"), *bundles)
+    run = await run_guarded(model, says("one more"), *bundles)
     assert (len(model.seen), nudges(run), critic.asked) == (3, [], [])
 
 
@@ -104,7 +104,7 @@ async def test_a_deferral_that_breaks_lets_the_run_end():
     def broken():
         raise LookupError("who")
 
-    run = await guarded(
+    run = await run_guarded(
         ScriptedModel().will_say("a"), suppress_while(broken, todo_check(lambda: ["x"]))
     )
     assert isinstance(run.outcome, Done)
@@ -127,7 +127,7 @@ async def test_each_is_bounded_and_pays_only_when_it_speaks():
     for _ in range(9):
         model.will_say("x")
     quiet = todo_check(lambda: ["keep going"], 2)
-    run = await guarded(model, stop_check("words", ask, most=2), quiet)
+    run = await run_guarded(model, stop_check("words", ask, most=2), quiet)
     assert [text for text in nudges(run) if len(text) == 1] == ["a", "b"]
     assert (len(nudges(run)), len(asked)) == (4, 4)
 
@@ -135,7 +135,7 @@ async def test_each_is_bounded_and_pays_only_when_it_speaks():
 @pytest.mark.parametrize("most", [0, -1])
 async def test_a_gate_without_budget_asks_nobody(most):
     asked = []
-    run = await guarded(ScriptedModel().will_say("x"), stop_check("g", asked.append, most=most))
+    run = await run_guarded(ScriptedModel().will_say("x"), stop_check("g", asked.append, most=most))
     assert (asked, nudges(run)) == ([], [])
 
 
@@ -148,7 +148,7 @@ async def test_each_fails_open_and_the_next_one_still_speaks():
 
     model = ScriptedModel().will_say("x").will_say("y")
     gates = stop_check("first", bug, most=1), stop_check("second", slow_bug, most=1)
-    run = await guarded(model, *gates, todo_check(lambda: ["x"], 1))
+    run = await run_guarded(model, *gates, todo_check(lambda: ["x"], 1))
     assert (spoke(run), isinstance(run.outcome, Done)) == (["todo"], True)
     notices = [each.content for each in run.recorder.of(SystemNotice)]
     assert notices[:2] == [
@@ -161,7 +161,7 @@ async def test_a_gate_may_end_the_run():
     def stop(_info):
         raise StopRun(Done(stopped_by="gate"))
 
-    run = await guarded(ScriptedModel().will_say("x"), stop_check("g", stop, most=1))
+    run = await run_guarded(ScriptedModel().will_say("x"), stop_check("g", stop, most=1))
     assert run.outcome.stopped_by == "gate"
 
 
@@ -173,7 +173,7 @@ async def test_gates_are_silent_after_an_abort():
         await asyncio.Event().wait()
 
     model = ScriptedModel().will(Reply(text="x", hold=wait))
-    run = await guarded(model, stop_check("g", asked.append, most=1), signal=signal)
+    run = await run_guarded(model, stop_check("g", asked.append, most=1), signal=signal)
     assert (run.outcome, asked) == (Cancelled(reason="user"), [])
 
 
@@ -187,7 +187,7 @@ async def test_a_gate_that_is_asked_while_the_run_is_stopped_says_nothing(stop):
 
     bundle = stop_check("g", ask, most=1)
     model = ScriptedModel().will_say("x")
-    run = await guarded(model, bundle, signal=signal)
+    run = await run_guarded(model, bundle, signal=signal)
     assert nudges(run) == []
     asked_again = await bundle.get_followup_messages(_info_of(signal), ())
     assert asked_again == ()
@@ -207,7 +207,7 @@ def _info_of(signal):
 
 async def test_gates_are_silent_after_a_limit():
     model = ScriptedModel().will_call("edit", path="a.py").will_call("edit", path="b.py")
-    run = await guarded(model, Meter(Limits(turns=1)).bundle(), *every_gate())
+    run = await run_guarded(model, Meter(Limits(turns=1)).bundle(), *every_gate())
     assert (run.outcome, nudges(run)) == (MaxTurns(max=1), [])
 
 
@@ -218,7 +218,7 @@ async def test_gates_are_silent_after_a_storm_but_what_waits_is_delivered():
 
     stuck = Hooks(name="storm", should_stop_after_turn=storm)
     model = stopping_after_a_failure(1)
-    run = await guarded(model, stuck, says("try the other file"), *every_gate()[:2])
+    run = await run_guarded(model, stuck, says("try the other file"), *every_gate()[:2])
     assert [each.text for each in run.new if isinstance(each, UserMessage)] == [
         "go",
         "try the other file",
@@ -226,17 +226,17 @@ async def test_gates_are_silent_after_a_storm_but_what_waits_is_delivered():
     assert isinstance(run.outcome, Done)
     assert len(run.recorder.of(TurnEnd)) == 3
 
-    alone = await guarded(stopping_after_a_failure(1), stuck, *every_gate())
+    alone = await run_guarded(stopping_after_a_failure(1), stuck, *every_gate())
     assert (nudges(alone), alone.outcome.stopped_by) == ([], "storm")
 
 
 async def test_gates_of_one_run_know_nothing_of_another():
     for _ in range(2):
-        run = await guarded(stopping_after_a_failure(), *every_gate())
+        run = await run_guarded(stopping_after_a_failure(), *every_gate())
         assert spoke(run) == list(WORDS)
 
 
 async def test_a_config_without_gates_ends_where_the_model_stops():
     assert compose().get_followup_messages is not None
-    run = await guarded(stopping_after_a_failure())
+    run = await run_guarded(stopping_after_a_failure())
     assert nudges(run) == []

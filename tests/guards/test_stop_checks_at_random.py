@@ -12,10 +12,10 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.messages import AssistantMessage, UserMessage
 from dirge_py.types.outcomes import Done
-from tests.guards.kit import guarded
 from tests.guards.test_judge import Panel
 from tests.guards.test_stop_checks import WORDS, every_gate
 from tests.security.sizes import size
+from tests.support.guarded_runs import run_guarded
 
 CALLS = st.sampled_from(
     [
@@ -55,7 +55,9 @@ async def _body(replies, answers, deferrals):
     gates = every_gate(Panel(*answers), Panel(*reversed(answers)))
     deferred = [suppress_while(lambda: next(deferrals, False), each) for each in gates]
 
-    run = await guarded(model, depth_reminder(DepthTracker(), 2), failure_reminder(2), *deferred)
+    run = await run_guarded(
+        model, depth_reminder(DepthTracker(), 2), failure_reminder(2), *deferred
+    )
 
     assert isinstance(run.outcome, Done)
     assert_balanced(run.new)

@@ -25,9 +25,9 @@ from dirge_py.types.llm import LlmContext, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, user_text
 from dirge_py.types.outcomes import Done, Failed, MaxTurns, Outcome
 from dirge_py.types.tools import ToolCall
-from tests.agent_loop.kit import Ran, ran
-from tests.guards.kit import nudges, says, tools
 from tests.security.sizes import size
+from tests.support.guarded_runs import nudges, says, tools
+from tests.support.loop_runs import LoopRun, run_loop
 
 BUGS: dict[str, Any] = {
     "type": "object",
@@ -54,7 +54,7 @@ TREE: dict[str, Any] = {
 class Judged:
     """A run, and what its outcome is where answers have to fit."""
 
-    run: Ran
+    run: LoopRun
     outcome: Outcome
 
     @property
@@ -82,7 +82,7 @@ async def held(
         model="a/m",
         validate=lambda tool, arguments: validate_schema(tool.parameters, arguments),
     )
-    run = await ran(
+    run = await run_loop(
         answer.around_model(model.stream_fn),
         prompt,
         tools=tools(),

@@ -3,7 +3,7 @@ from dirge_py.guards.tool_hooks import limit_tool_retries
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.tools import text_result
-from tests.agent_loop.kit import Tool, ran
+from tests.support.loop_runs import Tool, run_loop
 
 
 def raising(*errors):
@@ -28,7 +28,7 @@ async def run_with(tool, calls, *, most=3, other=None):
     for number in range(calls):
         model.will_call(tool.name, n=number)
     tools = [tool, *([other] if other else [])]
-    return await ran(
+    return await run_loop(
         model.will_say("done"),
         "go",
         tools=tools,
@@ -50,7 +50,7 @@ async def test_a20_the_text_is_exactly_the_hint_and_the_run_goes_on():
 
 
 async def test_a20_without_the_guard_it_is_a_retry_all_the_same():
-    run = await ran(
+    run = await run_loop(
         ScriptedModel().will_call("date").will_say("done"),
         "go",
         tools=[Tool("date", raising(again()))],
@@ -79,7 +79,7 @@ async def test_a18_a_success_starts_the_count_anew_and_another_error_does_not():
 async def test_each_tool_and_each_run_has_its_own_count():
     date, time = Tool("date", raising(*[again()] * 4)), Tool("time", raising(again()))
     model = ScriptedModel().will_call("date").will_call("time").will_call("date").will_say("done")
-    run = await ran(
+    run = await run_loop(
         model, "go", tools=[date, time], config=compose(limit_tool_retries(1), config=LoopConfig())
     )
     assert [each.details.get("retry", False) for each in run.results] == [True, True, False]

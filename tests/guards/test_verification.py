@@ -13,13 +13,13 @@ from dirge_py.guards.verification import (
 )
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.tools import ToolCall
-from tests.guards.kit import bash, call, edit, guarded, nudges, patch, read
 from tests.security.sizes import size
+from tests.support.guarded_runs import bash, call, edit, nudges, patch, read, run_guarded
 
 
-async def said(model, *, most=1):
+async def run_verified(model, *, most=1):
     verification = Verification()
-    run = await guarded(
+    run = await run_guarded(
         model, track_verification(verification), verification_check(verification, most)
     )
     return nudges(run), len(model.seen)
@@ -30,51 +30,55 @@ def editing(path="src/main.rs"):
 
 
 async def test_case_104_edited_code_that_nothing_checked_is_sent_back_once():
-    texts, asked = await said(editing().will_say("done").will_say("there are no tests"))
+    texts, asked = await run_verified(editing().will_say("done").will_say("there are no tests"))
     assert (len(texts), asked) == (1, 3)
     assert "/w/src/main.rs" in texts[0]
     assert "nothing has built, tested or linted it since" in texts[0]
 
 
 async def test_case_104_a_green_test_after_the_edit_is_enough():
-    texts, _ = await said(editing().will_call("bash", command="cargo test").will_say("done"))
+    texts, _ = await run_verified(
+        editing().will_call("bash", command="cargo test").will_say("done")
+    )
     assert texts == []
 
 
 async def test_case_104_a_failing_test_asks_for_a_fix():
     model = editing().will_call("bash", command="cargo test", exit=101)
-    texts, _ = await said(model.will_say("done").will_say("it failed before, see git stash"))
+    texts, _ = await run_verified(
+        model.will_say("done").will_say("it failed before, see git stash")
+    )
     assert len(texts) == 1
     assert "`cargo test`" in texts[0]
     assert "Fix what broke" in texts[0]
 
 
 async def test_case_104_documents_are_no_code():
-    assert await said(editing("README.md").will_say("done")) == ([], 2)
+    assert await run_verified(editing("README.md").will_say("done")) == ([], 2)
 
 
 async def test_case_104_red_then_green_is_enough():
     model = editing().will_call("bash", command="pytest", exit=1)
     model.will_call("edit", path="a.py").will_call("bash", command="pytest").will_say("done")
-    assert (await said(model))[0] == []
+    assert (await run_verified(model))[0] == []
 
 
 async def test_g7_an_edit_after_the_last_green_run_is_unverified_again():
     model = editing().will_call("bash", command="cargo test").will_call("edit", path="lib.rs")
-    texts, _ = await said(model.will_say("done").will_say("done"))
+    texts, _ = await run_verified(model.will_say("done").will_say("done"))
     assert ["since. Run the check" in text for text in texts] == [True]
 
 
 async def test_an_edit_after_a_red_run_asks_for_another_run():
     model = editing().will_call("bash", command="cargo test", exit=1).will_call("edit", path="b.c")
-    texts, _ = await said(model.will_say("done").will_say("done"))
+    texts, _ = await run_verified(model.will_say("done").will_say("done"))
     assert ["`cargo test` failed before your last edit" in text for text in texts] == [True]
 
 
 async def test_g6_every_file_of_an_edit_of_several_counts():
     files = ["notes.md", *[f"f{n}.py" for n in range(7)]]
     model = ScriptedModel().will_call("patch", files=files).will_say("done").will_say("done")
-    (text,), _ = await said(model)
+    (text,), _ = await run_verified(model)
     assert "/w/f0.py" in text
     assert "notes" not in text
     assert "and 2 more" in text
@@ -83,14 +87,14 @@ async def test_g6_every_file_of_an_edit_of_several_counts():
 @pytest.mark.parametrize("output", ["Exit code: 0", "a test failed once, Exit code: 7 in prose"])
 async def test_case_105_output_is_not_read(output):
     model = editing().will_call("bash", command="cargo test", output=output).will_say("done")
-    assert (await said(model))[0] == []
+    assert (await run_verified(model))[0] == []
 
 
 async def test_more_may_be_asked_for():
     model = editing()
     for _ in range(5):
         model.will_say("done")
-    assert (len((await said(model, most=3))[0]), len(model.seen)) == (3, 5)
+    assert (len((await run_verified(model, most=3))[0]), len(model.seen)) == (3, 5)
 
 
 def status(*calls):
@@ -199,5 +203,5 @@ def test_code_is_known_by_its_extension():
 async def test_files_of_the_folder_we_work_in_are_named_as_the_model_names_them(monkeypatch):
     monkeypatch.setattr("os.getcwd", lambda: "/w")
     model = editing("src/a.py").will_say("done").will_say("no tests")
-    texts, _ = await said(model)
+    texts, _ = await run_verified(model)
     assert "`src/a.py`" in texts[0]

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from tests.guide.page import FOLDER, Block, Command, as_pattern, blocks, commands, mismatch
-from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import ROOT, hand, until
-from tests.ui.on_tmux import NEEDED, Tmux
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import ROOT, hand, until
+from tests.support.tmux import NEEDED, Tmux
 
 MODELS = Path(__file__).parent / "models"
 SAMPLE = ROOT / "dirge_py" / "cli" / "demo" / "sample" / "mend"
@@ -36,7 +36,7 @@ _PAUSE_S = 0.15
 _KEYS = {"Esc": "Escape", "Shift+Tab": "BTab", "Ctrl+D": "C-d", "Ctrl+C": "C-c", "Ctrl+O": "C-o"}
 
 
-class Desk:
+class GuideDriver:
     """A home with dirge in it, and a repository to work in."""
 
     def __init__(self, folder: Path) -> None:
@@ -88,7 +88,7 @@ class Desk:
         prefix = kind.upper()
         if not kind or f"{prefix}_BASE_URL" in self.environment:
             return
-        service = self._services.enter_context(FakeService([Say(text="Hello.")] * 20))
+        service = self._services.enter_context(FakeService([ModelReply(text="Hello.")] * 20))
         self.environment |= {
             f"{prefix}_BASE_URL": service.url(kind),
             f"{prefix}_API_KEY": "sk-guide-0123456789",
@@ -96,8 +96,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
-    home = Desk(tmp_path)
+def driver(tmp_path: Path) -> Iterator[GuideDriver]:
+    home = GuideDriver(tmp_path)
     yield home
     home.close()
 
@@ -111,38 +111,40 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 @NEEDED
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_does_what_it_says(page: Path, desk: Desk, tmux: Tmux) -> None:
+def test_a_page_does_what_it_says(page: Path, driver: GuideDriver, tmux: Tmux) -> None:
     done = 0
     for block in blocks(page):
-        desk.listen_to(block.model)
-        desk.reach(block.service)
+        driver.listen_to(block.model)
+        driver.reach(block.service)
         if block.kind == "console":
             for command in commands(block.text):
-                check(desk, command, f"{page.name}:{block.line}")
+                check(driver, command, f"{page.name}:{block.line}")
                 done += 1
         elif block.kind == "screen":
-            walk(desk, tmux, block, f"{page.name}:{block.line}")
+            walk(driver, tmux, block, f"{page.name}:{block.line}")
             done += 1
         else:
             for command in steps(block.text):
-                exit_code, printed = desk.run(command)
+                exit_code, printed = driver.run(command)
                 assert exit_code == 0, f"{page.name}:{block.line}: {command}\n{printed}"
                 done += 1
     assert done, f"{page.name} holds nothing to do"
 
 
-def check(desk: Desk, command: Command, place: str) -> None:
-    _, printed = desk.run(command.text)
+def check(driver: GuideDriver, command: Command, place: str) -> None:
+    _, printed = driver.run(command.text)
     wrong = mismatch(command.output, printed)
     assert not wrong, f"{place}: $ {command.text}\n{wrong}"
 
 
-def walk(desk: Desk, tmux: Tmux, block: Block, place: str) -> None:
+def walk(driver: GuideDriver, tmux: Tmux, block: Block, place: str) -> None:
     """Carry out a `screen` block: the lines in their order, each seen within a while."""
     settings = " ".join(
-        f"{name}={shlex.quote(value)}" for name, value in desk.environment.items() if name != "TERM"
+        f"{name}={shlex.quote(value)}"
+        for name, value in driver.environment.items()
+        if name != "TERM"
     )
-    tmux.enter(f"cd {shlex.quote(str(desk.repository))}; clear")
+    tmux.enter(f"cd {shlex.quote(str(driver.repository))}; clear")
     for line in block.text.splitlines():
         if line.startswith("$ "):
             tmux.enter(f'clear; env -i TERM="$TERM" {settings} {line[2:]}')

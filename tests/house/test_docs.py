@@ -139,10 +139,10 @@ def test_every_flag_is_described() -> None:
 
 
 def test_every_subcommand_is_described() -> None:
-    told = " ".join(spans(page("docs/cli.md")))
+    text = " ".join(spans(page("docs/cli.md")))
     expected = [f"dirge config {verb}" for verb in arguments.CONFIG_VERBS]
     expected += [f"dirge {name}" for name in SUBCOMMANDS]
-    assert [name for name in expected if name not in told] == []
+    assert [name for name in expected if name not in text] == []
 
 
 def test_every_tool_is_described_with_its_arguments() -> None:

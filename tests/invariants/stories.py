@@ -168,7 +168,7 @@ def deeds(points: tuple[str, ...], known: tuple[str, ...]) -> Any:
     return st.dictionaries(st.sampled_from(points), doings, max_size=2)
 
 
-def said(**more: Any) -> Any:
+def model_replies(**more: Any) -> Any:
     return st.builds(
         Reply,
         text=st.sampled_from(["", "words", "words", f"a {TRIPWIRE} of words"]),
@@ -180,8 +180,10 @@ def said(**more: Any) -> Any:
 
 
 _calls = st.lists(st.sampled_from(CALLS), min_size=1, max_size=3)
-_calling = said(calls=_calls)
-_odd_end = said(calls=_calls, stop_reason=st.sampled_from(["length", "stop", "pause_turn"]))
+_calling = model_replies(calls=_calls)
+_odd_end = model_replies(
+    calls=_calls, stop_reason=st.sampled_from(["length", "stop", "pause_turn"])
+)
 _broken = st.builds(Reply, text=st.sampled_from(["", "words"]), error=st.sampled_from(ERRORS))
 _odd = st.builds(Reply, events=st.sampled_from(STREAMS))
 _texts = st.uuids().map(str)
@@ -208,7 +210,7 @@ stories = st.builds(
     config=configurations,
     prompts=st.lists(_texts, min_size=1, max_size=3),
     replies=st.lists(
-        st.one_of(_calling, _calling, _calling, _calling, _odd_end, said(), _broken, _odd),
+        st.one_of(_calling, _calling, _calling, _calling, _odd_end, model_replies(), _broken, _odd),
         min_size=2,
         max_size=10,
     ),

@@ -16,9 +16,9 @@ from dirge_py.testing import assert_balanced, assert_event_grammar
 from dirge_py.types.events import MessageEnd, RetryNotice, ToolExecutionEnd
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
-from tests.agent_loop.strict import faults
-from tests.invariants.stage import Seen, Stage
 from tests.invariants.stories import Story, stories
+from tests.invariants.story_runner import ObservedRun, StoryRunner
+from tests.support.history_faults import faults
 
 EXAMPLES = int(os.environ.get("INVARIANT_EXAMPLES", "25"))
 RAN = ("ok", "failed_command", "timeout")
@@ -26,9 +26,9 @@ SLOW_S = 5.0
 """Far more than the end of an aborted run takes, on a machine that is busy with other things."""
 
 
-def played(story: Story) -> Stage:
+def played(story: Story) -> StoryRunner:
     with tempfile.TemporaryDirectory() as folder:
-        stage = Stage(story, Path(folder))
+        stage = StoryRunner(story, Path(folder))
         asyncio.run(stage.play())
     return stage
 
@@ -43,7 +43,7 @@ def test_a_conversation_holds_together(story: Story) -> None:
     check(played(story))
 
 
-def check(stage: Stage) -> None:
+def check(stage: StoryRunner) -> None:
     for seen in stage.seen:
         a_run_has_its_form(seen)
         limits_hold(seen, stage.config)
@@ -52,7 +52,7 @@ def check(stage: Stage) -> None:
     the_journal_agrees(stage)
 
 
-def a_run_has_its_form(seen: Seen) -> None:
+def a_run_has_its_form(seen: ObservedRun) -> None:
     assert_event_grammar(seen.events)
     assert seen.slowness_s < SLOW_S
     new = [event.message for event in seen.events if isinstance(event, MessageEnd)]
@@ -68,7 +68,7 @@ def a_run_has_its_form(seen: Seen) -> None:
     assert all("outcome" in m.details for m in new if isinstance(m, ToolResultMessage))
 
 
-def limits_hold(seen: Seen, config: Config) -> None:
+def limits_hold(seen: ObservedRun, config: Config) -> None:
     assert seen.run.turns <= config.loop.max_turns
     retries = sum(isinstance(event, RetryNotice) for event in seen.events)
     assert seen.requests - retries <= (config.limits.requests or seen.requests)
@@ -80,13 +80,13 @@ def limits_hold(seen: Seen, config: Config) -> None:
     assert len(ran) <= (config.limits.tool_calls or len(ran))
 
 
-def requests_are_valid(stage: Stage) -> None:
+def requests_are_valid(stage: StoryRunner) -> None:
     assert stage.late_calls == []
     for context in stage.sent:
         assert faults(context.messages) == []
 
 
-def nothing_typed_is_lost(stage: Stage) -> None:
+def nothing_typed_is_lost(stage: StoryRunner) -> None:
     recorded = [
         event.message.text
         for seen in stage.seen
@@ -98,7 +98,7 @@ def nothing_typed_is_lost(stage: Stage) -> None:
     assert {text: places[text] for text in stage.typed} == dict.fromkeys(stage.typed, 1)
 
 
-def the_journal_agrees(stage: Stage) -> None:
+def the_journal_agrees(stage: StoryRunner) -> None:
     then, now, records = stage.conversation, stage.again, stage.records
     assert_balanced(then.messages, open_calls_allowed=True)
     assert list(now.messages) == list(then.messages)

@@ -12,8 +12,8 @@ import pytest
 
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.own_file import UnsafeFile, readable_by_others, weakness_of
-from tests.files.requirement import as_nobody, lacking, require_root_tools
-from tests.frontend.print.product import ROOT
+from tests.support.product import ROOT
+from tests.support.requirements import as_nobody, lacking, require_root_tools
 
 NOBODY = 65534
 STRANGER = 1000

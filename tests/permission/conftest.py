@@ -10,7 +10,7 @@ from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, PolicySet, Rule, parse_rule
 from dirge_py.types.tools import Claim, Operation, ShellCommand
-from tests.repository import new_repository
+from tests.support.git_repository import new_repository
 
 QUIET_GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 

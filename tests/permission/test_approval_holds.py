@@ -14,9 +14,9 @@ from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
-from tests.conversation.room import Room
-from tests.permission.authorizing import YES, Desk
 from tests.permission.conftest import Project
+from tests.support.authorizer_driver import YES, AuthorizerDriver
+from tests.support.project import ScriptedProject
 
 GOOD = "#!/bin/sh\necho benign\n"
 EVIL = "#!/bin/sh\necho EVIL\n"
@@ -49,16 +49,16 @@ def swapped_for_link(path: Path) -> None:
 
 async def asked_twice(project: Project, command: str, change: Callable[[], object]) -> bool:
     """Whether a command is asked about again, as `change` happens while the question is open."""
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
-        if len(desk.person.asked) == 1:
+        if len(driver.user.asked) == 1:
             change()
         return YES
 
-    desk.person.answer = answer
-    assert await desk.allows(desk.bash(command))
-    warnings = [request.warning for request in desk.person.questions]
+    driver.user.answer = answer
+    assert await driver.allows(driver.bash(command))
+    warnings = [request.warning for request in driver.user.questions]
     assert warnings[0] == ""
     assert all("changed after you were asked" in warning for warning in warnings[1:])
     return len(warnings) == 2
@@ -193,66 +193,66 @@ async def test_a_large_file_is_known_by_its_stamp(project: Project) -> None:
     assert await asked_twice(project, "./b.sh", change_end)
 
 
-def batch(desk: Desk, *calls: ToolCall) -> Any:
-    desk.person.answer = lambda request: YES
-    return desk.info(calls)
+def batch(driver: AuthorizerDriver, *calls: ToolCall) -> Any:
+    driver.user.answer = lambda request: YES
+    return driver.info(calls)
 
 
 async def test_a_command_behind_an_edit_of_its_answer_is_asked_about_after_it(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    await desk.run(desk.call("read", path="b.sh"))
+    driver = AuthorizerDriver(project)
+    await driver.run(driver.call("read", path="b.sh"))
     calls = [
-        desk.bash("./a.sh"),
-        desk.call("write", path="b.sh", content=EVIL),
-        desk.bash("./b.sh"),
+        driver.bash("./a.sh"),
+        driver.call("write", path="b.sh", content=EVIL),
+        driver.bash("./b.sh"),
     ]
-    info = batch(desk, *calls)
+    info = batch(driver, *calls)
     seen = []
-    desk.person.answer = lambda request: seen.append((project.root / "b.sh").read_text()) or YES
+    driver.user.answer = lambda request: seen.append((project.root / "b.sh").read_text()) or YES
 
-    told = [await desk.run(call, info) for call in calls]
+    texts = [await driver.run(call, info) for call in calls]
 
-    assert [[one.call_id for one in asked] for asked in desk.person.asked] == [
+    assert [[one.call_id for one in asked] for asked in driver.user.asked] == [
         [calls[0].id], [calls[2].id],
     ]  # fmt: skip
     assert seen == [GOOD, EVIL]
-    assert "EVIL" in told[2]
+    assert "EVIL" in texts[2]
 
 
 async def test_a_script_that_an_approved_command_rewrites_is_asked_about_again(
     project: Project,
 ) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
     put(project.root / "a.sh", "#!/bin/sh\necho 'echo EVIL' > b.sh\n")
-    calls = [desk.bash("./a.sh"), desk.bash("./b.sh")]
-    info = batch(desk, *calls)
+    calls = [driver.bash("./a.sh"), driver.bash("./b.sh")]
+    info = batch(driver, *calls)
 
-    await desk.run(calls[0], info)
-    await desk.run(calls[1], info)
+    await driver.run(calls[0], info)
+    await driver.run(calls[1], info)
 
-    assert [[one.call_id for one in asked] for asked in desk.person.asked] == [
+    assert [[one.call_id for one in asked] for asked in driver.user.asked] == [
         [calls[0].id, calls[1].id], [calls[1].id],
     ]  # fmt: skip
-    assert desk.person.questions[-1].warning == "`b.sh` was changed after you were asked"
+    assert driver.user.questions[-1].warning == "`b.sh` was changed after you were asked"
 
 
 async def test_a_script_that_an_approved_command_makes_is_asked_about_again(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    calls = [desk.bash("cp a.sh c.sh"), desk.bash("./c.sh")]
-    info = batch(desk, *calls)
+    driver = AuthorizerDriver(project)
+    calls = [driver.bash("cp a.sh c.sh"), driver.bash("./c.sh")]
+    info = batch(driver, *calls)
 
     for call in calls:
-        await desk.run(call, info)
+        await driver.run(call, info)
 
-    assert [len(asked) for asked in desk.person.asked] == [2, 1]
+    assert [len(asked) for asked in driver.user.asked] == [2, 1]
 
 
 async def test_a_file_that_changes_each_time_ends_in_a_refusal(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
     count = 0
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
@@ -261,26 +261,26 @@ async def test_a_file_that_changes_each_time_ends_in_a_refusal(project: Project)
         put(project.root / "b.sh", f"echo {count}\n")
         return YES
 
-    desk.person.answer = answer
+    driver.user.answer = answer
 
-    told = await desk.run(desk.bash("./b.sh"))
+    text = await driver.run(driver.bash("./b.sh"))
 
     assert count == 3
-    assert "`b.sh` was changed each time the user was asked" in told
+    assert "`b.sh` was changed each time the user was asked" in text
 
 
 async def test_a_grant_stays_a_rule_for_the_command_line(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
-    await desk.run(desk.bash("./b.sh"))
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
+    await driver.run(driver.bash("./b.sh"))
     put(project.root / "b.sh", EVIL)
 
-    assert "EVIL" in await desk.run(desk.bash("./b.sh"))
-    assert len(desk.person.asked) == 1
+    assert "EVIL" in await driver.run(driver.bash("./b.sh"))
+    assert len(driver.user.asked) == 1
 
 
 async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
         if request.warning:
@@ -288,10 +288,10 @@ async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) ->
         put(project.root / "b.sh", EVIL)
         return PermissionAnswer(effect="allow", remember="session")
 
-    desk.person.answer = answer
+    driver.user.answer = answer
 
-    assert not await desk.allows(desk.bash("./b.sh"))
-    assert desk.gate.grants == ()
+    assert not await driver.allows(driver.bash("./b.sh"))
+    assert driver.gate.grants == ()
 
 
 async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -> None:
@@ -299,35 +299,35 @@ async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -
         put(project.root / "b.sh", EVIL)
         return JudgeVerdict("allow")
 
-    desk = Desk(project, judge=judge)
-    desk.person.answer = lambda request: YES
+    driver = AuthorizerDriver(project, judge=judge)
+    driver.user.answer = lambda request: YES
 
-    assert await desk.allows(desk.bash("./b.sh"))
-    assert [request.warning for request in desk.person.questions] == [
+    assert await driver.allows(driver.bash("./b.sh"))
+    assert [request.warning for request in driver.user.questions] == [
         "", "`b.sh` was changed after you were asked",
     ]  # fmt: skip
 
 
 async def test_a_rule_that_came_during_the_question_refuses_what_changed(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
         put(project.root / "b.sh", EVIL)
-        desk.gate.mode = "plan"
+        driver.gate.mode = "plan"
         return YES
 
-    desk.person.answer = answer
+    driver.user.answer = answer
 
-    assert not await desk.allows(desk.bash("./b.sh"))
-    assert len(desk.person.asked) == 1
+    assert not await driver.allows(driver.bash("./b.sh"))
+    assert len(driver.user.asked) == 1
 
 
 async def test_a_change_between_the_answer_and_the_start_keeps_it_from_starting(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: YES
-    calls = [desk.bash("./b.sh"), desk.bash("./b.sh")]
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: YES
+    calls = [driver.bash("./b.sh"), driver.bash("./b.sh")]
     started: list[str] = []
 
     async def started_by(call: ToolCall) -> LoopToolResult:
@@ -335,11 +335,11 @@ async def test_a_change_between_the_answer_and_the_start_keeps_it_from_starting(
             started.append(call.id)
             return text_result("")
 
-        return await desk.authorizer.at_start(call, proceed)
+        return await driver.authorizer.at_start(call, proceed)
 
-    assert await desk.allows(calls[0])
+    assert await driver.allows(calls[0])
     assert not (await started_by(calls[0])).is_error
-    assert await desk.allows(calls[1])
+    assert await driver.allows(calls[1])
     put(project.root / "b.sh", EVIL)
     refused = await started_by(calls[1])
 
@@ -348,15 +348,15 @@ async def test_a_change_between_the_answer_and_the_start_keeps_it_from_starting(
     assert "`b.sh` was changed after the user was asked" in refused.text
 
 
-def resumed(project: Project, earlier: Desk) -> Desk:
+def resumed(project: Project, earlier: AuthorizerDriver) -> AuthorizerDriver:
     """The same session in a new process: decisions as its journal kept them."""
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
     records = [past.as_record() for past in earlier.gate.history]
     log = DecisionLog()
     log.restore(records)
     assert list(log) == list(earlier.gate.history)
-    desk.gate.history.restore(records)
-    return desk
+    driver.gate.history.restore(records)
+    return driver
 
 
 @pytest.mark.parametrize(
@@ -366,33 +366,33 @@ def resumed(project: Project, earlier: Desk) -> Desk:
 async def test_a_decision_made_while_the_run_was_down_holds_for_the_files_that_waited(
     project: Project, change: str | None, allowed: bool, answer: PermissionAnswer
 ) -> None:
-    first = Desk(project)
-    first.person.answer = lambda request: DEFER
+    first = AuthorizerDriver(project)
+    first.user.answer = lambda request: DEFER
     call = first.bash("bash b.sh")
     assert isinstance(await first.decide(call), Defer)
     if change is not None:
         put(project.root / "b.sh", change)
-    desk = resumed(project, first)
-    desk.person.answer = lambda request: answer
+    driver = resumed(project, first)
+    driver.user.answer = lambda request: answer
     decided = {call.id: CallDecision(tool_call_id=call.id, allow=True)}
 
-    told = await desk.run(call, desk.info([call], decisions=decided))
+    text = await driver.run(call, driver.info([call], decisions=decided))
 
-    assert ("benign" in told) is allowed
-    assert ("`b.sh` was changed after it was allowed" in told) is not allowed
+    assert ("benign" in text) is allowed
+    assert ("`b.sh` was changed after it was allowed" in text) is not allowed
 
 
 async def test_a_call_that_waits_keeps_no_words_of_its_command_but_files(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: DEFER
-    await desk.decide(desk.bash("curl -H 'Authorization: token/1234' https://x.example/b.sh"))
-    await desk.decide(desk.bash("./b.sh"))
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: DEFER
+    await driver.decide(driver.bash("curl -H 'Authorization: token/1234' https://x.example/b.sh"))
+    await driver.decide(driver.bash("./b.sh"))
 
-    assert [list(past.files) for past in desk.gate.history] == [[], [f"{project.root}/b.sh"]]
+    assert [list(past.files) for past in driver.gate.history] == [[], [f"{project.root}/b.sh"]]
 
 
 async def test_a_cancelled_question_changes_nothing(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
     begun = asyncio.Event()
 
     class Slow:
@@ -400,14 +400,14 @@ async def test_a_cancelled_question_changes_nothing(project: Project) -> None:
             begun.set()
             await asyncio.Event().wait()
 
-    desk.authorizer._asker = Slow()
-    task = asyncio.create_task(desk.decide(desk.bash("./b.sh")))
+    driver.authorizer._asker = Slow()
+    task = asyncio.create_task(driver.decide(driver.bash("./b.sh")))
     await begun.wait()
     task.cancel()
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert len(desk.gate.history) == 0
+    assert len(driver.gate.history) == 0
 
 
 AROUND = """
@@ -423,16 +423,16 @@ def register(dirge):
 async def test_what_a_conversation_starts_is_looked_at_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    put(room.project / "b.sh", GOOD)
+    project = ScriptedProject(tmp_path)
+    monkeypatch.chdir(project.folder)
+    put(project.folder / "b.sh", GOOD)
     put(tmp_path / "config/plugins/around.py", AROUND)
-    room.person.answer = YES
-    room.model.will_call("bash", command="bash b.sh").will_say("done")
+    project.user.answer = YES
+    project.model.will_call("bash", command="bash b.sh").will_say("done")
 
-    async with room.open() as talk:
-        await talk.send("run it")
-        [result] = [each for each in talk.messages if isinstance(each, ToolResultMessage)]
+    async with project.open() as conversation:
+        await conversation.send("run it")
+        [result] = [each for each in conversation.messages if isinstance(each, ToolResultMessage)]
 
-    assert len(room.person.asked) == 1
+    assert len(project.user.asked) == 1
     assert "Not run: `b.sh` was changed" in result.text

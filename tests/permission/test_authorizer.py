@@ -18,8 +18,8 @@ from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNot
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import ToolCall
-from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, ask, deny
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 
 @pytest.fixture
@@ -47,62 +47,67 @@ def test_a_workspace_that_holds_every_program_leaves_the_systems_own() -> None:
 
 
 async def test_a_call_denied_again_and_again_is_no_longer_asked_about(project: Project) -> None:
-    desk = Desk(project, loop_guard=2)
+    driver = AuthorizerDriver(project, loop_guard=2)
 
-    told = [await desk.run(desk.bash("make")) for _ in range(4)]
+    texts = [await driver.run(driver.bash("make")) for _ in range(4)]
 
-    assert len(desk.person.asked) == 2
-    assert "was denied 2 times" in told[3]
-    assert [e.policy for e in desk.events if isinstance(e, PermissionAnswered)] == [
+    assert len(driver.user.asked) == 2
+    assert "was denied 2 times" in texts[3]
+    assert [e.policy for e in driver.events if isinstance(e, PermissionAnswered)] == [
         "answer", "answer", "loop-guard", "loop-guard",
     ]  # fmt: skip
 
 
 async def test_c33_an_approval_resets_the_count(project: Project) -> None:
-    desk = Desk(project, loop_guard=3)
+    driver = AuthorizerDriver(project, loop_guard=3)
     for answer in (NO, NO, YES, NO, NO):
-        desk.person.answer = lambda request, answer=answer: answer
-        await desk.decide(desk.bash("make"))
+        driver.user.answer = lambda request, answer=answer: answer
+        await driver.decide(driver.bash("make"))
 
-    await desk.decide(desk.bash("make"))
+    await driver.decide(driver.bash("make"))
 
-    assert len(desk.person.asked) == 6
+    assert len(driver.user.asked) == 6
 
 
 async def test_another_call_or_run_is_asked_about_all_the_same(project: Project) -> None:
-    desk = Desk(project, loop_guard=1)
-    await desk.decide(desk.bash("make"))
-    await desk.decide(desk.bash("make x"))
-    again = desk.bash("make")
-    await desk.decide(again, desk.info([again], run_id="next"))
+    driver = AuthorizerDriver(project, loop_guard=1)
+    await driver.decide(driver.bash("make"))
+    await driver.decide(driver.bash("make x"))
+    again = driver.bash("make")
+    await driver.decide(again, driver.info([again], run_id="next"))
 
-    assert len(desk.person.asked) == 3
+    assert len(driver.user.asked) == 3
 
 
 async def test_a_loop_guard_of_nothing_never_speaks(project: Project) -> None:
-    desk = Desk(project, loop_guard=0)
+    driver = AuthorizerDriver(project, loop_guard=0)
     for _ in range(6):
-        await desk.decide(desk.bash("make"))
+        await driver.decide(driver.bash("make"))
 
-    assert len(desk.person.asked) == 6
+    assert len(driver.user.asked) == 6
 
 
 async def test_c29_calls_of_a_batch_are_asked_about_together_and_answered_one_by_one(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    desk.person.answer = by_command(touch=YES, make=NO, npm=YES)
-    calls = [desk.bash("touch x"), desk.bash("ls"), desk.bash("make"), desk.bash("npm test")]
-    info = desk.info(calls)
+    driver = AuthorizerDriver(project)
+    driver.user.answer = by_command(touch=YES, make=NO, npm=YES)
+    calls = [
+        driver.bash("touch x"),
+        driver.bash("ls"),
+        driver.bash("make"),
+        driver.bash("npm test"),
+    ]
+    info = driver.info(calls)
 
-    allowed = [await desk.allows(call, info) for call in calls]
+    allowed = [await driver.allows(call, info) for call in calls]
 
-    assert [[one.call_id for one in batch] for batch in desk.person.asked] == [
+    assert [[one.call_id for one in batch] for batch in driver.user.asked] == [
         ["call1", "call3", "call4"]
     ]
     assert allowed == [True, True, False, True]
     kinds = (PermissionAsked, PermissionAnswered)
-    assert [(type(e), e.tool_call_id) for e in desk.events if isinstance(e, kinds)] == [
+    assert [(type(e), e.tool_call_id) for e in driver.events if isinstance(e, kinds)] == [
         (kind, f"call{number}") for number in (1, 3, 4) for kind in kinds
     ]
 
@@ -110,63 +115,63 @@ async def test_c29_calls_of_a_batch_are_asked_about_together_and_answered_one_by
 async def test_a_call_that_was_changed_after_it_was_asked_about_is_asked_again(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: YES
-    calls = [desk.bash("make"), desk.bash("npm test")]
-    info = desk.info(calls)
-    await desk.decide(calls[0], info)
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: YES
+    calls = [driver.bash("make"), driver.bash("npm test")]
+    info = driver.info(calls)
+    await driver.decide(calls[0], info)
     edited = ToolCall(
         id=calls[1].id, name="bash", arguments={"command": "npm exec x"}, tool=calls[1].tool
     )
 
-    await desk.decide(edited, info)
+    await driver.decide(edited, info)
 
-    assert [one.claims[0].resource for one in desk.person.questions] == [
+    assert [one.claims[0].resource for one in driver.user.questions] == [
         "make", "npm test", "npm exec x",
     ]  # fmt: skip
 
 
 async def test_repetitions_and_edits_of_one_file_wait_for_their_turn(project: Project) -> None:
-    desk = Desk(project, mode="restrictive")
-    desk.person.answer = lambda request: YES
-    write = [desk.call("write", path="new", content=text) for text in ("1\n", "2\n")]
+    driver = AuthorizerDriver(project, mode="restrictive")
+    driver.user.answer = lambda request: YES
+    write = [driver.call("write", path="new", content=text) for text in ("1\n", "2\n")]
     calls = [
-        desk.bash("make"),
-        desk.bash("make"),
+        driver.bash("make"),
+        driver.bash("make"),
         *write,
-        desk.call("write", path="b2", content=""),
+        driver.call("write", path="b2", content=""),
     ]
-    info = desk.info(calls)
+    info = driver.info(calls)
 
     for call in calls:
-        await desk.run(call, info)
+        await driver.run(call, info)
 
-    assert [one.call_id for one in desk.person.asked[0]] == [
+    assert [one.call_id for one in driver.user.asked[0]] == [
         "call3", "call1", "call5",
     ]  # fmt: skip
-    assert len(desk.person.questions) == 5
+    assert len(driver.user.questions) == 5
 
 
 async def test_a_no_stands_against_a_rule_that_came_with_another_answer(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
     wide = PermissionAnswer(effect="allow", remember="session", is_wide=True)
-    desk.person.answer = lambda request: wide if request.call_id == "call1" else NO
-    calls = [desk.bash("git push origin a"), desk.bash("git push origin b")]
-    info = desk.info(calls)
+    driver.user.answer = lambda request: wide if request.call_id == "call1" else NO
+    calls = [driver.bash("git push origin a"), driver.bash("git push origin b")]
+    info = driver.info(calls)
 
-    assert [await desk.allows(call, info) for call in calls] == [True, False]
-    assert await desk.allows(desk.bash("git push origin b"))
+    assert [await driver.allows(call, info) for call in calls] == [True, False]
+    assert await driver.allows(driver.bash("git push origin b"))
 
 
 async def test_a62_an_edit_is_refused_when_its_file_changed_behind_the_question(
     project: Project,
 ) -> None:
-    desk = Desk(project, mode="restrictive")
-    desk.person.answer = lambda request: YES
-    await desk.run(desk.call("read", path="notes.txt"))
-    call = desk.call("edit", path="notes.txt", old_text="notes.txt", new_text="changed")
-    assert await desk.allows(call)
-    [request] = desk.person.questions
+    driver = AuthorizerDriver(project, mode="restrictive")
+    driver.user.answer = lambda request: YES
+    await driver.run(driver.call("read", path="notes.txt"))
+    call = driver.call("edit", path="notes.txt", old_text="notes.txt", new_text="changed")
+    assert await driver.allows(call)
+    [request] = driver.user.questions
     assert request.preview is not None
     assert "+changed" in request.preview.text
     (project.root / "notes.txt").write_text("notes.txt and more\n")
@@ -179,19 +184,19 @@ async def test_a62_an_edit_is_refused_when_its_file_changed_behind_the_question(
 
 
 async def test_what_a_person_made_of_an_edit_is_what_is_written(project: Project) -> None:
-    desk = Desk(project, mode="restrictive")
+    driver = AuthorizerDriver(project, mode="restrictive")
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
         assert request.preview is not None
         [change] = request.preview.changes
         return PermissionAnswer(effect="allow", changes=(replace(change, after="mine\n"),))
 
-    desk.person.answer = answer
+    driver.user.answer = answer
 
-    told = await desk.run(desk.call("write", path="new.txt", content="theirs\n"))
+    text = await driver.run(driver.call("write", path="new.txt", content="theirs\n"))
 
     assert (project.root / "new.txt").read_text() == "mine\n"
-    assert "user changed" in told
+    assert "user changed" in text
 
 
 @pytest.mark.parametrize(
@@ -210,15 +215,15 @@ async def test_what_a_person_made_of_an_edit_is_what_is_written(project: Project
 async def test_a_grant_stores_what_was_shown(
     project: Project, command: str, is_wide: bool, granted: list[str]
 ) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: PermissionAnswer(
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: PermissionAnswer(
         effect="allow", remember="session", is_wide=is_wide
     )
 
-    assert await desk.allows(desk.bash(command))
+    assert await driver.allows(driver.bash(command))
 
-    [request] = desk.person.questions
-    assert desk.granted == [str(rule) for rule in desk.gate.grants] == granted
+    [request] = driver.user.questions
+    assert driver.granted == [str(rule) for rule in driver.gate.grants] == granted
     shown = request.wider if is_wide and request.wider else request.grant
     assert granted == list(shown)
 
@@ -227,20 +232,20 @@ async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_
     file = tmp_path / "config/config.toml"
     file.parent.mkdir()
     file.write_text('# mine\n[permission]\nmode = "standard" # kept\n')
-    desk = Desk(project, keep_rules=lambda rules: str(save_rules(rules, file=file)))
-    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+    driver = AuthorizerDriver(project, keep_rules=lambda rules: str(save_rules(rules, file=file)))
+    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
 
-    assert await desk.allows(desk.bash("make test"))
-    assert await desk.allows(desk.bash("make test"))
+    assert await driver.allows(driver.bash("make test"))
+    assert await driver.allows(driver.bash("make test"))
 
-    [request] = desk.person.questions
+    [request] = driver.user.questions
     assert request.can_keep
     assert file.read_text() == (
         '# mine\n[permission]\nmode = "standard" # kept\n\n[[permission.rule]]\n'
         'op = "execute"\nmatch = "make test"\neffect = "allow"\n'
     )
     assert file.with_name("config.toml.bak").exists()
-    assert (desk.granted, desk.gate.grants) == ([], ())
+    assert (driver.granted, driver.gate.grants) == ([], ())
 
 
 @pytest.mark.parametrize(
@@ -249,12 +254,12 @@ async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_
 )
 async def test_what_must_not_be_allowed_for_ever_cannot_be(project: Project, command: str) -> None:
     kept: list[str] = []
-    desk = Desk(project, keep_rules=lambda rules: str(kept.extend(rules)))
-    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+    driver = AuthorizerDriver(project, keep_rules=lambda rules: str(kept.extend(rules)))
+    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
 
-    assert await desk.allows(desk.bash(command))
+    assert await driver.allows(driver.bash(command))
 
-    [request] = desk.person.questions
+    [request] = driver.user.questions
     assert (request.can_keep, request.grant, request.wider, kept) == (False, (), (), [])
 
 
@@ -262,13 +267,13 @@ async def test_settings_that_cannot_be_written_leave_a_grant_and_a_notice(projec
     def broken(rules: object) -> str:
         raise ConfigError("the file is broken.")
 
-    desk = Desk(project, keep_rules=broken)
-    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+    driver = AuthorizerDriver(project, keep_rules=broken)
+    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
 
-    assert await desk.allows(desk.bash("make"))
+    assert await driver.allows(driver.bash("make"))
 
-    assert desk.granted == ["execute:make"]
-    assert any(isinstance(e, SystemNotice) and "broken" in e.content for e in desk.events)
+    assert driver.granted == ["execute:make"]
+    assert any(isinstance(e, SystemNotice) and "broken" in e.content for e in driver.events)
 
 
 @pytest.mark.parametrize(
@@ -289,26 +294,26 @@ async def test_c35_a_judge_can_only_tighten(
         assert "make" in prompt
         return answer
 
-    desk = Desk(project, judge=model_judge(model), judge_effect=effect)
-    desk.person.answer = lambda request: YES
+    driver = AuthorizerDriver(project, judge=model_judge(model), judge_effect=effect)
+    driver.user.answer = lambda request: YES
 
-    is_allowed = await desk.allows(desk.bash("make"))
+    is_allowed = await driver.allows(driver.bash("make"))
 
     assert is_allowed is bool(asked)
-    assert len(desk.person.questions) == asked
-    assert all(warning in one.warning for one in desk.person.questions)
-    assert bool(warning) is any(one.warning for one in desk.person.questions)
+    assert len(driver.user.questions) == asked
+    assert all(warning in one.warning for one in driver.user.questions)
+    assert bool(warning) is any(one.warning for one in driver.user.questions)
 
 
 async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
     async def judge(call: JudgeInput) -> JudgeVerdict:
         raise TimeoutError
 
-    desk = Desk(project, judge=judge)
+    driver = AuthorizerDriver(project, judge=judge)
 
-    await desk.decide(desk.bash("make"))
+    await driver.decide(driver.bash("make"))
 
-    assert [one.warning for one in desk.person.questions] == [""]
+    assert [one.warning for one in driver.user.questions] == [""]
 
 
 async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project) -> None:
@@ -318,10 +323,10 @@ async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project
         seen.extend(call.claims)
         return JudgeVerdict("allow")
 
-    desk = Desk(project, deny("execute:rm *"), judge=judge)
+    driver = AuthorizerDriver(project, deny("execute:rm *"), judge=judge)
 
-    assert await desk.allows(desk.bash("ls"))
-    assert not await desk.allows(desk.bash("rm x"))
+    assert await driver.allows(driver.bash("ls"))
+    assert not await driver.allows(driver.bash("rm x"))
     assert seen == []
 
 
@@ -329,41 +334,43 @@ async def test_a_judges_no_in_a_batch_leaves_the_other_questions_open(project: P
     async def judge(call: JudgeInput) -> JudgeVerdict:
         return JudgeVerdict("deny", "no") if "npm" in call.claims[0] else JudgeVerdict("allow")
 
-    desk = Desk(project, judge=judge)
-    desk.person.answer = lambda request: YES
-    calls = [desk.bash("make"), desk.bash("npm test"), desk.bash("touch z")]
-    info = desk.info(calls)
+    driver = AuthorizerDriver(project, judge=judge)
+    driver.user.answer = lambda request: YES
+    calls = [driver.bash("make"), driver.bash("npm test"), driver.bash("touch z")]
+    info = driver.info(calls)
 
-    assert [await desk.allows(call, info) for call in calls] == [True, False, True]
-    assert [[one.call_id for one in batch] for batch in desk.person.asked] == [["call1", "call3"]]
+    assert [await driver.allows(call, info) for call in calls] == [True, False, True]
+    assert [[one.call_id for one in batch] for batch in driver.user.asked] == [["call1", "call3"]]
 
 
-async def permits_of(desk: Desk, command: str) -> frozenset[str]:
+async def permits_of(driver: AuthorizerDriver, command: str) -> frozenset[str]:
     given: list[LaunchSpec] = []
 
     def launcher(arguments: list[str], spec: LaunchSpec) -> list[str]:
         given.append(spec)
         return ["/bin/true"]
 
-    desk.runner._launcher = launcher
-    await desk.run(desk.bash(command))
+    driver.runner._launcher = launcher
+    await driver.run(driver.bash(command))
     return frozenset(given[0].permits) if given else frozenset()
 
 
 async def test_a_sandboxed_command_gets_what_was_allowed_and_no_more(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: YES
-    online = Desk(project, allow("network:*"))
-    online.person.answer = lambda request: YES
-    guarded = Desk(project, deny("network:evil.example"), mode="yolo")
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: YES
+    online = AuthorizerDriver(project, allow("network:*"))
+    online.user.answer = lambda request: YES
+    guarded = AuthorizerDriver(project, deny("network:evil.example"), mode="yolo")
 
-    assert await permits_of(desk, "git commit -m x") == {"git"}
-    assert await permits_of(desk, 'git commit -m "$(cat notes.txt)"') == {"git"}
-    assert await permits_of(desk, "git status") == frozenset()
-    assert await permits_of(desk, "make") == frozenset()
+    assert await permits_of(driver, "git commit -m x") == {"git"}
+    assert await permits_of(driver, 'git commit -m "$(cat notes.txt)"') == {"git"}
+    assert await permits_of(driver, "git status") == frozenset()
+    assert await permits_of(driver, "make") == frozenset()
     assert await permits_of(online, "make") == {"network"}
-    assert await permits_of(Desk(project, mode="yolo"), "make") == frozenset()
-    assert await permits_of(Desk(project, allow("network:*"), mode="yolo"), "make") == {"network"}
+    assert await permits_of(AuthorizerDriver(project, mode="yolo"), "make") == frozenset()
+    assert await permits_of(AuthorizerDriver(project, allow("network:*"), mode="yolo"), "make") == {
+        "network"
+    }
     assert await permits_of(guarded, "make") == frozenset()
 
 
@@ -385,86 +392,86 @@ async def test_a_question_about_git_names_the_hooks_that_would_run(project: Proj
 
 
 async def test_a_comment_with_a_denial_reaches_the_model(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: PermissionAnswer(effect="deny", comment="use `make fast`")
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: PermissionAnswer(effect="deny", comment="use `make fast`")
 
-    assert "use `make fast`" in await desk.run(desk.bash("make"))
+    assert "use `make fast`" in await driver.run(driver.bash("make"))
 
 
-def waiting(desk: Desk, call: ToolCall, **more: Any) -> Any:
-    return desk.info(
+def waiting(driver: AuthorizerDriver, call: ToolCall, **more: Any) -> Any:
+    return driver.info(
         [call], decisions={call.id: CallDecision(tool_call_id=call.id, allow=True, **more)}
     )
 
 
 async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: PermissionAnswer(effect="defer")
-    call = desk.bash("make")
-    assert isinstance(await desk.decide(call), Defer)
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: PermissionAnswer(effect="defer")
+    call = driver.bash("make")
+    assert isinstance(await driver.decide(call), Defer)
     other = ToolCall(id=call.id, name="bash", arguments={"command": "make evil"}, tool=call.tool)
 
-    assert await desk.allows(call, waiting(desk, call))
+    assert await driver.allows(call, waiting(driver, call))
     # A plugin made something else of it: a person would have to see that, and none is there.
-    assert not await desk.allows(other, waiting(desk, call))
-    assert desk.person.questions[-1].claims[0].resource == "make evil"
+    assert not await driver.allows(other, waiting(driver, call))
+    assert driver.user.questions[-1].claims[0].resource == "make evil"
 
 
 async def test_a_decision_holds_only_for_what_was_to_be_written(project: Project) -> None:
-    desk = Desk(project, mode="restrictive")
-    desk.person.answer = lambda request: PermissionAnswer(effect="defer")
-    call = desk.call("write", path="new", content="a")
-    assert isinstance(await desk.decide(call), Defer)
+    driver = AuthorizerDriver(project, mode="restrictive")
+    driver.user.answer = lambda request: PermissionAnswer(effect="defer")
+    call = driver.call("write", path="new", content="a")
+    assert isinstance(await driver.decide(call), Defer)
     other = ToolCall(
         id=call.id, name="write", arguments={"path": "new", "content": "b"}, tool=call.tool
     )
 
-    assert not await desk.allows(other, waiting(desk, call))
-    assert await desk.allows(call, waiting(desk, call))
+    assert not await driver.allows(other, waiting(driver, call))
+    assert await driver.allows(call, waiting(driver, call))
 
 
 async def test_an_answer_given_beforehand_is_for_the_arguments_as_they_were(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: YES
-    calls = [desk.bash("make"), desk.call("bash", command="make it", timeout=5)]
-    info = desk.info(calls)
-    assert await desk.allows(calls[0], info)
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: YES
+    calls = [driver.bash("make"), driver.call("bash", command="make it", timeout=5)]
+    info = driver.info(calls)
+    assert await driver.allows(calls[0], info)
 
     arguments: Any = calls[1].arguments
     arguments["timeout"] = 3000
 
-    assert await desk.allows(calls[1], info)
-    assert [len(batch) for batch in desk.person.asked] == [2, 1]
+    assert await driver.allows(calls[1], info)
+    assert [len(batch) for batch in driver.user.asked] == [2, 1]
 
 
 async def test_arguments_that_came_with_a_decision_are_decided(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: PermissionAnswer(effect="defer")
-    await desk.decide(desk.bash("make"))
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: PermissionAnswer(effect="defer")
+    await driver.decide(driver.bash("make"))
     other = ToolCall(
-        id="call1", name="bash", arguments={"command": "make it"}, tool=desk.tool("bash")
+        id="call1", name="bash", arguments={"command": "make it"}, tool=driver.tool("bash")
     )
 
-    assert await desk.allows(other, waiting(desk, other, arguments=other.arguments))
+    assert await driver.allows(other, waiting(driver, other, arguments=other.arguments))
 
 
 async def test_a_tool_that_is_switched_off_is_denied_in_every_mode(project: Project) -> None:
     for mode in ("standard", "yolo"):
-        desk = Desk(project, allow("edit:**"), mode=mode)  # type: ignore[arg-type]
-        desk.gate.denied_tools = {"Write": "prompt plan"}
+        driver = AuthorizerDriver(project, allow("edit:**"), mode=mode)  # type: ignore[arg-type]
+        driver.gate.denied_tools = {"Write": "prompt plan"}
 
-        told = await desk.run(desk.call("write", path="new", content=""))
+        text = await driver.run(driver.call("write", path="new", content=""))
 
-        assert "prompt plan" in told
-        assert await desk.allows(desk.bash("ls"))
-        [denied] = [e for e in desk.events if isinstance(e, PermissionAnswered)]
+        assert "prompt plan" in text
+        assert await driver.allows(driver.bash("ls"))
+        [denied] = [e for e in driver.events if isinstance(e, PermissionAnswered)]
         assert denied.policy == "deny-rule"
 
 
 async def test_a_question_that_is_cancelled_leaves_nothing_behind(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
     begun = asyncio.Event()
 
     class Slow:
@@ -472,55 +479,55 @@ async def test_a_question_that_is_cancelled_leaves_nothing_behind(project: Proje
             begun.set()
             await asyncio.Event().wait()
 
-    desk.authorizer._asker = Slow()
-    task = asyncio.create_task(desk.decide(desk.bash("make")))
+    driver.authorizer._asker = Slow()
+    task = asyncio.create_task(driver.decide(driver.bash("make")))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    desk.authorizer._asker = desk.person
-    assert not await desk.allows(desk.bash("make"))
-    assert len(desk.gate.history) == 1
+    driver.authorizer._asker = driver.user
+    assert not await driver.allows(driver.bash("make"))
+    assert len(driver.gate.history) == 1
 
 
 async def test_an_ask_rule_is_no_reason_to_ask_twice(project: Project) -> None:
-    desk = Desk(project, ask("execute:ls *"))
-    desk.person.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
+    driver = AuthorizerDriver(project, ask("execute:ls *"))
+    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
 
     for _ in range(2):
-        assert await desk.allows(desk.bash("ls src"))
+        assert await driver.allows(driver.bash("ls src"))
 
-    assert len(desk.person.asked) == 1
+    assert len(driver.user.asked) == 1
 
 
 async def test_a_change_that_can_only_fail_is_not_asked_about(project: Project) -> None:
-    desk = Desk(project, mode="restrictive")
-    edit = desk.call("edit", path="nowhere.py", old_text="a", new_text="b")
-    wanted = desk.call("write", path="b.txt", content="x")
-    info = desk.info([wanted, edit])
+    driver = AuthorizerDriver(project, mode="restrictive")
+    edit = driver.call("edit", path="nowhere.py", old_text="a", new_text="b")
+    wanted = driver.call("write", path="b.txt", content="x")
+    info = driver.info([wanted, edit])
 
-    first = await desk.decide(wanted, info)
-    told = await desk.run(edit, info)
+    first = await driver.decide(wanted, info)
+    text = await driver.run(edit, info)
 
     assert first is not None  # the person of this desk says no
-    assert [request.tool_name for request in desk.person.questions] == ["write"]
-    assert "nowhere.py" in told
-    assert "Permission denied" not in told
+    assert [request.tool_name for request in driver.user.questions] == ["write"]
+    assert "nowhere.py" in text
+    assert "Permission denied" not in text
 
 
 async def test_a_persons_no_is_told_as_theirs_and_a_policys_as_its_reason(
     project: Project,
 ) -> None:
-    desk = Desk(project)
-    by_policy = await desk.run(desk.bash("make"))
+    driver = AuthorizerDriver(project)
+    by_policy = await driver.run(driver.bash("make"))
 
-    class Asked(type(desk.person)):  # type: ignore[misc]
+    class Asked(type(driver.user)):  # type: ignore[misc]
         async def question(self, questions: object) -> None:
             return None
 
-    desk.authorizer._asker = Asked()
-    by_person = await desk.run(desk.bash("make x"))
+    driver.authorizer._asker = Asked()
+    by_person = await driver.run(driver.bash("make x"))
 
     assert "`make` can change things" in by_policy
     assert by_person.startswith("Permission denied: the user said no")

@@ -249,8 +249,8 @@ def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) ->
     hostile.set(hostile.config)
     lines = REMOTES[kind].replace("PROGRAM", str(hostile.program))
     hostile.config.write_text(hostile.plain[hostile.config] + lines)
-    ran = hostile.project.home / "ran"
-    ran.unlink(missing_ok=True)
+    marker = hostile.project.home / "ran"
+    marker.unlink(missing_ok=True)
 
     for hardening in (GIT_HARDENING, {}):
         path = f"{hostile.hooks}:{os.environ['PATH']}"
@@ -262,7 +262,7 @@ def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) ->
             check=False,
             timeout=30,
         )
-        assert ran.exists() != bool(hardening)
+        assert marker.exists() != bool(hardening)
 
 
 def test_git_enters_the_submodule_of_these_tests(hostile: Hostile) -> None:

@@ -45,8 +45,8 @@ def name_module(project: Project, path: str, *more: str) -> None:
 
 
 def starts_a_program(project: Project, command: str = ENTERING, *, hardened: bool = True) -> bool:
-    ran = project.home / "ran"
-    ran.unlink(missing_ok=True)
+    marker = project.home / "ran"
+    marker.unlink(missing_ok=True)
     subprocess.run(
         ["bash", "-c", command],
         cwd=project.root,
@@ -56,7 +56,7 @@ def starts_a_program(project: Project, command: str = ENTERING, *, hardened: boo
         check=False,
         timeout=60,
     )
-    return ran.exists()
+    return marker.exists()
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ def test_what_git_says_of_changed_submodules_is_what_it_says_without_overrides(
 
     for look in LOOKS:
         assert own_project.run(look).effect == "allow"
-        said = [
+        output = [
             subprocess.run(
                 look.split(),
                 cwd=own_project.root,
@@ -319,8 +319,8 @@ def test_what_git_says_of_changed_submodules_is_what_it_says_without_overrides(
             ).stdout
             for more in ({}, GIT_HARDENING)
         ]
-        assert said[0] == said[1], look
-        assert b"vendor/" in said[1], look
+        assert output[0] == output[1], look
+        assert b"vendor/" in output[1], look
 
 
 def test_the_files_of_a_submodule_are_not_looked_at(project: Project) -> None:

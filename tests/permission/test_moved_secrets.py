@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from dirge_py.types.questions import PermissionAnswer
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
-from .authorizing import NO, YES, Desk
 from .conftest import Project, allow, deny
 
 
@@ -30,30 +30,30 @@ async def test_a_tool_that_touches_a_secret_asks_as_reading_it_does(
     own_project: Project, tool: str, arguments: dict[str, Any]
 ) -> None:
     (own_project.root / "link").symlink_to(".env")
-    desk = Desk(own_project, allow("edit:**"))
-    desk.person.answer = lambda request: YES
-    await desk.run(desk.call("read", path=".env"))
-    desk.person.answer = lambda request: NO
+    driver = AuthorizerDriver(own_project, allow("edit:**"))
+    driver.user.answer = lambda request: YES
+    await driver.run(driver.call("read", path=".env"))
+    driver.user.answer = lambda request: NO
 
-    told = await desk.run(desk.call(tool, **arguments))
+    text = await driver.run(driver.call(tool, **arguments))
 
-    assert ("Permission denied" in told, len(desk.person.questions)) == (True, 2)
+    assert ("Permission denied" in text, len(driver.user.questions)) == (True, 2)
     assert (own_project.root / ".env").read_text() == ".env\n"
     assert not (own_project.root / "e").exists()
 
 
 async def test_a_new_secret_is_written_unasked(own_project: Project) -> None:
-    desk = Desk(own_project)
+    driver = AuthorizerDriver(own_project)
 
-    assert await desk.allows(desk.call("write", path=".env.local", content="A=1\n"))
-    assert await desk.allows(desk.call("apply_patch", patch="*** Add File: .env.local\n+A=1"))
+    assert await driver.allows(driver.call("write", path=".env.local", content="A=1\n"))
+    assert await driver.allows(driver.call("apply_patch", patch="*** Add File: .env.local\n+A=1"))
 
 
 async def test_a_secret_that_may_not_be_read_cannot_be_renamed_either(own_project: Project) -> None:
-    desk = Desk(own_project, deny("read:x"), mode="yolo")
+    driver = AuthorizerDriver(own_project, deny("read:x"), mode="yolo")
     rename = {"action": "rename", "path": "x", "new_path": "y"}
 
-    assert "Permission denied" in await desk.run(desk.call("apply_patch", operations=[rename]))
+    assert "Permission denied" in await driver.run(driver.call("apply_patch", operations=[rename]))
 
 
 @pytest.mark.parametrize("answer", [YES, NO])
@@ -61,8 +61,8 @@ async def test_nothing_shows_lines_of_a_secret_that_was_never_read(
     own_project: Project, answer: PermissionAnswer
 ) -> None:
     (own_project.root / ".env").write_text("TOKEN=canary\n")
-    desk = Desk(own_project)
-    desk.person.answer = lambda request: answer
+    driver = AuthorizerDriver(own_project)
+    driver.user.answer = lambda request: answer
 
     for tool, arguments in (
         ("apply_patch", {"patch": "*** Delete File: .env"}),
@@ -73,8 +73,8 @@ async def test_nothing_shows_lines_of_a_secret_that_was_never_read(
         ("edit", {"path": ".env", "old_text": "TOKEM", "new_text": "x"}),
         ("write", {"path": ".env", "content": "x"}),
     ):
-        told = await desk.run(desk.call(tool, **arguments))
-        assert ("has not been read" in told, "canary" in told) == (True, False)
+        text = await driver.run(driver.call(tool, **arguments))
+        assert ("has not been read" in text, "canary" in text) == (True, False)
     assert (own_project.root / ".env").read_text() == "TOKEN=canary\n"
 
 
@@ -113,10 +113,10 @@ async def test_an_edit_that_fails_shows_no_line_of_a_file_outside(
     own_project: Project, text: str
 ) -> None:
     (own_project.home / "outside").write_text("secret=canary\n")
-    desk = Desk(own_project)
+    driver = AuthorizerDriver(own_project)
     arguments = {"path": "../outside", "old_text": text, "new_text": "x"}
 
-    told = await desk.run(desk.call("edit", **arguments))
+    told = await driver.run(driver.call("edit", **arguments))
 
     assert "has not been read" in told
     assert "canary" not in told

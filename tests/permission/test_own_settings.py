@@ -20,7 +20,7 @@ from .conftest import Project, allow
 MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "yolo")
 
 
-class Home:
+class SettingsHome:
     """A home folder that is the workspace, with dirge's settings in it or linked from it."""
 
     def __init__(self, home: Path) -> None:
@@ -47,9 +47,9 @@ class Home:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SettingsHome]:
     monkeypatch.setenv("HOME", str(tmp_path.resolve()))
-    made = Home(tmp_path.resolve())
+    made = SettingsHome(tmp_path.resolve())
     yield made
     made.workspace.close()
 
@@ -62,23 +62,23 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
         ".config/dirge", ".config/dirge/x/../config.toml", ".Config/DIRGE/config.toml",
     ],
 )  # fmt: skip
-def test_no_mode_changes_our_settings_unasked(home: Home, path: str, mode: Mode) -> None:
+def test_no_mode_changes_our_settings_unasked(home: SettingsHome, path: str, mode: Mode) -> None:
     decision = home.edit(path, mode)
 
     assert (decision.effect, decision.policy, decision.grant) == ("ask", "protected", ())
 
 
-def test_plan_mode_still_denies_it(home: Home) -> None:
+def test_plan_mode_still_denies_it(home: SettingsHome) -> None:
     assert home.edit(".config/dirge/config.toml", "plan").effect == "deny"
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("path", [".config/dirge/keys/x", ".local/state/dirge/trust.json"])
-def test_keys_and_state_are_denied(home: Home, path: str, mode: Mode) -> None:
+def test_keys_and_state_are_denied(home: SettingsHome, path: str, mode: Mode) -> None:
     assert home.edit(path, mode).policy == "hard-deny"
 
 
-def test_settings_are_read_as_other_files(home: Home) -> None:
+def test_settings_are_read_as_other_files(home: SettingsHome) -> None:
     claim = Claim("read", str(home.config / "config.toml"))
 
     assert home.gate("standard").decide([claim]).effect == "allow"
@@ -102,7 +102,9 @@ def test_settings_are_read_as_other_files(home: Home) -> None:
         "install -t .config/dirge/plugins x.py", "cp --target-directory=.config/dirge x",
     ],
 )  # fmt: skip
-def test_no_command_that_names_our_settings_runs_unasked_in_yolo(home: Home, command: str) -> None:
+def test_no_command_that_names_our_settings_runs_unasked_in_yolo(
+    home: SettingsHome, command: str
+) -> None:
     assert home.run(command.replace("HOME/", f"{home.root}/")).effect in ("ask", "deny")
 
 
@@ -111,12 +113,14 @@ def test_no_command_that_names_our_settings_runs_unasked_in_yolo(home: Home, com
     ["rm -rf src", "make", "cp a src", "cp -r src .config/other", "ls .config/dirge", "touch x",
      "cat .config/dirge/config.toml", "mv src .config/src", "git pull", "tar xf a.tar", "cp a ~"],
 )  # fmt: skip
-def test_other_commands_run_in_yolo_as_before(home: Home, command: str) -> None:
+def test_other_commands_run_in_yolo_as_before(home: SettingsHome, command: str) -> None:
     assert home.run(command).effect == "allow"
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
-def test_settings_that_are_links_are_protected_where_they_lead(home: Home, is_folder: bool) -> None:
+def test_settings_that_are_links_are_protected_where_they_lead(
+    home: SettingsHome, is_folder: bool
+) -> None:
     link = home.config / ("plugins" if is_folder else "config.toml")
     link.rmdir() if is_folder else link.unlink()
     link.symlink_to(home.dots)
@@ -130,7 +134,7 @@ def test_settings_that_are_links_are_protected_where_they_lead(home: Home, is_fo
     assert home.edit("dotfiles/other").effect == "allow"
 
 
-def test_a_folder_of_settings_that_is_a_link_is_protected(home: Home) -> None:
+def test_a_folder_of_settings_that_is_a_link_is_protected(home: SettingsHome) -> None:
     (home.root / "dotfiles/all").mkdir()
     home.config.rename(home.root / "dotfiles/all/dirge")
     home.config.symlink_to(home.root / "dotfiles/all/dirge")
@@ -140,7 +144,7 @@ def test_a_folder_of_settings_that_is_a_link_is_protected(home: Home) -> None:
     assert home.edit("dotfiles/all/bashrc").effect == "allow"
 
 
-def test_another_name_of_the_same_file_is_protected(home: Home) -> None:
+def test_another_name_of_the_same_file_is_protected(home: SettingsHome) -> None:
     os.link(home.config / "config.toml", home.root / "src/plain.toml")
     (home.config / "keys/main").write_text("key")
     os.link(home.config / "keys/main", home.root / "src/plain.txt")
@@ -150,7 +154,7 @@ def test_another_name_of_the_same_file_is_protected(home: Home) -> None:
     assert home.run("cat src/plain.txt").effect == "deny"
 
 
-def test_a_settings_file_that_was_named_at_the_start_is_protected(home: Home) -> None:
+def test_a_settings_file_that_was_named_at_the_start_is_protected(home: SettingsHome) -> None:
     file = home.root / "src/mine.toml"
     file.write_text("")
     claim = Claim("edit", str(file))
@@ -161,7 +165,7 @@ def test_a_settings_file_that_was_named_at_the_start_is_protected(home: Home) ->
 
 @pytest.mark.parametrize("place", ["named", "usual"])
 def test_folders_that_the_environment_names_are_protected_beside_the_usual_ones(
-    home: Home, place: str
+    home: SettingsHome, place: str
 ) -> None:
     home.environment |= {
         "DIRGE_CONFIG_DIR": str(home.root / "named/config"),

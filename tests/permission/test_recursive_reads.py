@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from dirge_py.files import versions
 from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
-from tests.permission.authorizing import Desk
 from tests.permission.conftest import QUIET_GIT, Project, allow, deny
 from tests.security.sizes import count, size
+from tests.support.authorizer_driver import AuthorizerDriver
 
 KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"
@@ -128,20 +128,20 @@ def test_what_the_question_says_to_add_makes_it_run_unasked(
 
 
 async def test_the_model_is_told_what_to_do_instead(guarded: Project) -> None:
-    desk = Desk(guarded)
+    driver = AuthorizerDriver(guarded)
 
-    told = await desk.run(desk.bash("grep -rn hit ."))
+    text = await driver.run(driver.bash("grep -rn hit ."))
 
-    assert "certs/server.pem" in told
-    assert "use the `grep` tool, which leaves such files out, or add --exclude=" in told
+    assert "certs/server.pem" in text
+    assert "use the `grep` tool, which leaves such files out, or add --exclude=" in text
 
 
 async def test_the_grep_tool_leaves_the_same_files_out(own_guarded: Project) -> None:
     (own_guarded.root / ".gitignore").unlink()
-    desk = Desk(own_guarded)
-    own_guarded.workspace.withheld = desk.gate.withholds
+    driver = AuthorizerDriver(own_guarded)
+    own_guarded.workspace.withheld = driver.gate.withholds
 
-    found = await desk.run(desk.call("grep", pattern="hit"))
+    found = await driver.run(driver.call("grep", pattern="hit"))
 
     assert not any(name in found for name in SECRETS)
     assert "left out" in found

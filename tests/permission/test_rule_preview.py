@@ -8,8 +8,8 @@ import pytest
 
 from dirge_py.permission.decision import DecisionLog
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, ask, deny
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 FOR_NOW = PermissionAnswer(effect="allow", remember="session")
 FOR_ALL = replace(FOR_NOW, is_wide=True)
@@ -28,21 +28,23 @@ COMMANDS = [
 ]
 
 
-async def question(desk: Desk, command: str) -> PermissionRequest:
-    await desk.decide(desk.bash(command))
-    return desk.person.questions[-1]
+async def question(driver: AuthorizerDriver, command: str) -> PermissionRequest:
+    await driver.decide(driver.bash(command))
+    return driver.user.questions[-1]
 
 
 async def test_what_is_said_to_run_unasked_is_allowed_once_the_rules_are_stored(
     own_project: Project,
 ) -> None:
     for kept in (False, True):
-        desk = Desk(own_project, keep_rules=(lambda rules: "settings") if kept else None)
+        driver = AuthorizerDriver(
+            own_project, keep_rules=(lambda rules: "settings") if kept else None
+        )
         for command in (*COMMANDS, "touch a"):
-            await desk.decide(desk.bash(command))
+            await driver.decide(driver.bash(command))
         shown = 0
-        for request in desk.person.questions:
-            now = await question(desk, request.claims[0].resource)
+        for request in driver.user.questions:
+            now = await question(driver, request.claims[0].resource)
             for rules, reach in ((now.grant, now.grant_reach), (now.wider, now.wider_reach)):
                 gates = [own_project.gate(), own_project.gate()][: 1 + kept]
                 for rule in rules:
@@ -63,11 +65,11 @@ async def test_what_is_said_to_run_unasked_is_allowed_once_the_rules_are_stored(
 async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_not(
     own_project: Project,
 ) -> None:
-    desk = Desk(own_project)
+    driver = AuthorizerDriver(own_project)
     for command in ("git push a", "make", "git fetch", "git push b", "git push c"):
-        await desk.decide(desk.bash(command))
+        await driver.decide(driver.bash(command))
 
-    request = await question(desk, "git push d")
+    request = await question(driver, "git push d")
 
     assert request.wider_reach == Reach(
         words="`git push` with any arguments",
@@ -106,35 +108,35 @@ async def test_a_wider_rule_names_calls_it_would_have_let_pass_and_one_it_would_
 async def test_where_nothing_came_before_it_is_said_in_general(
     own_project: Project, name: str, arguments: Any, exact: str, wide: str
 ) -> None:
-    desk = Desk(own_project, mode="restrictive")
-    await desk.run(desk.call("read", path="src/a.py"))
-    await desk.decide(desk.call(name, **arguments))
+    driver = AuthorizerDriver(own_project, mode="restrictive")
+    await driver.run(driver.call("read", path="src/a.py"))
+    await driver.decide(driver.call(name, **arguments))
 
-    [request] = desk.person.questions
+    [request] = driver.user.questions
 
     assert request.grant_reach == Reach(words=exact)
     assert request.wider_reach == Reach(words=wide)
 
 
 async def test_a_command_asked_about_again_says_how_often_it_was(own_project: Project) -> None:
-    desk = Desk(own_project)
-    desk.person.answer = lambda request: YES
+    driver = AuthorizerDriver(own_project)
+    driver.user.answer = lambda request: YES
     for _ in range(2):
-        await desk.decide(desk.bash("make"))
+        await driver.decide(driver.bash("make"))
 
-    request = await question(desk, "make")
+    request = await question(driver, "make")
 
     assert request.grant_reach == Reach(words="this exact command only, asked about 2 times before")
-    assert (await question(desk, "git push $(x)")).grant_reach is None
+    assert (await question(driver, "git push $(x)")).grant_reach is None
 
 
 async def test_what_other_rules_settle_is_no_example(own_project: Project) -> None:
-    desk = Desk(own_project, deny("execute:git push secret"))
+    driver = AuthorizerDriver(own_project, deny("execute:git push secret"))
     for command in ("git push a", "git push b"):
-        await desk.decide(desk.bash(command))
-    desk.gate.add_rule("execute:git push a", "settings")
+        await driver.decide(driver.bash(command))
+    driver.gate.add_rule("execute:git push a", "settings")
 
-    reach = (await question(desk, "git push d")).wider_reach
+    reach = (await question(driver, "git push d")).wider_reach
 
     assert reach is not None
     assert reach.also == ("git push b",)
@@ -143,32 +145,32 @@ async def test_what_other_rules_settle_is_no_example(own_project: Project) -> No
 async def test_a_rule_that_a_project_overrules_once_kept_has_no_examples(
     own_project: Project,
 ) -> None:
-    desk = Desk(own_project, keep_rules=lambda rules: "settings")
-    desk.gate._policy = replace(desk.gate._policy, project_rules=(ask("execute:git push *"),))
-    await desk.decide(desk.bash("git push a"))
+    driver = AuthorizerDriver(own_project, keep_rules=lambda rules: "settings")
+    driver.gate._policy = replace(driver.gate._policy, project_rules=(ask("execute:git push *"),))
+    await driver.decide(driver.bash("git push a"))
 
-    reach = (await question(desk, "git push b")).wider_reach
+    reach = (await question(driver, "git push b")).wider_reach
 
     assert reach is not None
     assert (reach.also, reach.still) == ((), ())
 
 
 async def test_three_alike_allowed_one_by_one_are_worth_a_hint(own_project: Project) -> None:
-    desk = Desk(own_project)
+    driver = AuthorizerDriver(own_project)
     hints: list[int] = []
 
     async def push(where: str, answer: PermissionAnswer) -> None:
-        desk.person.answer = lambda request: answer
-        hints.append((await question(desk, f"git push {where}")).alike)
+        driver.user.answer = lambda request: answer
+        hints.append((await question(driver, f"git push {where}")).alike)
 
     for where, answer in (("a", YES), ("b", FOR_NOW), ("c", YES), ("d", NO), ("e", YES)):
         await push(where, answer)
-    desk.person.answer = lambda request: YES
-    assert (await question(desk, "git fetch")).alike == 0
+    driver.user.answer = lambda request: YES
+    assert (await question(driver, "git fetch")).alike == 0
     assert hints == [0, 0, 0, 3, 0]
 
     await push("f", FOR_ALL)
-    desk.gate.clear_grants()
+    driver.gate.clear_grants()
     await push("g", YES)
     assert hints[-1] == 0
 
@@ -176,13 +178,13 @@ async def test_three_alike_allowed_one_by_one_are_worth_a_hint(own_project: Proj
 async def test_after_a_resume_earlier_calls_are_still_tried_but_no_secrets(
     own_project: Project,
 ) -> None:
-    desk, again = Desk(own_project), Desk(own_project)
+    driver, again = AuthorizerDriver(own_project), AuthorizerDriver(own_project)
     stored: list[Any] = []
-    desk.gate.history.redact = lambda text: text.replace("hunter2", "[secret]")
-    desk.gate.history.on_record = stored.append
-    desk.person.answer = lambda request: YES
+    driver.gate.history.redact = lambda text: text.replace("hunter2", "[secret]")
+    driver.gate.history.on_record = stored.append
+    driver.user.answer = lambda request: YES
     for command in ("git push a", "git push b", "git push https://x:hunter2@y"):
-        await desk.decide(desk.bash(command))
+        await driver.decide(driver.bash(command))
     assert "hunter2" not in json.dumps(stored)
 
     broken = {**stored[0], "tried": [["execute", 3]], "family": "x", "number": 9}

@@ -1,14 +1,14 @@
-"""A room to make plans in."""
+"""The fixture `project`: one to make plans in."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.plan.workroom import Workroom
+from tests.support.plan_project import PlanProject
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workroom:
-    room = Workroom(tmp_path)
-    monkeypatch.chdir(room.project)
-    return room
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlanProject:
+    project = PlanProject(tmp_path)
+    monkeypatch.chdir(project.folder)
+    return project

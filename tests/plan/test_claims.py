@@ -7,16 +7,16 @@ from dirge_py.plan.runner import resume_plan
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.outcomes import Done, NotVerified
 from dirge_py.types.questions import PermissionAnswer
-from tests.plan.workroom import CHECK, Workroom, kept, verdict
+from tests.support.plan_project import CHECK, PlanProject, stored_plan, verdict
 
 NO_CYCLES = "[plan]\nmax_review_cycles = 0\n"
 BUILD = "sh build.sh"
 
 
 @pytest.fixture(autouse=True)
-def _allowed(room: Workroom) -> None:
-    room.person.answer = PermissionAnswer(effect="allow")
-    room.configure(NO_CYCLES)
+def _allowed(project: PlanProject) -> None:
+    project.user.answer = PermissionAnswer(effect="allow")
+    project.configure(NO_CYCLES)
 
 
 MAKES_IT_TRUE = (
@@ -30,98 +30,98 @@ MAKES_IT_TRUE = (
 
 @pytest.mark.parametrize("command", MAKES_IT_TRUE)
 async def test_a_reviewer_that_does_the_work_itself_has_shown_nothing(
-    room: Workroom, command: str
+    project: PlanProject, command: str
 ) -> None:
-    room.will_look()
-    room.model.will_say("I did nothing.")
-    room.model.will_call_all(("bash", {"command": command}), ("bash", {"command": CHECK}))
-    room.model.will_say(verdict()).will_say(verdict())
+    project.will_look()
+    project.model.will_say("I did nothing.")
+    project.model.will_call_all(("bash", {"command": command}), ("bash", {"command": CHECK}))
+    project.model.will_say(verdict()).will_say(verdict())
 
-    async with room.open() as talk:
-        result = await room.plan(talk)
+    async with project.open() as conversation:
+        result = await project.plan(conversation)
 
-    assert [(e.command, e.exit_code) for e in room.evidence[1:]] == [(CHECK, 0)]
+    assert [(e.command, e.exit_code) for e in project.evidence[1:]] == [(CHECK, 0)]
     assert isinstance(result.outcome, NotVerified)
-    assert not (room.project / "answer.txt").exists()
+    assert not (project.folder / "answer.txt").exists()
 
 
-async def test_a_file_of_its_own_counts_no_longer_when_it_is_gone(room: Workroom) -> None:
-    room.will_look()
-    room.will_write("yes")
-    room.model.will_call("bash", command="echo 1 > scratch.txt")
-    room.will_review(verdict())
-    room.model.will_call("bash", command="rm scratch.txt")
-    room.will_review(verdict())
+async def test_a_file_of_its_own_counts_no_longer_when_it_is_gone(project: PlanProject) -> None:
+    project.will_look()
+    project.will_write("yes")
+    project.model.will_call("bash", command="echo 1 > scratch.txt")
+    project.will_review(verdict())
+    project.model.will_call("bash", command="rm scratch.txt")
+    project.will_review(verdict())
 
-    async with room.open() as talk:
-        assert (await room.plan(talk)).outcome == Done()
-
-
-async def test_what_a_build_makes_in_the_copy_is_what_it_is_for(room: Workroom) -> None:
-    (room.project / "build.sh").write_text("cp source.txt built.txt\n")
-    (room.project / "check.sh").write_text("grep -qx yes built.txt\n")
-    room.will_look()
-    room.model.will_call("write", path="source.txt", content="yes\n").will_say("Written.")
-    room.model.will_call("bash", command=BUILD)
-    room.will_review(verdict())
-
-    async with room.open() as talk:
-        assert (await room.plan(talk)).outcome == Done()
-
-    assert not (room.project / "built.txt").exists()
+    async with project.open() as conversation:
+        assert (await project.plan(conversation)).outcome == Done()
 
 
-async def test_a_review_does_not_count_what_one_before_it_ran(room: Workroom) -> None:
-    room.will_look()
-    room.will_write("yes")
-    room.model.will_call("bash", command=CHECK)
-    async with room.open() as talk:
+async def test_what_a_build_makes_in_the_copy_is_what_it_is_for(project: PlanProject) -> None:
+    (project.folder / "build.sh").write_text("cp source.txt built.txt\n")
+    (project.folder / "check.sh").write_text("grep -qx yes built.txt\n")
+    project.will_look()
+    project.model.will_call("write", path="source.txt", content="yes\n").will_say("Written.")
+    project.model.will_call("bash", command=BUILD)
+    project.will_review(verdict())
+
+    async with project.open() as conversation:
+        assert (await project.plan(conversation)).outcome == Done()
+
+    assert not (project.folder / "built.txt").exists()
+
+
+async def test_a_review_does_not_count_what_one_before_it_ran(project: PlanProject) -> None:
+    project.will_look()
+    project.will_write("yes")
+    project.model.will_call("bash", command=CHECK)
+    async with project.open() as conversation:
 
         async def interrupt() -> None:
-            assert talk.exclusive_owner is not None
-            talk.exclusive_owner.interrupt()
+            assert conversation.exclusive_owner is not None
+            conversation.exclusive_owner.interrupt()
 
-        room.model.will_say("It passes.", hold=interrupt)
-        await room.plan(talk)
-        ids = [each["id"] for each in kept(talk).evidence]
+        project.model.will_say("It passes.", hold=interrupt)
+        await project.plan(conversation)
+        ids = [each["id"] for each in stored_plan(conversation).evidence]
 
-        room.model.will_say(verdict()).will_say(verdict())
-        result = await resume_plan(talk, room.desk)
+        project.model.will_say(verdict()).will_say(verdict())
+        result = await resume_plan(conversation, project.approver)
 
         assert isinstance(result.outcome, NotVerified)
-        room.will_write("yes")
-        room.will_review(verdict())
-        await resume_plan(talk, room.desk)
-        assert [each["id"] for each in kept(talk).evidence][: len(ids)] == ids
-        assert len({each.id for each in room.evidence}) == len(room.evidence)
+        project.will_write("yes")
+        project.will_review(verdict())
+        await resume_plan(conversation, project.approver)
+        assert [each["id"] for each in stored_plan(conversation).evidence][: len(ids)] == ids
+        assert len({each.id for each in project.evidence}) == len(project.evidence)
 
 
 async def test_what_a_review_changes_here_is_undone_and_a_person_s_work_is_not(
-    room: Workroom,
+    project: PlanProject,
 ) -> None:
-    room.configure(f"{NO_CYCLES}[session]\nsnapshots = true\n")
-    check, notes = room.project / "check.sh", room.project / "notes.txt"
+    project.configure(f"{NO_CYCLES}[session]\nsnapshots = true\n")
+    check, notes = project.folder / "check.sh", project.folder / "notes.txt"
     before = check.read_text()
-    room.will_look()
-    room.will_write("no")
-    (room.project / "spoil.sh").write_text(f"echo true > {check}\n")
-    room.model.will_call("bash", command="sh spoil.sh")
+    project.will_look()
+    project.will_write("no")
+    (project.folder / "spoil.sh").write_text(f"echo true > {check}\n")
+    project.model.will_call("bash", command="sh spoil.sh")
 
-    async def person() -> None:
+    async def user() -> None:
         notes.write_text("mine")
 
-    room.model.will_say(verdict("NEEDS_FIX", missing="no", status="not_verified"), hold=person)
-    room.will_review(verdict())  # it is reviewed once more, as that review counts for nothing
-    room.model.will_say(verdict())
+    project.model.will_say(verdict("NEEDS_FIX", missing="no", status="not_verified"), hold=user)
+    project.will_review(verdict())  # it is reviewed once more, as that review counts for nothing
+    project.model.will_say(verdict())
 
-    async with room.open() as talk:
-        result = await room.plan(talk)
+    async with project.open() as conversation:
+        result = await project.plan(conversation)
 
     assert (check.read_text(), notes.read_text()) == (before, "mine")
     assert isinstance(result.outcome, NotVerified)
-    told = " ".join(e.content for e in room.events if isinstance(e, SystemNotice))
-    assert "must not change the project, and did: check.sh. It is undone." in told
-    assert "left alone: notes.txt" in told
+    text = " ".join(e.content for e in project.events if isinstance(e, SystemNotice))
+    assert "must not change the project, and did: check.sh. It is undone." in text
+    assert "left alone: notes.txt" in text
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,9 @@ async def test_what_a_review_changes_here_is_undone_and_a_person_s_work_is_not(
     ],
 )
 async def test_only_after_what_may_write_files_by_hand_files_are_looked_for(
-    room: Workroom, command: str, is_looked_at: bool
+    project: PlanProject, command: str, is_looked_at: bool
 ) -> None:
-    top = room.project
+    top = project.folder
     strays = ReviewerWrites(top)
     await strays.begin("call", command.format(top=top))
     (top / "new").touch()

@@ -14,16 +14,16 @@ from dirge_py.slash.plan import FrontEndApprover
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
-from tests.plan.workroom import CHECK, PLAN, REQUEST, Workroom, kept, verdict
-from tests.slash.hand import COMMANDS, typed
+from tests.support.plan_project import CHECK, PLAN, REQUEST, PlanProject, stored_plan, verdict
+from tests.support.typed_commands import COMMANDS, run_command
 
 
 @pytest.fixture(autouse=True)
-def _allowed(room: Workroom) -> None:
-    room.person.answer = PermissionAnswer(effect="allow")
+def _allowed(project: PlanProject) -> None:
+    project.user.answer = PermissionAnswer(effect="allow")
 
 
-class Seat(PrintFront):
+class ScriptedFront(PrintFront):
     """Somebody who chooses these options and edits like this; None cannot edit."""
 
     def __init__(self, *chosen: str, edited: str | None = None) -> None:
@@ -43,22 +43,22 @@ class Seat(PrintFront):
         return self._edited
 
 
-async def decided(room: Workroom, seat: Seat) -> PlanState:
+async def decided(project: PlanProject, seat: ScriptedFront) -> PlanState:
     """What is kept when the plan was put to this person, who then leaves it for later."""
-    room.will_look()
-    room.desk = FrontEndApprover(seat, accepts_alone=False)  # type: ignore[assignment]
-    async with room.open() as talk:
-        result = await room.plan(talk)
+    project.will_look()
+    project.approver = FrontEndApprover(seat, accepts_alone=False)  # type: ignore[assignment]
+    async with project.open() as conversation:
+        result = await project.plan(conversation)
         assert isinstance(result.outcome, AwaitingConfirmation)
-        return kept(talk)
+        return stored_plan(conversation)
 
 
 async def test_an_edited_plan_is_shown_with_its_own_commands_and_kept_at_once(
-    room: Workroom,
+    project: PlanProject,
 ) -> None:
-    seat = Seat("edit", "", edited=PLAN.replace(CHECK, "sh other.sh"))
+    seat = ScriptedFront("edit", "", edited=PLAN.replace(CHECK, "sh other.sh"))
 
-    state = await decided(room, seat)
+    state = await decided(project, seat)
 
     before, after = seat.asked
     assert f"execute:{CHECK}" in before
@@ -69,158 +69,168 @@ async def test_an_edited_plan_is_shown_with_its_own_commands_and_kept_at_once(
 
 @pytest.mark.parametrize("edited", [None, "", " \n"])
 async def test_a_plan_that_was_emptied_or_cannot_be_edited_stays_as_it_was(
-    room: Workroom, edited: str | None
+    project: PlanProject, edited: str | None
 ) -> None:
-    seat = Seat("edit", "", edited=edited)
+    seat = ScriptedFront("edit", "", edited=edited)
 
-    assert (await decided(room, seat)).plan == PLAN.strip()
+    assert (await decided(project, seat)).plan == PLAN.strip()
     assert len(seat.asked) == 2
     assert seat.shown
 
 
-async def test_an_empty_plan_is_not_carried_out(room: Workroom) -> None:
-    room.will_look()
-    room.desk.answers = [Accept("  ")]
+async def test_an_empty_plan_is_not_carried_out(project: PlanProject) -> None:
+    project.will_look()
+    project.approver.answers = [Accept("  ")]
 
-    async with room.open() as talk:
-        result = await room.plan(talk)
+    async with project.open() as conversation:
+        result = await project.plan(conversation)
 
         assert isinstance(result.outcome, Failed)
-        assert (kept(talk).status, kept(talk).plan) == ("waiting", PLAN.strip())
+        assert (stored_plan(conversation).status, stored_plan(conversation).plan) == (
+            "waiting",
+            PLAN.strip(),
+        )
 
 
 @pytest.mark.parametrize("steps", [0, 500])
-async def test_a_plan_may_have_any_number_of_steps(room: Workroom, steps: int) -> None:
+async def test_a_plan_may_have_any_number_of_steps(project: PlanProject, steps: int) -> None:
     lines = "\n".join(f"{at}. Step {at}" for at in range(1, steps + 1))
-    room.will_look(f"## Name\nMany\n\n## Steps\n{lines}\n" if steps else "Just do it.")
-    room.will_write("yes")
-    room.will_review(verdict())
+    project.will_look(f"## Name\nMany\n\n## Steps\n{lines}\n" if steps else "Just do it.")
+    project.will_write("yes")
+    project.will_review(verdict())
 
-    async with room.open() as talk:
-        assert (await room.plan(talk)).outcome == Done()
-        todo = talk.extension(Todo)
+    async with project.open() as conversation:
+        assert (await project.plan(conversation)).outcome == Done()
+        todo = conversation.extension(Todo)
         assert todo is not None
         assert len(todo.list.items) == min(steps, 100)
-        assert f"Step {steps}" in str(talk.messages[0]) or not steps
+        assert f"Step {steps}" in str(conversation.messages[0]) or not steps
 
 
 async def test_what_is_stored_of_a_plan_holds_no_secret_and_what_is_large_fits(
-    room: Workroom,
+    project: PlanProject,
 ) -> None:
     secret = "a1B2c3D4" * 6
-    room.configure('[web]\nsearch = "brave"\n')
-    room.set_variable("BRAVE_API_KEY", secret)
-    (room.project / "more.txt").write_text("attached words")
+    project.configure('[web]\nsearch = "brave"\n')
+    project.set_variable("BRAVE_API_KEY", secret)
+    (project.folder / "more.txt").write_text("attached words")
     request = f"{secret} \x1b]0;title\x07 {{{{PLAN}}}} @more.txt {'word ' * 40_000}"
-    room.will_look()
-    room.desk.answers = [DeferPlan()]
-    async with room.open() as talk:
-        await room.plan(talk, request)
-    assert "attached words" in room.heard(0)[0]
+    project.will_look()
+    project.approver.answers = [DeferPlan()]
+    async with project.open() as conversation:
+        await project.plan(conversation, request)
+    assert "attached words" in project.prompts_of_call(0)[0]
 
-    stored = room.journal.read_text()
+    stored = project.journal.read_text()
     assert secret not in stored
     assert "\x1b" not in stored
-    (room.project / "more.txt").unlink()
-    room.will_write("yes")
-    room.will_review(verdict())
-    async with room.open("newest") as talk:
-        assert (await resume_plan(talk, room.desk)).outcome == Done()
-        prompt = next(m for m in talk.messages if isinstance(m, UserMessage))
+    (project.folder / "more.txt").unlink()
+    project.will_write("yes")
+    project.will_review(verdict())
+    async with project.open("newest") as conversation:
+        assert (await resume_plan(conversation, project.approver)).outcome == Done()
+        prompt = next(m for m in conversation.messages if isinstance(m, UserMessage))
         assert "{{PLAN}}" in prompt.text and "Answer yes" in prompt.text
 
 
-async def test_a_report_is_told_to_the_model_once(room: Workroom) -> None:
-    room.configure("[plan]\nmax_review_cycles = 0\n")
-    room.will_look()
-    room.will_write("no")
-    room.will_review(verdict("NEEDS_FIX", missing="it says no", status="not_verified"))
+async def test_a_report_is_told_to_the_model_once(project: PlanProject) -> None:
+    project.configure("[plan]\nmax_review_cycles = 0\n")
+    project.will_look()
+    project.will_write("no")
+    project.will_review(verdict("NEEDS_FIX", missing="it says no", status="not_verified"))
 
-    async with room.open() as talk:
-        await room.plan(talk)
+    async with project.open() as conversation:
+        await project.plan(conversation)
 
         async def interrupt() -> None:
-            assert talk.exclusive_owner is not None
-            talk.exclusive_owner.interrupt()
+            assert conversation.exclusive_owner is not None
+            conversation.exclusive_owner.interrupt()
 
-        room.model.will_say("On it.", hold=interrupt)
-        result = await resume_plan(talk, room.desk)
+        project.model.will_say("On it.", hold=interrupt)
+        result = await resume_plan(conversation, project.approver)
 
-        told = [m for m in talk.messages if isinstance(m, UserMessage) and "The report:" in m.text]
+        told = [
+            m
+            for m in conversation.messages
+            if isinstance(m, UserMessage) and "The report:" in m.text
+        ]
         assert (result.outcome, result.report) == (Cancelled(reason="user"), "")
         assert len(told) == 1
 
 
 async def test_an_implementation_that_others_followed_is_told_where_it_stands(
-    room: Workroom,
+    project: PlanProject,
 ) -> None:
-    room.will_look()
-    async with room.open() as talk:
+    project.will_look()
+    async with project.open() as conversation:
 
         async def interrupt() -> None:
-            assert talk.exclusive_owner is not None
-            talk.exclusive_owner.interrupt()
+            assert conversation.exclusive_owner is not None
+            conversation.exclusive_owner.interrupt()
 
-        room.model.will_say("On it.", hold=interrupt)
-        await room.plan(talk)
-        assert describe_progress(talk.session.metadata.get("plan")) == "", (
+        project.model.will_say("On it.", hold=interrupt)
+        await project.plan(conversation)
+        assert describe_progress(conversation.session.metadata.get("plan")) == "", (
             "other runs need not know of it"
         )
 
         async def abort() -> None:
-            talk.abort()
+            conversation.abort()
 
-        room.model.will_say("A check.", hold=abort)
-        await talk.send("What is in check.sh?")
+        project.model.will_say("A check.", hold=abort)
+        await conversation.send("What is in check.sh?")
 
-        room.will_write("yes")
-        room.will_review(verdict())
-        assert (await resume_plan(talk, room.desk)).outcome == Done()
-        said = [m.text for m in talk.messages if isinstance(m, UserMessage)]
-        told = next(text for text in said if "Carry on" in text)
+        project.will_write("yes")
+        project.will_review(verdict())
+        assert (await resume_plan(conversation, project.approver)).outcome == Done()
+        prompts = [m.text for m in conversation.messages if isinstance(m, UserMessage)]
+        told = next(text for text in prompts if "Carry on" in text)
     assert "Answer yes" in told
     assert REQUEST in told
 
 
-async def test_a_plan_that_was_rewound_begins_its_implementation_anew(room: Workroom) -> None:
-    room.will_look()
-    room.will_write("yes")
-    room.will_review(verdict())
-    async with room.open() as talk:
-        await room.plan(talk)
-        await talk.timeline.rewind(what="conversation")
+async def test_a_plan_that_was_rewound_begins_its_implementation_anew(project: PlanProject) -> None:
+    project.will_look()
+    project.will_write("yes")
+    project.will_review(verdict())
+    async with project.open() as conversation:
+        await project.plan(conversation)
+        await conversation.timeline.rewind(what="conversation")
 
-        assert (list(talk.messages), kept(talk).cycle.has_begun) == ([], False)
-        screen = await typed("/plan status", talk)
+        assert (list(conversation.messages), stored_plan(conversation).cycle.has_begun) == (
+            [],
+            False,
+        )
+        screen = await run_command("/plan status", conversation)
         assert "cut off in its implement phase" in screen.text
-        room.will_write("yes")
-        room.will_review(verdict())
-        assert (await resume_plan(talk, room.desk)).outcome == Done()
-        assert REQUEST in str(talk.messages[0])
+        project.will_write("yes")
+        project.will_review(verdict())
+        assert (await resume_plan(conversation, project.approver)).outcome == Done()
+        assert REQUEST in str(conversation.messages[0])
 
 
-async def test_another_request_tells_of_the_plan_whose_place_it_takes(room: Workroom) -> None:
-    room.will_look()
-    room.will_look()
-    room.desk.answers = [DeferPlan()]
-    async with room.open() as talk:
-        await room.plan(talk)
-        room.desk.answers = [Reject()]
-        screen = Seat("drop")
+async def test_another_request_tells_of_the_plan_whose_place_it_takes(project: PlanProject) -> None:
+    project.will_look()
+    project.will_look()
+    project.approver.answers = [DeferPlan()]
+    async with project.open() as conversation:
+        await project.plan(conversation)
+        project.approver.answers = [Reject()]
+        screen = ScriptedFront("drop")
         command = COMMANDS.read("/plan Write `no` instead.")
         assert command is not None
-        room.configure()
-        await COMMANDS.run(command, talk, screen)
+        project.configure()
+        await COMMANDS.run(command, conversation, screen)
 
     assert "A plan waits to be accepted; this request replaces it." in screen.shown
 
 
-async def test_a_plan_that_waits_says_so_once(room: Workroom) -> None:
-    room.will_look()
-    room.desk.answers = [DeferPlan()]
-    async with room.open() as talk:
-        await room.plan(talk)
-        screen = await typed("/plan status", talk)
+async def test_a_plan_that_waits_says_so_once(project: PlanProject) -> None:
+    project.will_look()
+    project.approver.answers = [DeferPlan()]
+    async with project.open() as conversation:
+        await project.plan(conversation)
+        screen = await run_command("/plan status", conversation)
 
     assert screen.text.count("waits to be accepted") == 1
     assert "/plan resume continues it" in screen.text

@@ -8,29 +8,29 @@ from hypothesis import strategies as st
 
 from dirge_py.plan.evidence import Evidence, EvidenceLedger, code_span, describe_ending
 from dirge_py.types.events import EvidenceTaken
-from tests.plan.kit import ran
+from tests.support.plan_evidence import record_command
 
 
 def test_each_entry_gets_an_id_of_its_own_also_after_a_restart() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make")
-    ran(ledger, "make")
+    record_command(ledger, "make")
+    record_command(ledger, "make")
     again = EvidenceLedger.load(json.loads(json.dumps(ledger.stored())))
     assert again.items == ledger.items
-    assert ran(again, "make").id == "E3"
+    assert record_command(again, "make").id == "E3"
     assert [item.id for item in again.items] == ["E1", "E2", "E3"]
 
 
 def test_entries_are_found_by_phase_and_step() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make", phase="implement")
-    ran(ledger, "make test", step=2)
+    record_command(ledger, "make", phase="implement")
+    record_command(ledger, "make test", step=2)
     assert [item.command for item in ledger.of("review", 2)] == ["make test"]
     assert ledger.of("review", 1) == ()
 
 
 def test_an_entry_is_told_as_it_was_taken() -> None:
-    taken = ran(EvidenceLedger(), "make", code=2)
+    taken = record_command(EvidenceLedger(), "make", code=2)
     assert taken.event == EvidenceTaken(
         id="E1",
         phase="review",
@@ -43,7 +43,7 @@ def test_an_entry_is_told_as_it_was_taken() -> None:
     )
 
 
-GOOD = ran(EvidenceLedger(), "make").stored()
+GOOD = record_command(EvidenceLedger(), "make").stored()
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_only_exit_code_0_is_a_pass(changes: dict[str, object], has_passed: bool
 
 def test_an_end_is_told_with_its_exit_code_or_what_happened_instead() -> None:
     ledger = EvidenceLedger()
-    assert describe_ending(ran(ledger, "make", code=2)) == "`make` (E1): exit code 2"
+    assert describe_ending(record_command(ledger, "make", code=2)) == "`make` (E1): exit code 2"
     assert (
-        describe_ending(ran(ledger, "make", outcome="denied"))
+        describe_ending(record_command(ledger, "make", outcome="denied"))
         == "`make` (E2): was not allowed to run"
     )
 

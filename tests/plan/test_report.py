@@ -3,7 +3,7 @@
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.review import final_report
 from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, check_verdict
-from tests.plan.kit import ran
+from tests.support.plan_evidence import record_command
 
 
 def report(judgement: CheckedVerdict | None, ledger: EvidenceLedger, **changes: str) -> str:
@@ -13,13 +13,13 @@ def report(judgement: CheckedVerdict | None, ledger: EvidenceLedger, **changes: 
 
 def test_what_is_verified_what_is_not_and_what_cannot_be_are_told_apart() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
-    ran(ledger, "make lint", code=2)
-    ran(ledger, "make lint", code=1)
-    ran(ledger, "make old", tree="before")
-    ran(ledger, "ls", is_look=True)
-    ran(ledger, "docker run x", outcome="denied")
-    ran(ledger, "pytest | tail")
+    record_command(ledger, "make test")
+    record_command(ledger, "make lint", code=2)
+    record_command(ledger, "make lint", code=1)
+    record_command(ledger, "make old", tree="before")
+    record_command(ledger, "ls", is_look=True)
+    record_command(ledger, "docker run x", outcome="denied")
+    record_command(ledger, "pytest | tail")
     items = [
         ChecklistItem(requirement="it adds", status="verified", evidence=("make test",)),
         ChecklistItem(requirement="it is\nclean", status="verified", evidence=("make lint",)),
@@ -28,7 +28,7 @@ def test_what_is_verified_what_is_not_and_what_cannot_be_are_told_apart() -> Non
     judgement = check_verdict(
         ReviewVerdict(is_done=True, checklist=tuple(items)), ledger, tree="now", step=1
     )
-    told = final_report(
+    text = final_report(
         judgement,
         ledger,
         request="Add dates\n# to the app",
@@ -37,7 +37,7 @@ def test_what_is_verified_what_is_not_and_what_cannot_be_are_told_apart() -> Non
         notes=["One file changed meanwhile."],
     )
     assert (
-        told
+        text
         == """\
 **Plan:** Add dates # to the app
 
@@ -70,27 +70,27 @@ Not verified: the cycles are used up.
 
 
 def test_what_the_review_asks_for_is_told_point_by_point() -> None:
-    told = report(CheckedVerdict(is_approved=False, missing="- one\n\n* two"), EvidenceLedger())
-    assert "### Not verified\n\n- Missing: one\n- Missing: two" in told
+    text = report(CheckedVerdict(is_approved=False, missing="- one\n\n* two"), EvidenceLedger())
+    assert "### Not verified\n\n- Missing: one\n- Missing: two" in text
     unread = CheckedVerdict(is_approved=False, has_verdict=False, problem="there is no block")
     assert "- There is no verdict: there is no block." in report(unread, EvidenceLedger())
 
 
 def test_without_a_review_only_what_was_run_is_told() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make", phase="implement")
-    ran(ledger, "make test", phase="implement", step=2)
-    told = report(None, ledger)
-    assert told.endswith(
+    record_command(ledger, "make", phase="implement")
+    record_command(ledger, "make test", phase="implement", step=2)
+    text = report(None, ledger)
+    assert text.endswith(
         "### Run by the implementation, and reviewed by nobody\n\n- ✓ `make test` (E2): exit code 0"
     )
-    assert "erified\n" not in told
+    assert "erified\n" not in text
     assert report(None, EvidenceLedger()) == "**Plan:** Add dates\n\nIt is over."
 
 
 def test_files_that_changed_since_the_review_are_named() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     item = ChecklistItem(requirement="it adds", status="verified", evidence=("E1",))
     judgement = check_verdict(
         ReviewVerdict(is_done=True, checklist=(item,)), ledger, tree="now", step=1
@@ -103,6 +103,6 @@ def test_files_that_changed_since_the_review_are_named() -> None:
 
 def test_long_reports_are_cut() -> None:
     findings = tuple((f"requirement {n} " * 100, "x" * 10_000) for n in range(1_000))
-    told = report(CheckedVerdict(is_approved=True, verified=findings), EvidenceLedger())
-    assert len(told) < 30_000
-    assert "… and 960 more" in told
+    text = report(CheckedVerdict(is_approved=True, verified=findings), EvidenceLedger())
+    assert len(text) < 30_000
+    assert "… and 960 more" in text

@@ -15,13 +15,13 @@ from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import PermissionAnswer
-from tests.conversation.room import users
-from tests.plan.workroom import CHECK, PLAN, Workroom, kept, verdict
+from tests.support.plan_project import CHECK, PLAN, PlanProject, stored_plan, verdict
+from tests.support.project import user_texts
 
 
 @pytest.fixture(autouse=True)
-def _allowed(room: Workroom) -> None:
-    room.person.answer = PermissionAnswer(effect="allow")
+def _allowed(project: PlanProject) -> None:
+    project.user.answer = PermissionAnswer(effect="allow")
 
 
 _OF_ONE_CYCLE = 16
@@ -35,17 +35,17 @@ class Worker:
         self.stream_fn = Script([self._reply] * 500).stream
 
     def _reply(self, context: LlmContext) -> Reply:
-        said = users(context)[-1]
-        if "exploration phase" in said:
+        prompt = user_texts(context)[-1]
+        if "exploration phase" in prompt:
             return Reply(text="check.sh:1 wants `yes`")
-        if "planning phase" in said:
+        if "planning phase" in prompt:
             return Reply(text=PLAN)
         has_run = not isinstance(context.messages[-1], UserMessage)
-        if "You review work" in said:
+        if "You review work" in prompt:
             return Reply(text=self._verdict()) if has_run else Reply(calls=[_bash(CHECK)])
         if has_run:
             return Reply(text="Written.")
-        is_again = "reviewed by somebody" in said
+        is_again = "reviewed by somebody" in prompt
         return Reply(calls=[_bash(f"echo {'yes' if is_again else 'no'} > answer.txt")])
 
     def _verdict(self) -> str:
@@ -61,13 +61,13 @@ def _bash(command: str) -> tuple[str, dict[str, str]]:
 class Kills:
     """Keeps what a program killed at these moments would have left behind."""
 
-    def __init__(self, room: Workroom, folder: Path) -> None:
-        self._room = room
+    def __init__(self, project: PlanProject, folder: Path) -> None:
+        self._room = project
         self._folder = folder
         self.names: list[str] = []
 
-    def watch(self, talk: Conversation) -> None:
-        put = talk.session.metadata.put
+    def watch(self, conversation: Conversation) -> None:
+        put = conversation.session.metadata.put
 
         def put_and_keep(name: str, value: object) -> None:
             put(name, value)
@@ -75,8 +75,8 @@ class Kills:
             assert state is not None
             self._keep(f"{state.phase} {state.cycle.step} {state.status}")
 
-        talk.session.metadata.put = put_and_keep  # type: ignore[method-assign]
-        talk.subscribe(self._hear)
+        conversation.session.metadata.put = put_and_keep  # type: ignore[method-assign]
+        conversation.subscribe(self._hear)
 
     def _hear(self, event: LoopEvent) -> None:
         # The second cycle goes as the first one does.
@@ -85,39 +85,41 @@ class Kills:
 
     def _keep(self, name: str) -> None:
         place = self._folder / str(len(self.names))
-        for source in (self._room.state_dir, self._room.project):
+        for source in (self._room.state_dir, self._room.folder):
             shutil.copytree(source, place / source.name)
         self.names.append(name)
 
     def back_to(self, number: int) -> None:
-        for target in (self._room.state_dir, self._room.project):
+        for target in (self._room.state_dir, self._room.folder):
             shutil.rmtree(target)
             shutil.copytree(self._folder / str(number) / target.name, target)
 
 
 async def test_a_plan_that_was_killed_anywhere_comes_to_the_same_end(
-    room: Workroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    project: PlanProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    room.model = Worker(room.project)  # type: ignore[assignment]
-    kills = Kills(room, tmp_path / "kills")
-    async with room.open() as talk:
-        kills.watch(talk)
-        assert (await room.plan(talk)).outcome == Done()
+    project.model = Worker(project.folder)  # type: ignore[assignment]
+    kills = Kills(project, tmp_path / "kills")
+    async with project.open() as conversation:
+        kills.watch(conversation)
+        assert (await project.plan(conversation)).outcome == Done()
     assert len(kills.names) > 20
 
     for number, name in enumerate(kills.names[: _OF_ONE_CYCLE + 3]):
         kills.back_to(number)
-        monkeypatch.chdir(room.project)
-        async with room.open("newest") as talk:
-            result = await resume_plan(talk, room.desk)
+        monkeypatch.chdir(project.folder)
+        async with project.open("newest") as conversation:
+            result = await resume_plan(conversation, project.approver)
             requests = [
-                m for m in talk.messages if isinstance(m, UserMessage) and m.origin == "user"
+                m
+                for m in conversation.messages
+                if isinstance(m, UserMessage) and m.origin == "user"
             ]
-            assert_balanced(talk.messages)
+            assert_balanced(conversation.messages)
             where = f"{number}: {name}"
-            if talk.messages and "cut off" in str(result.outcome):
+            if conversation.messages and "cut off" in str(result.outcome):
                 assert name == "AssistantMessage", where  # a call that may have done its work
                 continue
             assert (result.outcome, len(requests)) == (Done(), 1), where
-            assert kept(talk).status == "verified", where
-            assert (room.project / "answer.txt").read_text() == "yes\n", where
+            assert stored_plan(conversation).status == "verified", where
+            assert (project.folder / "answer.txt").read_text() == "yes\n", where

@@ -21,15 +21,15 @@ from dirge_py.types.events import PlanPhase
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import Cancelled, Done, HookTerminated, LimitExceeded
 from dirge_py.types.questions import PermissionAnswer
-from tests.plan.workroom import PLAN, REQUEST, Workroom, kept, verdict
+from tests.support.plan_project import PLAN, REQUEST, PlanProject, stored_plan, verdict
 
 Stop = Callable[[], Awaitable[None]]
 PLACES = ("attach", "hash", "explore", "plan", "question", "implement", "copy", "review")
 
 
 @pytest.fixture(autouse=True)
-def _allowed(room: Workroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room.person.answer = PermissionAnswer(effect="allow")
+def _allowed(project: PlanProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.user.answer = PermissionAnswer(effect="allow")
     copies = tmp_path / "copies"
     copies.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(copies))
@@ -38,34 +38,36 @@ def _allowed(room: Workroom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 class Stopped:
     """A plan that is stopped at a place."""
 
-    def __init__(self, room: Workroom, talk: Conversation, place: str, how: str) -> None:
-        self._room = room
-        self._talk = talk
+    def __init__(
+        self, project: PlanProject, conversation: Conversation, place: str, how: str
+    ) -> None:
+        self._room = project
+        self._conversation = conversation
         self._how = how
         self._is_over = False
         self._script(place)
-        self.task = asyncio.get_running_loop().create_task(room.plan(talk))
+        self.task = asyncio.get_running_loop().create_task(project.plan(conversation))
         self._closing: asyncio.Task[None] | None = None
 
     def _script(self, place: str) -> None:
-        room = self._room
+        project = self._room
 
         def at(name: str) -> Gate | None:
             return self._stop if name == place else None
 
-        room.model.will_say("Findings.", hold=at("explore"))
-        room.model.will_say(PLAN, hold=at("plan"))
-        room.model.will_say("Written.", hold=at("implement"))
-        room.model.will_say("I am at it.", hold=at("review"))
+        project.model.will_say("Findings.", hold=at("explore"))
+        project.model.will_say(PLAN, hold=at("plan"))
+        project.model.will_say("Written.", hold=at("implement"))
+        project.model.will_say("I am at it.", hold=at("review"))
         if place == "question":
-            room.desk = self  # type: ignore[assignment]
+            project.approver = self  # type: ignore[assignment]
         names = {"attach": "attach", "hash": "read_tree", "copy": "fork"}
         if place in names:
             self._stop_in(names[place], only_copies=place == "copy")
 
     def _stop_in(self, name: str, *, only_copies: bool) -> None:
-        environment = self._talk.environment
-        real = getattr(environment if name == "read_tree" else self._talk, name)
+        environment = self._conversation.environment
+        real = getattr(environment if name == "read_tree" else self._conversation, name)
 
         async def stopping(*given: Any) -> Any:
             if not only_copies or given[0].workspace == "copy":
@@ -74,9 +76,9 @@ class Stopped:
 
         if name == "read_tree":
             held = replace(environment, read_tree=stopping)
-            self._talk._deps = replace(self._talk._deps, environment=held)
+            self._conversation._deps = replace(self._conversation._deps, environment=held)
         else:
-            setattr(self._talk, name, stopping)
+            setattr(self._conversation, name, stopping)
 
     async def decide(self, _plan: PlanDocument, _grants: object) -> PlanAnswer:
         await self._stop()
@@ -87,14 +89,14 @@ class Stopped:
         if self._is_over:
             return
         self._is_over = True
-        self._talk.steer("typed meanwhile")
-        assert self._talk.exclusive_owner is not None
+        self._conversation.steer("typed meanwhile")
+        assert self._conversation.exclusive_owner is not None
         if self._how == "interrupt":
-            self._talk.exclusive_owner.interrupt()
+            self._conversation.exclusive_owner.interrupt()
         elif self._how == "cancel":
             self.task.cancel()
         else:
-            self._closing = asyncio.get_running_loop().create_task(self._talk.close())
+            self._closing = asyncio.get_running_loop().create_task(self._conversation.close())
 
     async def to_its_end(self) -> object:
         try:
@@ -104,8 +106,8 @@ class Stopped:
         finally:
             if self._closing is not None:
                 await self._closing
-            if self._talk.run is not None:
-                await self._talk.run
+            if self._conversation.run is not None:
+                await self._conversation.run
 
 
 @pytest.mark.parametrize(
@@ -117,10 +119,10 @@ class Stopped:
     ],
 )
 async def test_nothing_of_a_plan_goes_on_after_it_was_stopped(
-    room: Workroom, tmp_path: Path, how: str, place: str
+    project: PlanProject, tmp_path: Path, how: str, place: str
 ) -> None:
-    async with room.open() as talk:
-        outcome = await Stopped(room, talk, place, how).to_its_end()
+    async with project.open() as conversation:
+        outcome = await Stopped(project, conversation, place, how).to_its_end()
 
         assert (
             outcome
@@ -130,67 +132,67 @@ async def test_nothing_of_a_plan_goes_on_after_it_was_stopped(
                 "close": Cancelled(reason="closed"),
             }[how]
         )
-        assert (talk.exclusive_owner, talk.run) == (None, None)
-        assert kept(talk).status == ("waiting" if place == "question" else "stopped")
+        assert (conversation.exclusive_owner, conversation.run) == (None, None)
+        assert stored_plan(conversation).status == ("waiting" if place == "question" else "stopped")
         assert list((tmp_path / "copies").iterdir()) == []
-        told = [e.state for e in room.events if isinstance(e, PlanPhase)]
-        assert told == ["started", "ended"] * (len(told) // 2)
+        events = [e.state for e in project.events if isinstance(e, PlanPhase)]
+        assert events == ["started", "ended"] * (len(events) // 2)
         delivered = "typed meanwhile" in [
-            m.text for m in talk.messages if isinstance(m, UserMessage)
+            m.text for m in conversation.messages if isinstance(m, UserMessage)
         ]
-        assert delivered != bool(talk.queued())
+        assert delivered != bool(conversation.queued())
 
 
-async def test_a_plan_is_alone_in_its_conversation(room: Workroom) -> None:
+async def test_a_plan_is_alone_in_its_conversation(project: PlanProject) -> None:
     refused: list[str] = []
 
     async def intrude() -> None:
         for other in (
-            start_plan("Another.", talk, room.desk),
-            resume_plan(talk, room.desk),
-            talk.compact(),
+            start_plan("Another.", conversation, project.approver),
+            resume_plan(conversation, project.approver),
+            conversation.compact(),
         ):
             with pytest.raises(DirgeError) as caught:
                 await other
             refused.append(caught.value.message)
         with pytest.raises(DirgeError):
-            await talk.timeline.undo()
+            await conversation.timeline.undo()
 
-    async with room.open() as talk:
-        room.model.will_say("Hello.", hold=lambda: _refused(talk, room))
-        await talk.send("Hello?")
-        room.model.will_say("Findings.", hold=intrude).will_say("")
-        await room.plan(talk)
+    async with project.open() as conversation:
+        project.model.will_say("Hello.", hold=lambda: _refused(conversation, project))
+        await conversation.send("Hello?")
+        project.model.will_say("Findings.", hold=intrude).will_say("")
+        await project.plan(conversation)
 
-        assert kept(talk).request == REQUEST
+        assert stored_plan(conversation).request == REQUEST
     assert refused == ["the plan's exploration is running."] * 3
 
 
-async def _refused(talk: Conversation, room: Workroom) -> None:
+async def _refused(conversation: Conversation, project: PlanProject) -> None:
     with pytest.raises(DirgeError, match="a run is going on"):
-        await room.plan(talk)
-    assert talk.exclusive_owner is None
+        await project.plan(conversation)
+    assert conversation.exclusive_owner is None
 
 
-async def test_a_comment_outlives_the_planning_that_it_led_to(room: Workroom) -> None:
-    async with room.open() as talk:
+async def test_a_comment_outlives_the_planning_that_it_led_to(project: PlanProject) -> None:
+    async with project.open() as conversation:
 
         async def interrupt() -> None:
-            assert talk.exclusive_owner is not None
-            talk.exclusive_owner.interrupt()
+            assert conversation.exclusive_owner is not None
+            conversation.exclusive_owner.interrupt()
 
-        room.will_look()
-        room.model.will_say("Planning…", hold=interrupt)
-        room.desk.answers = [Revise("shorter, please")]
-        await room.plan(talk)
+        project.will_look()
+        project.model.will_say("Planning…", hold=interrupt)
+        project.approver.answers = [Revise("shorter, please")]
+        await project.plan(conversation)
 
-    room.model.will_say(PLAN)
-    room.will_write("yes")
-    room.will_review(verdict())
-    async with room.open("newest") as talk:
-        assert (await resume_plan(talk, room.desk)).outcome == Done()
+    project.model.will_say(PLAN)
+    project.will_write("yes")
+    project.will_review(verdict())
+    async with project.open("newest") as conversation:
+        assert (await resume_plan(conversation, project.approver)).outcome == Done()
 
-    again = " ".join(room.heard(3))
+    again = " ".join(project.prompts_of_call(3))
     assert "shorter, please" in again
     assert "Answer yes" in again, "the earlier plan"
 
@@ -206,35 +208,38 @@ def register(dirge):
 """
 
 
-async def test_a_prompt_that_was_held_back_has_begun_nothing(room: Workroom) -> None:
-    room.plugin(HOLDS_BACK)
-    room.will_look()
+async def test_a_prompt_that_was_held_back_has_begun_nothing(project: PlanProject) -> None:
+    project.plugin(HOLDS_BACK)
+    project.will_look()
 
-    async with room.open() as talk:
-        result = await room.plan(talk)
+    async with project.open() as conversation:
+        result = await project.plan(conversation)
 
         assert isinstance(result.outcome, HookTerminated)
         assert "Not before lunch." in result.outcome.reason
-        assert (list(talk.messages), kept(talk).cycle.has_begun) == ([], False)
+        assert (list(conversation.messages), stored_plan(conversation).cycle.has_begun) == (
+            [],
+            False,
+        )
 
-        (room.project / "open").touch()
-        room.will_write("yes")
-        room.will_review(verdict())
-        assert (await resume_plan(talk, room.desk)).outcome == Done()
-        assert REQUEST in str(talk.messages[0])
+        (project.folder / "open").touch()
+        project.will_write("yes")
+        project.will_review(verdict())
+        assert (await resume_plan(conversation, project.approver)).outcome == Done()
+        assert REQUEST in str(conversation.messages[0])
 
 
-async def test_the_limits_hold_for_all_runs_together_and_within_forks(room: Workroom) -> None:
-    room.configure("[limits]\ntokens = 100\n")
+async def test_the_limits_hold_for_all_runs_together_and_within_forks(project: PlanProject) -> None:
+    project.configure("[limits]\ntokens = 100\n")
     half = Usage(input=50, output=10)
-    room.model.will_say("Findings.", usage=half)
-    room.model.will(Reply(calls=[("read", {"path": "check.sh"})], usage=half))
+    project.model.will_say("Findings.", usage=half)
+    project.model.will(Reply(calls=[("read", {"path": "check.sh"})], usage=half))
 
-    async with room.open() as talk:
-        result = await room.plan(talk)
+    async with project.open() as conversation:
+        result = await project.plan(conversation)
 
     assert result.outcome == LimitExceeded(name="tokens", used=120, max=100)
-    assert room.model.is_spent
+    assert project.model.is_spent
 
 
 async def test_a_person_who_thinks_about_a_plan_uses_up_none_of_its_time() -> None:

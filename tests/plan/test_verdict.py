@@ -40,7 +40,7 @@ def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "told"),
+    ("missing", "expected"),
     [
         ("  one \n", "one"),
         (["one", " ", "two\n"], "- one\n- two"),
@@ -51,10 +51,10 @@ def test_a_plain_verdict_is_read_behind_its_reasons() -> None:
         (7, "7"),
     ],
 )
-def test_what_is_missing_is_told_as_text(missing: Any, told: str) -> None:
+def test_what_is_missing_is_told_as_text(missing: Any, expected: str) -> None:
     verdict = parse_verdict(block(fix(missing)))
     assert isinstance(verdict, ReviewVerdict)
-    assert (verdict.is_done, verdict.missing) == (False, told)
+    assert (verdict.is_done, verdict.missing) == (False, expected)
 
 
 @pytest.mark.parametrize("missing", ["one", ["one"], {}, 0, False, [0], {"a": 1}])

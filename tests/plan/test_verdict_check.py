@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dirge_py.plan.evidence import Evidence, EvidenceLedger
 from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, check_verdict
-from tests.plan.kit import ran
+from tests.support.plan_evidence import record_command
 
 
 def item(*evidence: str, requirement: str = "it adds") -> ChecklistItem:
@@ -31,8 +31,8 @@ def judged(
 
 def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
-    ran(ledger, "grep -q ISO README.md", is_look=True)
+    record_command(ledger, "make test")
+    record_command(ledger, "grep -q ISO README.md", is_look=True)
     verdict = done(item("make test"), item("E2", requirement="the README tells it"))
     assert judged(verdict, ledger) == CheckedVerdict(
         is_approved=True,
@@ -45,7 +45,7 @@ def test_done_is_believed_with_a_check_that_passed_for_every_requirement() -> No
 
 def test_no_verdict_is_no_approval() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     assert judged("there is no block", ledger) == CheckedVerdict(
         is_approved=False, has_verdict=False, problem="there is no block"
     )
@@ -69,7 +69,7 @@ def test_no_verdict_is_no_approval() -> None:
 )
 def test_a_command_may_be_named_in_other_words(citation: str) -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make  test")
+    record_command(ledger, "make  test")
     assert judged(done(item(citation)), ledger).is_approved
 
 
@@ -91,7 +91,7 @@ def test_a_command_may_be_named_in_other_words(citation: str) -> None:
 )
 def test_a_command_that_was_not_run_is_no_evidence(citation: str) -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     judgement = judged(done(item(citation)), ledger)
     assert not judgement.is_approved
     assert [requirement for requirement, _ in judgement.not_verified] == ["it adds"]
@@ -99,10 +99,10 @@ def test_a_command_that_was_not_run_is_no_evidence(citation: str) -> None:
 
 def test_what_failed_and_passed_later_has_passed_and_not_the_other_way_round() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test", code=2)
-    ran(ledger, "make test")
+    record_command(ledger, "make test", code=2)
+    record_command(ledger, "make test")
     assert judged(done(item("E1")), ledger).is_approved
-    ran(ledger, "make test", code=2)
+    record_command(ledger, "make test", code=2)
     judgement = judged(done(item("E2")), ledger)
     assert judgement.not_verified == (("it adds", "`make test` (E3): exit code 2"),)
     assert not judgement.is_approved
@@ -110,26 +110,26 @@ def test_what_failed_and_passed_later_has_passed_and_not_the_other_way_round() -
 
 def test_a_fragment_of_several_commands_counts_only_if_all_of_them_passed() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "pytest tests/a", code=1)
-    ran(ledger, "pytest tests/b")
+    record_command(ledger, "pytest tests/a", code=1)
+    record_command(ledger, "pytest tests/b")
     assert not judged(done(item("pytest")), ledger).is_approved
     assert judged(done(item("pytest tests/b")), ledger).is_approved
 
 
 def test_one_citation_that_failed_outweighs_others_that_passed() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make lint", code=1)
-    ran(ledger, "make test")
+    record_command(ledger, "make lint", code=1)
+    record_command(ledger, "make test")
     assert not judged(done(item("make test", "make lint")), ledger).is_approved
     assert judged(done(item("make test", "12 passed")), ledger).is_approved
 
 
 def test_evidence_of_others_or_about_other_files_counts_for_nothing() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make a", phase="implement")
-    ran(ledger, "make b", step=2)
-    ran(ledger, "make c", tree="before")
-    ran(ledger, "make d", tree="")
+    record_command(ledger, "make a", phase="implement")
+    record_command(ledger, "make b", step=2)
+    record_command(ledger, "make c", tree="before")
+    record_command(ledger, "make d", tree="")
     names = ["make a", "make b", "make c", "make d"]
     judgement = judged(done(*(item(name, requirement=name) for name in names)), ledger)
     assert not judgement.is_approved
@@ -143,14 +143,14 @@ def test_evidence_of_others_or_about_other_files_counts_for_nothing() -> None:
 
 def test_what_the_implementation_ran_counts_once_the_review_has_run_it_too() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test", phase="implement")
-    ran(ledger, "make test")
+    record_command(ledger, "make test", phase="implement")
+    record_command(ledger, "make test")
     assert judged(done(item("E1")), ledger).is_approved
 
 
 def test_nothing_is_believed_about_files_that_cannot_be_read() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test", tree="")
+    record_command(ledger, "make test", tree="")
     judgement = judged(done(item("make test")), ledger, tree="")
     assert not judgement.is_approved
     assert "cannot be read" in judgement.problem
@@ -159,8 +159,8 @@ def test_nothing_is_believed_about_files_that_cannot_be_read() -> None:
 @pytest.mark.parametrize("outcome", ["denied", "timeout", "stopped"])
 def test_what_could_not_run_to_its_end_cannot_be_verified_here(outcome: str) -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test", outcome=outcome)  # type: ignore[arg-type]
-    ran(ledger, "make lint")
+    record_command(ledger, "make test", outcome=outcome)  # type: ignore[arg-type]
+    record_command(ledger, "make lint")
     for verdict in (done(item("make test")), text("it adds: `make test`"), text("it adds")):
         judgement = judged(verdict, ledger)
         assert not judgement.is_approved
@@ -170,7 +170,7 @@ def test_what_could_not_run_to_its_end_cannot_be_verified_here(outcome: str) -> 
 @pytest.mark.parametrize("verdict", [done(item("ls src")), text("it adds"), text("`ls src`")])
 def test_looking_proves_nothing(verdict: ReviewVerdict) -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "ls src", is_look=True)
+    record_command(ledger, "ls src", is_look=True)
     judgement = judged(verdict, ledger)
     assert not judgement.is_approved
     assert "more than look" in judgement.problem
@@ -179,16 +179,16 @@ def test_looking_proves_nothing(verdict: ReviewVerdict) -> None:
 @pytest.mark.parametrize("command", ["pytest | tail -5", "make test || true", "pytest; echo ok"])
 def test_an_exit_code_that_hides_failures_proves_nothing(command: str) -> None:
     ledger = EvidenceLedger()
-    ran(ledger, command)
+    record_command(ledger, command)
     assert not judged(done(item("E1")), ledger).is_approved
     assert not judged(text("it adds"), ledger).is_approved
-    ran(ledger, "make check")
+    record_command(ledger, "make check")
     assert judged(text("it adds"), ledger).is_approved
 
 
 def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     doubtful = ChecklistItem(
         requirement="b", status="not_verified", evidence=("make test",), note="no time"
     )
@@ -205,7 +205,7 @@ def test_items_that_the_reviewer_has_not_verified_are_not() -> None:
 
 def test_needs_fix_is_believed_as_it_is() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     verdict = ReviewVerdict(is_done=False, checklist=(item("make test"),), missing="two cases")
     assert judged(verdict, ledger) == CheckedVerdict(
         is_approved=False,
@@ -217,7 +217,7 @@ def test_needs_fix_is_believed_as_it_is() -> None:
 
 def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     assert not judged(done(), ledger).is_approved
     assert not judged(
         ReviewVerdict(is_done=True, checklist=(item("make test"),), missing="a"), ledger
@@ -229,18 +229,18 @@ def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -
 
 def test_a_plain_checklist_rests_on_all_checks_where_it_names_none() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make lint", code=1)
-    ran(ledger, "make lint")
-    ran(ledger, "make test")
+    record_command(ledger, "make lint", code=1)
+    record_command(ledger, "make lint")
+    record_command(ledger, "make test")
     assert judged(text("it adds", "it subtracts"), ledger).is_approved
-    ran(ledger, "make bench", code=1)
+    record_command(ledger, "make bench", code=1)
     judgement = judged(text("it adds"), ledger)
     assert judgement.not_verified == (("it adds", "`make bench` (E4): exit code 1"),)
 
 
 def test_a_plain_checklist_that_names_commands_must_do_so_for_each_item() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     assert judged(text("it adds: `make test`", "E1 shows that it subtracts"), ledger).is_approved
     judgement = judged(text("it adds, make test passes", "it subtracts"), ledger)
     assert [why for _, why in judgement.not_verified] == ["no command that was run is named for it"]
@@ -248,8 +248,8 @@ def test_a_plain_checklist_that_names_commands_must_do_so_for_each_item() -> Non
 
 def test_words_of_a_sentence_are_no_command() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make")
-    ran(ledger, "make test")
+    record_command(ledger, "make")
+    record_command(ledger, "make test")
     judgement = judged(
         text("`make test`", "it can make dates", "make test-data works", "make test all day"),
         ledger,
@@ -259,7 +259,7 @@ def test_words_of_a_sentence_are_no_command() -> None:
 
 def test_the_plain_checklist_of_a_needs_fix_claims_nothing_by_itself() -> None:
     ledger = EvidenceLedger()
-    ran(ledger, "make test")
+    record_command(ledger, "make test")
     judgement = judged(text("it adds", is_done=False), ledger)
     assert judgement.verified == () and len(judgement.not_verified) == 1
 
@@ -294,7 +294,7 @@ VERDICTS = st.builds(
 def ledger_of(taken: list[dict[str, object]]) -> EvidenceLedger:
     ledger = EvidenceLedger()
     for entry in taken:
-        ran(ledger, code=0 if entry["outcome"] == "passed" else 1, **entry)  # type: ignore[arg-type]
+        record_command(ledger, code=0 if entry["outcome"] == "passed" else 1, **entry)  # type: ignore[arg-type]
     return ledger
 
 

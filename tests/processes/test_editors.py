@@ -32,7 +32,7 @@ def repository(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def told(repository: Path, runner: Runner):
+def run_in_repository(repository: Path, runner: Runner):
     async def tell(command: str) -> tuple[int | None, str]:
         done = await runner.run(command, cwd=str(repository), timeout_s=LIMIT_S)
         return done.exit_code, (done.output.head + done.output.tail).decode()
@@ -47,8 +47,10 @@ def told(repository: Path, runner: Runner):
         "git tag -a v1", "git notes add", "git commit --allow-empty -t /dev/null",
     ],
 )  # fmt: skip
-async def test_a_message_that_is_missing_fails_with_the_option_to_give_it(told, command):
-    code, text = await told(command)
+async def test_a_message_that_is_missing_fails_with_the_option_to_give_it(
+    run_in_repository, command
+):
+    code, text = await run_in_repository(command)
 
     assert code != 0
     assert "There is no editor here. Pass the message with -m" in text
@@ -66,26 +68,28 @@ async def test_a_message_that_is_missing_fails_with_the_option_to_give_it(told, 
         ("git cherry-pick --edit side", "third"),
     ],
 )
-async def test_a_message_that_git_prepared_is_used(told, command, kept):
-    code, text = await told(f"{command} && git log -1 --format=%s")
+async def test_a_message_that_git_prepared_is_used(run_in_repository, command, kept):
+    code, text = await run_in_repository(f"{command} && git log -1 --format=%s")
 
     assert (code, text.splitlines()[-1]) == (0, kept)
 
 
-async def test_a_rebase_goes_on_behind_a_conflict(told):
+async def test_a_rebase_goes_on_behind_a_conflict(run_in_repository):
     conflict = "git checkout -q side && echo x > a && git commit -qam other && git rebase main"
-    code, text = await told(
+    code, text = await run_in_repository(
         f"{conflict}; echo solved > a; git add a; git rebase --continue && git log -1 --format=%s"
     )
 
     assert (code, text.splitlines()[-1]) == (0, "other")
 
 
-async def test_a_list_of_commits_that_nobody_edits_stops_the_rebase(told):
-    code, text = await told("git rebase -i HEAD~1")
-    taken, _ = await told("GIT_SEQUENCE_EDITOR=: git rebase -i HEAD~1")
-    edited, _ = await told("GIT_SEQUENCE_EDITOR='sed -i 1s/pick/drop/' git rebase -i HEAD~1")
-    _, log = await told("git log --format=%s")
+async def test_a_list_of_commits_that_nobody_edits_stops_the_rebase(run_in_repository):
+    code, text = await run_in_repository("git rebase -i HEAD~1")
+    taken, _ = await run_in_repository("GIT_SEQUENCE_EDITOR=: git rebase -i HEAD~1")
+    edited, _ = await run_in_repository(
+        "GIT_SEQUENCE_EDITOR='sed -i 1s/pick/drop/' git rebase -i HEAD~1"
+    )
+    _, log = await run_in_repository("git log --format=%s")
 
     assert code != 0
     assert "GIT_SEQUENCE_EDITOR=:" in text
@@ -99,22 +103,24 @@ async def test_a_list_of_commits_that_nobody_edits_stops_the_rebase(told):
         'sh -c "$EDITOR settings"', 'sh -c "$VISUAL settings"', "$EDITOR settings",
     ],
 )  # fmt: skip
-async def test_any_other_file_stays_as_it_is(told, repository, command):
+async def test_any_other_file_stays_as_it_is(run_in_repository, repository, command):
     (repository / "settings").write_text("as it was")
     (repository / "a").write_text("changed")
     before = (repository / ".git/config").read_text()
 
-    _, text = await told(command)
+    _, text = await run_in_repository(command)
 
     assert command == "$EDITOR settings" or "There is no editor here" in text
     assert (repository / "settings").read_text() == "as it was"
     assert (repository / ".git/config").read_text() == before
 
 
-async def test_a_program_that_splits_the_name_of_its_editor_finds_one_that_fails(told, tmp_path):
+async def test_a_program_that_splits_the_name_of_its_editor_finds_one_that_fails(
+    run_in_repository, tmp_path
+):
     words = shlex.split(EnvironmentPolicy(source={}).build("x")["EDITOR"])
 
-    code, text = await told(shlex.join([*words, "file"]))
+    code, text = await run_in_repository(shlex.join([*words, "file"]))
 
     assert (code, "There is no editor here: file stays as it is." in text) == (1, True)
 
@@ -137,10 +143,10 @@ async def test_what_a_person_types_opens_their_own_editor():
     assert (built["EDITOR"], built["VISUAL"], "GIT_EDITOR" in built) == (HOLDING, HOLDING, False)
 
 
-async def test_a_key_with_a_passphrase_is_not_waited_for(told, repository):
-    await told("ssh-keygen -q -t ed25519 -N secret -f key")
+async def test_a_key_with_a_passphrase_is_not_waited_for(run_in_repository, repository):
+    await run_in_repository("ssh-keygen -q -t ed25519 -N secret -f key")
 
-    code, text = await told("ssh-keygen -y -f key")
+    code, text = await run_in_repository("ssh-keygen -y -f key")
 
     assert code != 0
     assert "passphrase" in text

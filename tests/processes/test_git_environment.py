@@ -59,13 +59,13 @@ async def test_a_monitor_is_never_started_and_hooks_only_where_nobody_forbids(
 ):
     commit = "git commit --allow-empty -qm x && git status --short"
     await git(runner, commit, repository)
-    ran = sorted(path.name for path in tmp_path.glob("ran-*"))
+    result = sorted(path.name for path in tmp_path.glob("ran-*"))
     for path in tmp_path.glob("ran-*"):
         path.unlink()
     runner.prepare("strict", GIT_HARDENING)
     await git(runner, commit, repository, call_id="strict")
 
-    assert ran == ["ran-hook"]
+    assert result == ["ran-hook"]
     assert not list(tmp_path.glob("ran-*"))
 
 
@@ -107,12 +107,12 @@ def test_both_hold_and_the_strict_one_wins():
             "GIT_OPTIONAL_LOCKS": "1",
         },
     )
-    said = subprocess.run(
+    output = subprocess.run(
         ["git", "config", "--list"], env=environment, capture_output=True, text=True, check=True
     ).stdout.split()
 
     assert environment["GIT_OPTIONAL_LOCKS"] == "1"
-    assert said[-5:] == [
+    assert output[-5:] == [
         "core.fsmonitor=false",
         "safe.barerepository=explicit",
         "protocol.ext.allow=never",

@@ -19,7 +19,7 @@ from dirge_py.types.errors import ProcessError
 _BASH = {"PATH": os.environ["PATH"], "SHELL": "/bin/bash", "TERM": "xterm-256color"}
 
 
-class Seen:
+class PtyOutput:
     """A runner, and what the command on its terminal wrote."""
 
     def __init__(self, cwd: Path, **environment: str) -> None:
@@ -48,8 +48,8 @@ class Seen:
 
 
 @pytest.fixture
-async def seen(tmp_path: Path) -> AsyncIterator[Seen]:
-    made = Seen(tmp_path, SECRET_KEY="sk-1", MINE="yes", EDITOR="vi", OTHER="x")
+async def seen(tmp_path: Path) -> AsyncIterator[PtyOutput]:
+    made = PtyOutput(tmp_path, SECRET_KEY="sk-1", MINE="yes", EDITOR="vi", OTHER="x")
     yield made
     await made.runner.shutdown()
 
@@ -61,7 +61,7 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-async def test_a_command_has_a_terminal_that_is_its_own(seen: Seen) -> None:
+async def test_a_command_has_a_terminal_that_is_its_own(seen: PtyOutput) -> None:
     command = seen.start("tty; ps -o tpgid= -o pgid= -p $$; stty size; exit 3", rows=9, columns=33)
 
     finished = await command.finished
@@ -72,7 +72,7 @@ async def test_a_command_has_a_terminal_that_is_its_own(seen: Seen) -> None:
     assert (size, finished.exit_code) == ("9 33", 3)
 
 
-async def test_keys_reach_what_reads_the_terminal(seen: Seen) -> None:
+async def test_keys_reach_what_reads_the_terminal(seen: PtyOutput) -> None:
     command = seen.start("read -p 'name: ' x </dev/tty; echo got:$x")
     await seen.until(lambda: b"name: " in seen.raw)
 
@@ -81,7 +81,7 @@ async def test_keys_reach_what_reads_the_terminal(seen: Seen) -> None:
     assert "got:ada" in excerpt((await command.finished).output)
 
 
-async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: Seen) -> None:
+async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: PtyOutput) -> None:
     command = seen.start(
         "trap 'stty size' WINCH; trap 'echo stopped; exit 7' INT; echo up;"
         " while :; do sleep 0.01; done"
@@ -95,7 +95,7 @@ async def test_ctrl_c_is_a_key_for_the_program_and_a_resize_is_told_to_it(seen: 
     assert b"stopped" in seen.raw
 
 
-async def test_stopping_ends_children_that_made_sessions_of_their_own_too(seen: Seen) -> None:
+async def test_stopping_ends_children_that_made_sessions_of_their_own_too(seen: PtyOutput) -> None:
     command = seen.start("setsid sleep 500 & sleep 501 & echo $! ; trap '' TERM HUP; wait; sleep 9")
     await seen.until(lambda: b"\n" in seen.raw)
     tree = [entry.pid for entry in command._tree.running()]
@@ -108,7 +108,7 @@ async def test_stopping_ends_children_that_made_sessions_of_their_own_too(seen: 
     assert not [pid for pid in tree if _is_running(pid)]
 
 
-async def test_ending_the_runner_ends_it(seen: Seen) -> None:
+async def test_ending_the_runner_ends_it(seen: PtyOutput) -> None:
     command = seen.start("echo on; sleep 500")
     await seen.until(lambda: b"on" in seen.raw)
 
@@ -119,7 +119,7 @@ async def test_ending_the_runner_ends_it(seen: Seen) -> None:
         seen.start("true")
 
 
-async def test_it_gets_the_persons_variables_and_none_of_our_keys(seen: Seen) -> None:
+async def test_it_gets_the_persons_variables_and_none_of_our_keys(seen: PtyOutput) -> None:
     finished = await seen.start("env").finished
 
     names = {line.partition("=")[0] for line in excerpt(finished.output).splitlines()}
@@ -127,7 +127,7 @@ async def test_it_gets_the_persons_variables_and_none_of_our_keys(seen: Seen) ->
     assert not {"SECRET_KEY", "OTHER", "GIT_TERMINAL_PROMPT"} & names
 
 
-async def test_a_flood_leaves_the_loop_time_and_memory_alone(seen: Seen) -> None:
+async def test_a_flood_leaves_the_loop_time_and_memory_alone(seen: PtyOutput) -> None:
     command = seen.start("yes abcdefghij")
     turns = 0
     while command.output.total_bytes < 3_000_000:
@@ -141,7 +141,7 @@ async def test_a_flood_leaves_the_loop_time_and_memory_alone(seen: Seen) -> None
     assert excerpt(output).count("abcdefghij") <= 102
 
 
-async def test_a_folder_that_is_gone_is_told_of(seen: Seen) -> None:
+async def test_a_folder_that_is_gone_is_told_of(seen: PtyOutput) -> None:
     seen.cwd = seen.cwd / "gone"
 
     with pytest.raises(ProcessError, match="does not exist"):

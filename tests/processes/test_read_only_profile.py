@@ -18,7 +18,7 @@ from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.types.errors import ProcessError
 from tests.conftest import NEEDS
-from tests.files.requirement import as_nobody
+from tests.support.requirements import as_nobody
 
 HERE = Path(__file__).parents[2]
 
@@ -145,14 +145,14 @@ def test_it_holds_for_an_ordinary_user(project: Path) -> None:
 
 
 async def test_looking_goes_on_as_ever(project: Path, profile: ReadOnlyProfile) -> None:
-    said = await output(
+    answer = await output(
         profile,
         project,
         "cat kept; ls -l kept >/dev/null 2>/dev/null && echo listed; echo a > $TMPDIR/a && cat "
         "$TMPDIR/a; seq 1 200000 | sort -r -S 1M | tail -n 1; git --version | cut -c1-11",
     )
 
-    assert said.split("\n") == ["kept", "listed", "a", "1", "git version", ""]
+    assert answer.split("\n") == ["kept", "listed", "a", "1", "git version", ""]
 
 
 async def test_the_rest_of_the_program_keeps_its_rights(
@@ -221,11 +221,11 @@ async def test_what_a_sandbox_hides_is_hidden_from_looking_too(project: Path) ->
     sandbox = SandboxProfile(roots=(str(project),), home=str(home))
     profile = profile_of(project, sandbox)
 
-    said = await output(profile, project, f"cat kept; cat {home}/private; echo x > made")
+    answer = await output(profile, project, f"cat kept; cat {home}/private; echo x > made")
     profile.close()
 
-    assert said.startswith("kept\n")
-    assert "private\n" not in said
+    assert answer.startswith("kept\n")
+    assert "private\n" not in answer
     assert not (project / "made").exists()
 
 

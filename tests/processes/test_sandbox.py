@@ -17,7 +17,7 @@ from dirge_py.processes.sandbox.probe import find_sandbox
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 KINDS = ["bubblewrap", "landlock"]
 
@@ -30,25 +30,25 @@ def work(home: Path) -> Path:
 
 
 @pytest.fixture
-def room(home: Path, work: Path) -> SandboxProfile:
+def profile(home: Path, work: Path) -> SandboxProfile:
     # The Python of the tests may lie in a temporary folder, of which a sandbox has its own.
     return SandboxProfile(roots=(str(work),), home=str(home), readable=(sys.prefix,))
 
 
-def open_sandbox(room: SandboxProfile, kind: str = "bubblewrap") -> Sandbox:
-    found = find_sandbox(room) if kind == "bubblewrap" else find_sandbox(room, programs=())
+def open_sandbox(profile: SandboxProfile, kind: str = "bubblewrap") -> Sandbox:
+    found = find_sandbox(profile) if kind == "bubblewrap" else find_sandbox(profile, programs=())
     if isinstance(found, NoSandbox) or found.kind != kind:
         lacking(f"a working sandbox made with {kind}")
     return found
 
 
 class Inside:
-    """Runs commands in a sandbox of `room`."""
+    """Runs commands in a sandbox of `profile`."""
 
-    def __init__(self, room: SandboxProfile, kind: str = "bubblewrap") -> None:
-        self.sandbox = open_sandbox(room, kind)
+    def __init__(self, profile: SandboxProfile, kind: str = "bubblewrap") -> None:
+        self.sandbox = open_sandbox(profile, kind)
         self.runner = Runner(EnvironmentPolicy(), self.sandbox.launcher)
-        self.cwd = room.roots[0]
+        self.cwd = profile.roots[0]
 
     async def run(self, command: str, **options: object) -> CommandResult:
         return await self.runner.run(command, cwd=self.cwd, **options)  # type: ignore[arg-type]
@@ -63,15 +63,15 @@ class Inside:
 
 
 @pytest.fixture
-async def inside(room: SandboxProfile) -> AsyncIterator[Inside]:
-    made = Inside(room)
+async def inside(profile: SandboxProfile) -> AsyncIterator[Inside]:
+    made = Inside(profile)
     yield made
     await made.close()
 
 
 @pytest.fixture(params=KINDS)
-async def each(request: pytest.FixtureRequest, room: SandboxProfile) -> AsyncIterator[Inside]:
-    made = Inside(room, request.param)
+async def each(request: pytest.FixtureRequest, profile: SandboxProfile) -> AsyncIterator[Inside]:
+    made = Inside(profile, request.param)
     yield made
     await made.close()
 
@@ -149,11 +149,11 @@ async def test_only_the_given_environment_is_there(each, monkeypatch):
     assert "DIRGE_CALL=" in text
 
 
-async def test_a_place_can_be_shown_and_another_opened(home, room):
+async def test_a_place_can_be_shown_and_another_opened(home, profile):
     (home / "shown").mkdir()
     (home / "shown/file").write_text("shown\n")
     (home / "open").mkdir()
-    wider = replace(room, readable=(str(home / "shown"),), writable=(str(home / "open"),))
+    wider = replace(profile, readable=(str(home / "shown"),), writable=(str(home / "open"),))
     inside = Inside(wider)
 
     text = await inside.text("cat ~/shown/file; touch ~/shown/new ~/open/new; ls ~")
@@ -289,12 +289,12 @@ async def test_a_working_tree_of_a_repository_elsewhere_works(inside, home, work
     assert git("log", "--format=%s", cwd=work) == "second\nfirst\n"
 
 
-async def test_a_link_to_a_repository_that_is_not_its_own_opens_nothing(home, work, room):
+async def test_a_link_to_a_repository_that_is_not_its_own_opens_nothing(home, work, profile):
     other = home / "other"
     other.mkdir()
     repository(other)
     (work / ".git").write_text(f"gitdir: {other}/.git\n")
-    inside = Inside(room)
+    inside = Inside(profile)
 
     text = await inside.text(f"ls {other}/.git; git log --format=%s")
     await inside.close()
@@ -303,11 +303,11 @@ async def test_a_link_to_a_repository_that_is_not_its_own_opens_nothing(home, wo
     assert "HEAD" not in text
 
 
-async def test_a_folder_of_a_repository_sees_the_rest_of_it(home, room):
+async def test_a_folder_of_a_repository_sees_the_rest_of_it(home, profile):
     top = home / "top"
     (top / "part").mkdir(parents=True)
     repository(top)
-    inside = Inside(replace(room, roots=(str(top / "part"),)))
+    inside = Inside(replace(profile, roots=(str(top / "part"),)))
 
     text = await inside.text("git log --format=%s; touch ../new; ls -A")
     await inside.close()
@@ -400,10 +400,10 @@ async def test_a_pipe_in_the_place_of_a_file_of_git_holds_nothing_up(each, work)
     assert await each.text("echo done") == "done\n"
 
 
-async def test_what_holds_a_root_is_not_moved_with_it(home, work, room):
+async def test_what_holds_a_root_is_not_moved_with_it(home, work, profile):
     inner = work / "sub/inner"
     inner.mkdir(parents=True)
-    inside = Inside(replace(room, roots=(str(work), str(inner))))
+    inside = Inside(replace(profile, roots=(str(work), str(inner))))
 
     await inside.run("mv sub old; mkdir -p sub/inner/.dirge/plugins")
     await inside.close()
@@ -422,7 +422,7 @@ async def test_nothing_is_left_on_disk(each, work):
     assert [path.name for path in work.iterdir()] == ["sub"]
 
 
-async def test_a_folder_left_by_a_crash_is_taken_away_by_the_next(inside, work, room):
+async def test_a_folder_left_by_a_crash_is_taken_away_by_the_next(inside, work, profile):
     (work / ".dirge").mkdir()
     (work / ".dirge").chmod(0o1700)
     await inside.run("true")
@@ -440,8 +440,8 @@ async def test_a_folder_that_a_person_filled_meanwhile_stays(inside, work):
     assert (work / ".dirge/prompts").exists()
 
 
-async def test_what_another_sandbox_still_needs_is_not_taken_away(inside, room, work):
-    other = Inside(room)
+async def test_what_another_sandbox_still_needs_is_not_taken_away(inside, profile, work):
+    other = Inside(profile)
     await asyncio.gather(inside.run("true"), other.run("true"))
     await inside.close()
     held = (work / ".dirge").exists()
@@ -463,30 +463,30 @@ def fake(folder: Path, script: str) -> str:
     return str(program)
 
 
-def test_one_that_does_not_work_is_not_taken(tmp_path, room, monkeypatch):
+def test_one_that_does_not_work_is_not_taken(tmp_path, profile, monkeypatch):
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
     program = fake(tmp_path, "echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
 
-    found = find_sandbox(room, programs=[program])
+    found = find_sandbox(profile, programs=[program])
 
     assert isinstance(found, NoSandbox)
     assert "setting up uid map: Permission denied" in found.reason
     assert found.fix
 
 
-def test_where_there_is_none_the_fix_is_to_install_one(room, monkeypatch):
+def test_where_there_is_none_the_fix_is_to_install_one(profile, monkeypatch):
     monkeypatch.setattr("dirge_py.processes.sandbox.landlock_exec.abi", lambda: 0)
 
-    found = find_sandbox(room, programs=[])
+    found = find_sandbox(profile, programs=[])
 
     assert isinstance(found, NoSandbox)
     assert "apt install bubblewrap" in found.fix
 
 
-async def test_one_that_breaks_after_the_start_runs_nothing(tmp_path, room, work):
-    open_sandbox(room).close()
+async def test_one_that_breaks_after_the_start_runs_nothing(tmp_path, profile, work):
+    open_sandbox(profile).close()
     program = fake(tmp_path, 'exec /usr/bin/bwrap "$@"')
-    sandbox = find_sandbox(room, programs=[program])
+    sandbox = find_sandbox(profile, programs=[program])
     assert isinstance(sandbox, Sandbox)
     runner = Runner(EnvironmentPolicy(), sandbox.launcher)
 
@@ -502,21 +502,21 @@ async def test_one_that_breaks_after_the_start_runs_nothing(tmp_path, room, work
     assert not (work / "made").exists()
 
 
-def test_the_home_folder_is_no_workspace(home, room):
+def test_the_home_folder_is_no_workspace(home, profile):
     for root in (home, home.parent, Path("/")):
-        found = find_sandbox(replace(room, roots=(str(root),)))
+        found = find_sandbox(replace(profile, roots=(str(root),)))
 
         assert isinstance(found, NoSandbox)
 
 
 @pytest.mark.parametrize("name", [".git", ".dirge"])
-async def test_a_link_that_cannot_be_guarded_is_refused(inside, home, work, room, name):
+async def test_a_link_that_cannot_be_guarded_is_refused(inside, home, work, profile, name):
     (home / "real").mkdir()
     (work / name).symlink_to(home / "real")
 
     with pytest.raises(ProcessError, match="symbolic link"):
         await inside.run("true")
-    assert isinstance(find_sandbox(room), NoSandbox)
+    assert isinstance(find_sandbox(profile), NoSandbox)
 
 
 async def test_a_command_in_a_hidden_folder_is_refused(inside, home):
@@ -527,10 +527,10 @@ async def test_a_command_in_a_hidden_folder_is_refused(inside, home):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_folder_a_command_starts_in_opens_nothing(room, tmp_path, kind):
+async def test_the_folder_a_command_starts_in_opens_nothing(profile, tmp_path, kind):
     other = tmp_path / "other"
     (other / "deep").mkdir(parents=True)
-    inside = Inside(replace(room, readable=(*room.readable, str(other))), kind)
+    inside = Inside(replace(profile, readable=(*profile.readable, str(other))), kind)
 
     for folder in (other, other / "deep"):
         finished = await inside.runner.run(

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.files.requirement import as_nobody, lacking
+from tests.support.requirements import as_nobody, lacking
 
 SCRIPT = """
 import asyncio, os, sys
@@ -34,13 +34,13 @@ def test_a_process_that_is_closed_to_others_has_a_sandbox_all_the_same() -> None
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
         folder.chmod(0o777)
-        ran = subprocess.run(
+        result = subprocess.run(
             [*nobody, sys.executable, "-c", SCRIPT, name],
             capture_output=True,
             text=True,
             cwd=Path(__file__).parents[2],
         )
-        assert ran.returncode == 0, ran.stderr
-        assert ran.stdout.split()[:3] == ["bubblewrap", "Seccomp:", "2"]
-        assert "Read-only file system" in ran.stdout
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.split()[:3] == ["bubblewrap", "Seccomp:", "2"]
+        assert "Read-only file system" in result.stdout
         assert (folder / "made").read_text() == "made\n"

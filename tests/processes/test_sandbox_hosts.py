@@ -16,7 +16,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.probe import find_sandbox
 from dirge_py.processes.sandbox.profile import NoSandbox, SandboxProfile
 from dirge_py.processes.sandbox.proxy import HostList, HostProxy, HostRefused, normalize_host
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 # --- names
 

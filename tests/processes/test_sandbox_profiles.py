@@ -28,7 +28,7 @@ from dirge_py.processes.sandbox.seatbelt import seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.sdk.environment import open_sandbox, sandbox_profile_of
 from dirge_py.types.errors import ConfigError
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 PLACES: MountPlan = {
     "/": "show",

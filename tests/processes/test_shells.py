@@ -129,11 +129,11 @@ async def test_a108_the_end_of_the_session_ends_the_rest_and_says_which_ran(
     shells.start(f"setsid bash -c '{FOREVER}' & wait", cwd=str(tmp_path))
     await until(lambda: len(pids_in(tmp_path / "pids")) == 2)
 
-    ran = await shells.shutdown()
+    result = await shells.shutdown()
 
-    assert [state.id for state in ran] == ["sh2", "sh3"]
-    assert {state.status for state in ran} == {"running"}
-    assert ended_notice(ran[:1]).startswith("Ended with the session: sh2 (`echo $$")
+    assert [state.id for state in result] == ["sh2", "sh3"]
+    assert {state.status for state in result} == {"running"}
+    assert ended_notice(result[:1]).startswith("Ended with the session: sh2 (`echo $$")
     assert ended_notice(()) == ""
     assert not any(map(is_alive, pids_in(tmp_path / "pids")))
 

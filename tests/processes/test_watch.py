@@ -104,9 +104,9 @@ async def test_without_a_watch_a_question_is_output_like_any_other(runner, tmp_p
 
 
 async def test_quiet_is_told_with_the_end_of_the_output_until_something_comes(runner, tmp_path):
-    told = []
+    received = []
     watching = WatchSettings(
-        quiet_s=0.15, look_s=0.05, on_quiet=lambda tail, quiet_s: told.append((tail, quiet_s))
+        quiet_s=0.15, look_s=0.05, on_quiet=lambda tail, quiet_s: received.append((tail, quiet_s))
     )
     run = asyncio.ensure_future(
         runner.run(
@@ -115,22 +115,24 @@ async def test_quiet_is_told_with_the_end_of_the_output_until_something_comes(ru
             watching=watching,
         )
     )
-    await until(lambda: told)
+    await until(lambda: received)
     (tmp_path / "gate").touch()
     finished = await run
 
-    assert [tail for tail, _ in told] == ["a\n"]
-    assert 0.15 <= told[0][1] < 5
+    assert [tail for tail, _ in received] == ["a\n"]
+    assert 0.15 <= received[0][1] < 5
     assert finished.quiet_s < 1
 
 
 async def test_a_watch_ends_with_its_command(runner, tmp_path):
     descriptors = os.listdir("/proc/self/fd")
-    told = []
-    watching = WatchSettings(quiet_s=0.01, look_s=0.01, on_quiet=lambda *quiet: told.append(quiet))
+    received = []
+    watching = WatchSettings(
+        quiet_s=0.01, look_s=0.01, on_quiet=lambda *quiet: received.append(quiet)
+    )
     await runner.run("true", cwd=str(tmp_path), watching=watching)
-    count = len(told)
+    count = len(received)
     await runner.run("sleep 0.1", cwd=str(tmp_path))
 
-    assert len(told) == count
+    assert len(received) == count
     assert len(os.listdir("/proc/self/fd")) == len(descriptors)

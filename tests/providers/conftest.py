@@ -4,8 +4,8 @@ from contextlib import ExitStack
 import pytest
 
 from dirge_py.providers.client import HttpClient
-from tests.providers.asking import KINDS, Client
-from tests.providers.server import Answering, FakeService
+from tests.support.fake_service import FakeService, ServiceReply
+from tests.support.provider_client import KINDS, Client
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ async def http() -> AsyncIterator[HttpClient]:
 def serve() -> Iterator[Callable[..., FakeService]]:
     with ExitStack() as stack:
 
-        def start(*replies: Answering) -> FakeService:
+        def start(*replies: ServiceReply) -> FakeService:
             return stack.enter_context(FakeService(replies))
 
         yield start

@@ -19,11 +19,11 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, Message
 from dirge_py.types.outcomes import Done, Failed
-from tests.agent_loop.kit import Ran, Tool, ran
-from tests.providers.asking import KINDS
 from tests.providers.faults import CALL, FAULTS, PATIENCE_S, TEXT, Fault
-from tests.providers.server import FakeService, Say
-from tests.providers.strict import problems
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.loop_runs import LoopRun, Tool, run_loop
+from tests.support.provider_client import KINDS
+from tests.support.strict_services import problems
 
 _AT_ONCE = 8
 
@@ -40,7 +40,7 @@ class Outcome:
     complaints: list[str] = field(default_factory=list)
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         tries = "1 try" if self.tries == 1 else f"{self.tries} tries"
         kept = f", {self.kept!r} kept" if self.kept else ""
         return f"`{self.kind}`, {tries}{kept}"
@@ -81,7 +81,7 @@ async def _stays(
         outcome.kind = run.outcome.kind
     last = run.new[-1]
     outcome.kept = last.text if isinstance(last, AssistantMessage) else ""
-    service.replies[len(service.requests) :] = [Say(text="Fine.")]
+    service.replies[len(service.requests) :] = [ModelReply(text="Fine.")]
     context = Context(system_prompt="s", messages=run.new)
     again, _ = await _ran(kind, http, service, context, PATIENCE_S)
     outcome.complaints += _complaints(kind, service, [*run.new, *again.new])
@@ -94,24 +94,24 @@ async def _passes(
 ) -> None:
     service.replies = [
         fault.make(kind),
-        Say(text=fault.rest, calls=[CALL]),
-        Say(text="Fine."),
+        ModelReply(text=fault.rest, calls=[CALL]),
+        ModelReply(text="Fine."),
     ]
     tool = Tool()
     start = Context(system_prompt="s", tools=[tool])
     run, _ = await _ran(kind, http, service, start, 2 * fault.silence_s)
     outcome.goes_on = isinstance(run.outcome, Done)
     outcome.complaints += _complaints(kind, service, run.new)
-    said = "".join(m.text for m in run.new if isinstance(m, AssistantMessage))
-    if outcome.goes_on and said != f"{TEXT}Fine.":
-        outcome.complaints.append(f"the text is {said!r}")
+    text = "".join(m.text for m in run.new if isinstance(m, AssistantMessage))
+    if outcome.goes_on and text != f"{TEXT}Fine.":
+        outcome.complaints.append(f"the text is {text!r}")
     if len(tool.ran) != outcome.goes_on:
         outcome.complaints.append(f"the call ran {len(tool.ran)} times")
 
 
 async def _ran(
     kind: str, http: HttpClient, service: FakeService, context: Context, silence_s: float
-) -> "tuple[Ran, Asked]":
+) -> "tuple[LoopRun, Asked]":
     settings = ProviderSettings(
         alias="work",
         type=kind,
@@ -126,7 +126,7 @@ async def _ran(
         asked.stream, RecoveryPolicy(), sleep=asked.sleep, random=lambda: 0.0
     )
     config = compose(resume_broken_answers(3), config=LoopConfig(model="work/m"))
-    return await ran(stream_fn, "go", context=context, config=config), asked
+    return await run_loop(stream_fn, "go", context=context, config=config), asked
 
 
 class Asked:
@@ -169,7 +169,7 @@ async def page() -> str:
     rows = zip(FAULTS, zip(*columns, strict=True), strict=True)
     lines = [_HEAD, "| fault | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 1) + "|"]
     for fault, outcomes in rows:
-        cells = " | ".join(outcome.told for outcome in outcomes)
+        cells = " | ".join(outcome.description for outcome in outcomes)
         lines.append(f"| {fault.name} | {cells} |")
     return "\n".join([*lines, "", _FOOT])
 

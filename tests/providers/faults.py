@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.providers.server import Answering, Hang, Raw, Say
 from tests.providers.wires import wire_of
-from tests.providers.wires.say import Break
+from tests.providers.wires.model_reply import BreakKind
+from tests.support.fake_service import ModelReply, NoReply, RawReply, ServiceReply
 
 JSON = {"content-type": "application/json"}
 PAST = "Wed, 21 Oct 2015 07:28:00 GMT"
@@ -19,7 +19,7 @@ _SILENCE_S = 0.8
 PATIENCE_S = 20.0
 """How long a silence may last where none is part of the fault: the machine may be busy."""
 
-Make = Callable[[str], Answering]
+Make = Callable[[str], ServiceReply]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Fault:
 def status(number: int, words: str = "", **headers: str) -> Make:
     """A refusal in the shape that the format has for one."""
 
-    def make(kind: str) -> Raw:
+    def make(kind: str) -> RawReply:
         said = words or "something is wrong"
         body: Any = {"error": {"message": said, "type": "some_error", "code": None}}
         if kind == "anthropic":
@@ -57,40 +57,40 @@ def status(number: int, words: str = "", **headers: str) -> Make:
         elif kind == "ollama":
             body = {"error": said}
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        return Raw(status=number, body=json.dumps(body), headers={**JSON, **given})
+        return RawReply(status=number, body=json.dumps(body), headers={**JSON, **given})
 
     return make
 
 
-def cut(say: Say, mark: str, then: Break | None) -> Callable[[str], Raw]:
+def cut(say: ModelReply, mark: str, then: BreakKind | None) -> Callable[[str], RawReply]:
     """The answer `say`, broken behind the first event that holds `mark`."""
 
-    def make(kind: str) -> Raw:
+    def make(kind: str) -> RawReply:
         events = wire_of(kind).events(say)
         last = next(at for at, event in enumerate(events) if mark in event)
         pieces = [event.encode() for event in events[: last + 1]]
-        return Raw(pieces=pieces, then=then)
+        return RawReply(pieces=pieces, then=then)
 
     return make
 
 
-def raw_of(reply: Answering) -> Make:
+def raw_of(reply: ServiceReply) -> Make:
     return lambda kind: reply
 
 
 def raw(body: bytes) -> Make:
-    return raw_of(Raw(body=body))
+    return raw_of(RawReply(body=body))
 
 
 def page_with(number: int) -> Make:
     page = "<!doctype html><html><body>Log in</body></html>"
-    return lambda kind: Raw(status=number, body=page, headers={"content-type": "text/html"})
+    return lambda kind: RawReply(status=number, body=page, headers={"content-type": "text/html"})
 
 
 def told_in_the_middle(words: str, code: str) -> Make:
     """The answer, and behind half of its text an error in the shape that the format has for one."""
 
-    def make(kind: str) -> Raw:
+    def make(kind: str) -> RawReply:
         error: Any = {"error": {"message": words, "type": code, "code": code}}
         if kind == "anthropic":
             error = {"type": "error", "error": {"type": code, "message": words}}
@@ -104,23 +104,23 @@ def told_in_the_middle(words: str, code: str) -> Make:
         text = json.dumps(error)
         piece = f"{text}\n" if kind == "ollama" else f"data: {text}\n\n"
         whole = cut(_TALK, "BBBB", None)(kind)
-        return Raw(pieces=[*whole.pieces, piece.encode()])
+        return RawReply(pieces=[*whole.pieces, piece.encode()])
 
     return make
 
 
-def bomb(kind: str) -> Raw:
+def bomb(kind: str) -> RawReply:
     """Thirty-four megabytes of blanks in a few kilobytes: more than one event may hold."""
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
-    return Raw(body=_BOMB, headers=headers)
+    return RawReply(body=_BOMB, headers=headers)
 
 
 _BLANKS = b"data: " + b" " * 34_000_000
 _BOMB = gzip.compress(_BLANKS, compresslevel=1)
 _NOISE = bytes(range(128, 256)) * 40 + b"\n"
-_TALK = Say(text=TEXT, delta_chars=5)
-_CALLING = Say(text=TEXT, delta_chars=5, calls=[CALL])
-_BREAKS: Sequence[tuple[Break, str]] = (
+_TALK = ModelReply(text=TEXT, delta_chars=5)
+_CALLING = ModelReply(text=TEXT, delta_chars=5, calls=[CALL])
+_BREAKS: Sequence[tuple[BreakKind, str]] = (
     ("reset", "is reset"),
     ("close", "is closed"),
     ("stall", "falls silent"),
@@ -193,13 +193,13 @@ FAULTS: Sequence[Fault] = (
     *(
         Fault(
             name=f"the connection {words} before the answer",
-            make=raw_of(Hang(then=how)),
+            make=raw_of(NoReply(then=how)),
             expects="network",
         )
         for how, words in _BREAKS
     ),
     *(
-        Fault(name=f"… {words} behind the head", make=raw_of(Raw(then=how)), expects="network")
+        Fault(name=f"… {words} behind the head", make=raw_of(RawReply(then=how)), expects="network")
         for how, words in _BREAKS
     ),
     *(

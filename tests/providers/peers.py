@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 FOLDER = Path(os.environ.get("DIRGE_TEST_PEERS") or Path(__file__).parents[2] / ".peers")
 ARGUMENTS = {"text": "Paris, “ünï” \\ \n{}"}

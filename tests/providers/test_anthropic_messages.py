@@ -32,9 +32,17 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import KEY, READ, calls_of, done_of, model_call, text_of, thinking_of
-from tests.providers.server import Raw, Say
 from tests.security.sizes import size
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.provider_client import (
+    KEY,
+    READ,
+    calls_of,
+    done_of,
+    model_call,
+    text_of,
+    thinking_of,
+)
 
 MARK = {"type": "ephemeral"}
 CALL = ToolCallBlock(id="c1", name="read", arguments={"p": 1})
@@ -42,7 +50,7 @@ RESULT = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(TextBlo
 
 
 def events_of(*payloads):
-    return Raw(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
+    return RawReply(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
 
 
 def body(
@@ -69,7 +77,7 @@ def body(
 
 
 async def test_a_whole_answer_arrives_in_order(anthropic):
-    say = Say(
+    say = ModelReply(
         text="Hello.",
         thinking="hm",
         signature="sealed",
@@ -88,7 +96,7 @@ async def test_a_whole_answer_arrives_in_order(anthropic):
 
 
 async def test_the_request_is_what_the_protocol_says(anthropic):
-    client = anthropic(Say(text="x"))
+    client = anthropic(ModelReply(text="x"))
     await client.ask(tools=[READ], option_headers={"anthropic-beta": "b"}, max_output_tokens=9)
 
     request = client.service.requests[0]
@@ -152,11 +160,11 @@ async def test_input_given_whole_at_the_start_is_taken(anthropic):
     [("end_turn", "stop"), ("stop_sequence", "stop"), ("max_tokens", "length"), ("new", "stop")],
 )
 async def test_the_stop_reason_is_kept(anthropic, stop, reason):
-    assert done_of(await anthropic(Say(text="x", stop=stop)).ask()).stop_reason == reason
+    assert done_of(await anthropic(ModelReply(text="x", stop=stop)).ask()).stop_reason == reason
 
 
 async def test_a_refusal_keeps_its_text(anthropic):
-    events = await anthropic(Say(text="so far", stop="refusal")).ask()
+    events = await anthropic(ModelReply(text="so far", stop="refusal")).ask()
 
     assert text_of(events) == "so far"
     assert events[-1].error.kind == "refused"
@@ -187,7 +195,7 @@ async def test_an_answer_in_one_piece_is_taken(anthropic):
         "stop_reason": "tool_use",
         "usage": {"input_tokens": 3, "output_tokens": 2},
     }
-    events = await anthropic(Raw(body=json.dumps(whole))).ask()
+    events = await anthropic(RawReply(body=json.dumps(whole))).ask()
 
     assert (thinking_of(events), text_of(events)) == ("hm", "Hi.")
     assert ThinkingEnd(signature="s") in events
@@ -270,7 +278,7 @@ def test_thoughts_that_fit_their_beginning_no_more_may_be_dropped(model):
 
 
 async def test_the_header_that_allows_this_stands_beside_those_of_the_person(anthropic):
-    client = anthropic(Say(text="x"), Say(text="x"))
+    client = anthropic(ModelReply(text="x"), ModelReply(text="x"))
     own = {"anthropic-beta": "compact-2026-01-12"}
     await client.ask(model="work/claude-opus-5-5", option_headers=own)
     await client.ask(model="work/claude-opus-4-8")

@@ -23,10 +23,10 @@ from dirge_py.types.llm import (
     StreamOptions,
 )
 from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, user_text
-from tests.providers.asking import KINDS, READ
 from tests.providers.histories import ANY_HISTORY, PICTURE
-from tests.providers.strict import problems
 from tests.security.sizes import size
+from tests.support.provider_client import KINDS, READ
+from tests.support.strict_services import problems
 
 MODEL_OF: Mapping[str, Sequence[str]] = {
     "openai": ("gpt-5.5", "gpt-4.1", "unknown"),

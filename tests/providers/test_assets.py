@@ -6,8 +6,8 @@ import pytest
 
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, UserMessage
-from tests.providers.asking import KINDS, Client
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.provider_client import KINDS, Client
 
 SEEN = UserMessage(
     content=(
@@ -31,7 +31,7 @@ BLIND = "[A picture (image/png) was here; you cannot see pictures.]"
 )
 async def test_a_picture_goes_to_whoever_may_see_it(http, serve, tmp_path, kind, profile, is_sent):
     (tmp_path / "pic").write_bytes(b"looks like a picture")
-    client = Client(http, kind, serve(Say(text="x")))
+    client = Client(http, kind, serve(ModelReply(text="x")))
     body = await client.sent(
         messages=(SEEN,), asset_dir=str(tmp_path), profile_of=lambda model: profile, system=""
     )

@@ -18,8 +18,8 @@ from dirge_py.providers.discovery import (
     with_local_servers,
 )
 from dirge_py.sdk.options import SessionChoice, choice_notices
-from tests.frontend.print.product import Product, Service, answering, product
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product, Service, product, replies_by_path
 
 __all__ = ["product"]
 
@@ -42,7 +42,7 @@ async def seen_at(place: str, limit_s: float = PATIENCE_S) -> list[LocalServer]:
 
 
 async def taken_for(pages: Mapping[str, Any], path: str = "/v1") -> list[tuple[str, Any]]:
-    with Service(answering(pages)) as service:
+    with Service(replies_by_path(pages)) as service:
         found = await seen_at(f"http://127.0.0.1:{service.port}{path}")
         assert {(seen.method, seen.body) for seen in service.requests} == {("GET", b"")}
         assert not any("authorization" in seen.headers for seen in service.requests)
@@ -101,11 +101,11 @@ async def test_who_named_an_address_waits_longer_for_it(
 @pytest.mark.parametrize(
     "page",
     [
-        Raw(body="<!doctype html><title>my app</title>"),
-        Raw(status=404, body="{}"),
-        Raw(status=302, headers={"location": "http://127.0.0.1:9/"}),
-        Raw(body="[" * 100_000),
-        Raw(pieces=[b"x" * 65536] * 40),
+        RawReply(body="<!doctype html><title>my app</title>"),
+        RawReply(status=404, body="{}"),
+        RawReply(status=302, headers={"location": "http://127.0.0.1:9/"}),
+        RawReply(body="[" * 100_000),
+        RawReply(pieces=[b"x" * 65536] * 40),
         {"data": [{"id": 1}]},
         {"data": [{"id": "user-1", "name": "Ann"}]},
         {"models": [{"name": "x", "size": ""}]},
@@ -121,7 +121,10 @@ async def test_another_web_server_is_not_taken_for_one(page: Any, path: str) -> 
 
 
 async def test_a_port_that_takes_the_connection_and_says_nothing_is_not_waited_for() -> None:
-    with socket.socket() as listening, Service(answering({"/v1/models": listed("vllm", "m")})) as s:
+    with (
+        socket.socket() as listening,
+        Service(replies_by_path({"/v1/models": listed("vllm", "m")})) as s,
+    ):
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         silent = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -210,8 +213,8 @@ def test_a_found_model_is_used_where_nothing_else_could_be(
 
 
 def test_who_has_a_provider_asks_nobody(product: Product) -> None:
-    product.will(Say(text="pong"))
-    with Service(answering({"/api/tags": TAGS})) as other:
+    product.will(ModelReply(text="pong"))
+    with Service(replies_by_path({"/api/tags": TAGS})) as other:
         place = {ADDRESSES_VARIABLE: f"http://127.0.0.1:{other.port}"}
         assert product.run("-p", "ping", env=place).stdout == "pong\n"
     assert other.requests == []
@@ -221,30 +224,30 @@ def test_without_any_settings_the_server_that_answers_is_used_and_said(product: 
     (product.config_dir / "config.toml").unlink()
     pages = {
         "/v1/models": listed("vllm", "qwen3"),
-        "/v1/chat/completions": Say(text="pong"),
+        "/v1/chat/completions": ModelReply(text="pong"),
     }
-    with Service(answering(pages)) as server:
+    with Service(replies_by_path(pages)) as server:
         url = f"http://127.0.0.1:{server.port}/v1"
-        ran = product.run("-p", "--no-session", "ping", env={ADDRESSES_VARIABLE: url})
-    assert (ran.exit_code, ran.stdout) == (0, "pong\n")
-    assert f"vLLM answers at {url}: qwen3 is used because nothing is configured" in ran.stderr
+        result = product.run("-p", "--no-session", "ping", env={ADDRESSES_VARIABLE: url})
+    assert (result.exit_code, result.stdout) == (0, "pong\n")
+    assert f"vLLM answers at {url}: qwen3 is used because nothing is configured" in result.stderr
     assert server.requests[-1].json["model"] == "qwen3"
 
 
 def test_a_server_without_a_model_is_told_with_what_to_do(product: Product) -> None:
     (product.config_dir / "config.toml").unlink()
-    with Service(answering({"/api/tags": {"models": []}})) as server:
+    with Service(replies_by_path({"/api/tags": {"models": []}})) as server:
         place = {ADDRESSES_VARIABLE: f"http://127.0.0.1:{server.port}"}
-        ran = product.run("-p", "ping", env=place)
-    assert ran.exit_code == 2
-    assert "Ollama has none" in ran.stderr and "ollama pull" in ran.stderr
+        result = product.run("-p", "ping", env=place)
+    assert result.exit_code == 2
+    assert "Ollama has none" in result.stderr and "ollama pull" in result.stderr
 
 
 def test_without_anything_that_is_wrong_usage_and_says_what_was_looked_for(
     product: Product,
 ) -> None:
     (product.config_dir / "config.toml").unlink()
-    ran = product.run("-p", "ping", env={ADDRESSES_VARIABLE: ""})
-    assert ran.exit_code == 2
-    assert "no model server answers on this machine" in ran.stderr
-    assert "dirge config init" in ran.stderr
+    result = product.run("-p", "ping", env={ADDRESSES_VARIABLE: ""})
+    assert result.exit_code == 2
+    assert "no model server answers on this machine" in result.stderr
+    assert "dirge config init" in result.stderr

@@ -19,15 +19,15 @@ from dirge_py.providers.embeddings import (
 )
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.types.errors import ConfigError, ProviderError
-from tests.providers.asking import KEY
-from tests.providers.server import Hang, Raw
 from tests.security.sizes import size
+from tests.support.fake_service import NoReply, RawReply
+from tests.support.provider_client import KEY
 
 JSON = {"content-type": "application/json"}
 
 
 def answer(payload, status=200, **headers):
-    return Raw(status=status, body=json.dumps(payload), headers={**JSON, **headers})
+    return RawReply(status=status, body=json.dumps(payload), headers={**JSON, **headers})
 
 
 def rows(*vectors, **more):
@@ -128,10 +128,10 @@ async def test_n75_a_refusal_has_its_kind(ask, wire, status, kind, is_retryable)
 
 
 async def test_what_breaks_on_the_way_may_pass(ask):
-    lost = await failed(ask, Hang(then="close"))
-    late = await failed(ask, Hang(), timeouts=StreamTimeouts(establish_s=0.1))
-    page = await failed(ask, Raw(body="<html>Log in</html>"))
-    cut = await failed(ask, Raw(body='{"data": ['))
+    lost = await failed(ask, NoReply(then="close"))
+    late = await failed(ask, NoReply(), timeouts=StreamTimeouts(establish_s=0.1))
+    page = await failed(ask, RawReply(body="<html>Log in</html>"))
+    cut = await failed(ask, RawReply(body='{"data": ['))
 
     assert [e.kind for e in (lost, late, page, cut)] == [
         "network",

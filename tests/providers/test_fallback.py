@@ -25,18 +25,18 @@ from dirge_py.types.llm import (
     ToolCallDelta,
 )
 from dirge_py.types.messages import Usage, user_text
-from tests.providers.asking import Client
-from tests.providers.server import FakeService, Raw, Say
+from tests.support.fake_service import FakeService, ModelReply, RawReply
+from tests.support.provider_client import Client
 
 JSON = {"content-type": "application/json"}
-DOWN = Raw(status=503, body='{"error":{"message":"try later"}}', headers=JSON)
-NO_KEY = Raw(status=401, body='{"error":{"message":"invalid api key"}}', headers=JSON)
-TOO_LONG = Raw(
+DOWN = RawReply(status=503, body='{"error":{"message":"try later"}}', headers=JSON)
+NO_KEY = RawReply(status=401, body='{"error":{"message":"invalid api key"}}', headers=JSON)
+TOO_LONG = RawReply(
     status=400,
     body='{"error":{"message":"prompt is too long","code":"context_length_exceeded"}}',
     headers=JSON,
 )
-HELLO = Say(text="Hello.", usage=(10, 2, 0, 0))
+HELLO = ModelReply(text="Hello.", usage=(10, 2, 0, 0))
 
 Serve = Callable[..., FakeService]
 
@@ -48,12 +48,12 @@ class Pair:
         self.services = {"one": one, "two": two}
         self.http = http
         self.clock = FakeClock(is_eager=True)
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.fallback = self.made()
 
     def made(self) -> FallbackChain:
         retrying = retrying_stream_fn(self._route, sleep=self.clock.sleep)
-        return FallbackChain(retrying, [FallbackModel("two/m")], self.told.append)
+        return FallbackChain(retrying, [FallbackModel("two/m")], self.reported.append)
 
     def _route(self, context: LlmContext, options: StreamOptions, signal: AbortSignal) -> Any:
         alias = options.model.partition("/")[0]
@@ -93,7 +93,7 @@ async def test_after_its_retries_the_next_model_answers_under_its_own_name(pair:
         "two/m",
         Usage(input=10, output=2),
     )
-    [told] = both.told
+    [told] = both.reported
     assert told.startswith("one/m can't be reached (") and "Using two/m until" in told
 
 
@@ -103,7 +103,7 @@ async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_th
     both = pair([NO_KEY, HELLO], [HELLO, HELLO])
     await both.ask()
     await both.ask()
-    assert (both.asked(), len(both.told), both.clock.slept) == ((1, 2), 1, [])
+    assert (both.asked(), len(both.reported), both.clock.slept) == ((1, 2), 1, [])
 
     both.fallback.begin_run()
 
@@ -112,11 +112,11 @@ async def test_a_wrong_key_is_not_tried_twice_and_who_stands_in_goes_on_until_th
 
 
 async def test_nobody_begins_again_what_was_shown(pair: Making) -> None:
-    both = pair([Say(text="Hello. " * 50, after_bytes=900, then="reset")], [HELLO])
+    both = pair([ModelReply(text="Hello. " * 50, after_bytes=900, then="reset")], [HELLO])
     events = await both.ask()
     assert any(isinstance(event, TextDelta) for event in events)
     assert isinstance(events[-1], StreamError)
-    assert (both.asked(), both.told) == ((1, 0), [])
+    assert (both.asked(), both.reported) == ((1, 0), [])
 
 
 async def test_when_both_fail_the_error_names_both(pair: Making) -> None:
@@ -146,7 +146,7 @@ async def test_an_abort_while_it_waits_for_a_retry_ends_it_and_asks_nobody_else(
         if isinstance(event, StreamRetry):
             signal.abort("user")
     assert isinstance(events[-1], StreamError) and events[-1].error.kind == "aborted"
-    assert (both.asked(), both.told) == ((1, 0), [])
+    assert (both.asked(), both.reported) == ((1, 0), [])
 
 
 def failing(kind: ErrorKind) -> StreamError:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from dirge_py.types.errors import RETRYABLE_KINDS
-from tests.providers.asking import KINDS
 from tests.providers.fault_matrix import Outcome, all_tried
 from tests.providers.faults import FAULTS, Fault
+from tests.support.provider_client import KINDS
 
 PAGE = Path(__file__).parents[2] / "docs" / "faults.md"
 
@@ -22,9 +22,9 @@ async def test_every_fault_ends_as_it_should_and_as_the_page_says(kind: str) -> 
         for complaint in wrong_with(fault, outcome)
     ]
     assert wrong == []
-    assert {fault.name: outcome.told for fault, outcome in zip(FAULTS, outcomes, strict=True)} == (
-        column(kind)
-    )
+    assert {
+        fault.name: outcome.description for fault, outcome in zip(FAULTS, outcomes, strict=True)
+    } == (column(kind))
 
 
 def wrong_with(fault: Fault, outcome: Outcome) -> list[str]:

@@ -8,7 +8,9 @@ import pytest
 
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamDone, StreamError
-from tests.providers.asking import (
+from tests.providers.wires import wire_of
+from tests.support.fake_service import ModelReply, NoReply, RawReply
+from tests.support.provider_client import (
     JSON_LINES,
     KEY,
     WHOLE_CALLS,
@@ -17,8 +19,6 @@ from tests.providers.asking import (
     short,
     text_of,
 )
-from tests.providers.server import Hang, Raw, Say
-from tests.providers.wires import wire_of
 
 KEY_VARIABLES = {
     "anthropic": "ANTHROPIC_API_KEY",
@@ -34,7 +34,7 @@ HTML = {"content-type": "text/html"}
 
 def refusal(status, message="no", headers=JSON, code="some_error"):
     body = f'{{"type":"error","error":{{"type":"{code}","message":"{message}"}}}}'
-    return Raw(status=status, body=body, headers=headers)
+    return RawReply(status=status, body=body, headers=headers)
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ async def test_an_unknown_model_is_named(either):
 
 
 async def test_a_long_refusal_is_shortened(either):
-    error = await either(Raw(status=500, body="x" * 50_000, headers=JSON)).error()
+    error = await either(RawReply(status=500, body="x" * 50_000, headers=JSON)).error()
 
     assert len(error.raw) <= 2000
     assert len(error.message) < 500
 
 
 async def test_a_redirect_is_shown_and_not_followed(either):
-    client = either(Raw(status=307, headers={"location": "https://elsewhere.example/v1"}))
+    client = either(RawReply(status=307, headers={"location": "https://elsewhere.example/v1"}))
     error = await client.error()
 
     assert "elsewhere.example" in error.message
@@ -149,7 +149,7 @@ async def test_a_redirect_is_shown_and_not_followed(either):
 @pytest.mark.parametrize("status", [200, 403, 502])
 async def test_a_web_page_is_called_one(either, status):
     page = "<!doctype html><html><body>Please log in</body></html>"
-    error = await either(Raw(status=status, body=page, headers=HTML)).error()
+    error = await either(RawReply(status=status, body=page, headers=HTML)).error()
 
     assert "web page" in error.message
     assert error.kind in {"proxy_page", "auth", "server"}
@@ -176,7 +176,7 @@ async def test_a_service_without_tls_is_not_spoken_to(openai):
 
 @pytest.mark.parametrize("how", ["reset", "close"])
 async def test_a_connection_lost_before_the_answer_is_retryable(either, how):
-    error = await either(Hang(then=how)).error()
+    error = await either(NoReply(then=how)).error()
 
     assert (error.kind, error.phase) == ("network", "establish")
     assert error.is_retryable
@@ -184,14 +184,14 @@ async def test_a_connection_lost_before_the_answer_is_retryable(either, how):
 
 @pytest.mark.parametrize("how", ["reset", "close"])
 async def test_a_connection_lost_in_the_head_is_retryable(either, how):
-    error = await either(Raw(then=how)).error()
+    error = await either(RawReply(then=how)).error()
 
     assert (error.kind, error.phase) == ("network", "establish")
 
 
 @pytest.mark.parametrize("how", ["reset", "close"])
 async def test_a_connection_lost_in_the_middle_keeps_the_text(either, how):
-    client, say = either(), Say(text="half of it", delta_chars=4)
+    client, say = either(), ModelReply(text="half of it", delta_chars=4)
     client.service.replies.append(replace(say, after_bytes=_behind(client, say, "half"), then=how))
     events = await client.ask()
 
@@ -202,7 +202,7 @@ async def test_a_connection_lost_in_the_middle_keeps_the_text(either, how):
 
 
 async def test_an_answer_without_its_end_is_no_answer(openai):
-    cut = Raw(body='data: {"choices":[{"delta":{"content":"so"}}]}\n\ndata: {"choi')
+    cut = RawReply(body='data: {"choices":[{"delta":{"content":"so"}}]}\n\ndata: {"choi')
     events = await openai(cut).ask()
 
     assert text_of(events) == "so"
@@ -211,7 +211,7 @@ async def test_an_answer_without_its_end_is_no_answer(openai):
 
 @pytest.mark.parametrize("body", [b"", b"\n\n", b": keep-alive\n\n", b"data: [DONE]\n\n"])
 async def test_an_empty_answer_is_retryable(either, body):
-    error = await either(Raw(body=body)).error()
+    error = await either(RawReply(body=body)).error()
 
     assert (error.kind, error.phase) == ("network", "establish")
 
@@ -236,7 +236,7 @@ async def test_an_empty_answer_is_retryable(either, body):
     ],
 )
 async def test_garbage_ends_in_one_clear_error(either, body):
-    events = await either(Raw(body=body)).ask()
+    events = await either(RawReply(body=body)).ask()
 
     assert isinstance(events[-1], StreamError)
     assert events[-1].error.kind in {"network", "proxy_page", "other"}
@@ -246,45 +246,45 @@ async def test_garbage_ends_in_one_clear_error(either, body):
 async def test_a_compressed_answer_is_read(either):
     import gzip
 
-    client = either(Say(text="x"))
+    client = either(ModelReply(text="x"))
     whole = b"".join(_pieces(client))
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
-    client.service.replies[0] = Raw(body=gzip.compress(whole), headers=headers)
+    client.service.replies[0] = RawReply(body=gzip.compress(whole), headers=headers)
 
     assert text_of(await client.ask()) == "x"
 
 
 async def test_an_answer_compressed_twice_is_not_opened(either):
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip, gzip"}
-    error = await either(Raw(body=b"x", headers=headers)).error()
+    error = await either(RawReply(body=b"x", headers=headers)).error()
 
     assert "compressed" in error.message
 
 
 async def test_a_wrong_content_type_does_not_matter(either):
-    client = either(Say(text="x"))
+    client = either(ModelReply(text="x"))
     body = b"".join(_pieces(client))
-    client.service.replies[0] = Raw(body=body, headers={"content-type": "application/json"})
+    client.service.replies[0] = RawReply(body=body, headers={"content-type": "application/json"})
 
     assert text_of(await client.ask()) == "x"
 
 
 async def test_an_error_with_status_200_is_an_error(either):
     body = '{"error": {"message": "Too many requests", "code": 429}}'
-    error = await either(Raw(body=body, headers=JSON)).error()
+    error = await either(RawReply(body=body, headers=JSON)).error()
 
     assert error.kind == "rate_limit"
 
 
 async def test_a_stall_before_the_answer_times_out(either):
-    error = await either(Hang()).error(timeouts=short(establish_s=0.1))
+    error = await either(NoReply()).error(timeouts=short(establish_s=0.1))
 
     assert "timed out" in error.message
     assert (error.kind, error.phase) == ("network", "establish")
 
 
 async def test_a_stall_in_the_middle_times_out(either):
-    client, say = either(), Say(text="half", delta_chars=2)
+    client, say = either(), ModelReply(text="half", delta_chars=2)
     end = _behind(client, say, "ha")
     client.service.replies.append(replace(say, after_bytes=end, then="stall"))
     events = await client.ask(timeouts=short(chunk_s=0.1))
@@ -295,20 +295,20 @@ async def test_a_stall_in_the_middle_times_out(either):
 
 
 async def test_a_call_may_allow_less_silence_than_the_settings(either):
-    say = Say(text="half", delta_chars=2)
+    say = ModelReply(text="half", delta_chars=2)
     client = either(say)
     first = wire_of(client.kind).events(say)[0].encode()
-    client.service.replies[0] = Raw(pieces=[first], then="stall")
+    client.service.replies[0] = RawReply(pieces=[first], then="stall")
     events = await client.ask(timeouts=short(chunk_s=60), chunk_timeout_s=0.1)
 
     assert "timed out: nothing came for 0.1 s" in events[-1].error.message
 
 
 async def test_signs_of_life_are_no_silence(either):
-    client = either(Say())
-    first, *rest = _pieces(client, Say(text="x"))
+    client = either(ModelReply())
+    first, *rest = _pieces(client, ModelReply(text="x"))
     alive = [b"\n" if client.kind in JSON_LINES else b": keep-alive\n\n"] * 8
-    client.service.replies[0] = Raw(pieces=[first, *alive, *rest], gap_s=0.05)
+    client.service.replies[0] = RawReply(pieces=[first, *alive, *rest], gap_s=0.05)
     events = await client.ask(timeouts=short(chunk_s=0.3))
 
     assert text_of(events) == "x"
@@ -316,13 +316,13 @@ async def test_signs_of_life_are_no_silence(either):
 
 
 async def test_a_tool_call_that_stands_still_times_out_sooner(either):
-    say = Say(calls=[("read", {"path": "x" * 4000})], delta_chars=1000)
+    say = ModelReply(calls=[("read", {"path": "x" * 4000})], delta_chars=1000)
     client = either(say)
     if client.kind in WHOLE_CALLS:
         pytest.skip("its calls come whole: none is ever half-written")
     stream = b"".join(_pieces(client, say))
     half = stream.index(b"xxx") + 500
-    client.service.replies[0] = Say(
+    client.service.replies[0] = ModelReply(
         calls=say.calls, delta_chars=1000, after_bytes=half, then="stall"
     )
     events = await client.ask(timeouts=short(tool_call_gap_s=0.1))
@@ -332,14 +332,14 @@ async def test_a_tool_call_that_stands_still_times_out_sooner(either):
 
 
 async def test_slow_pieces_do_not_time_out_a_tool_call(either):
-    say = Say(calls=[("read", {"path": "x" * 20})], delta_chars=2, gap_s=0.03)
+    say = ModelReply(calls=[("read", {"path": "x" * 20})], delta_chars=2, gap_s=0.03)
     events = await either(say).ask(timeouts=short(tool_call_gap_s=0.3, chunk_s=0.3))
 
     assert done_of(events).stop_reason == "toolUse"
 
 
 async def test_a_time_limit_for_the_whole_is_kept(either):
-    say = Say(text="x" * 200, delta_chars=1, gap_s=0.02)
+    say = ModelReply(text="x" * 200, delta_chars=1, gap_s=0.02)
     error = await either(say).error(request_timeout_s=0.15)
 
     assert "timed out" in error.message
@@ -347,7 +347,7 @@ async def test_a_time_limit_for_the_whole_is_kept(either):
 
 
 async def test_a_service_that_does_not_hang_up_is_not_waited_for(openai):
-    say = Raw(
+    say = RawReply(
         body='data: {"choices":[{"delta":{"content":"x"}}]}\n\ndata: [DONE]\n\n', then="stall"
     )
     events = await openai(say).ask(timeouts=short(chunk_s=60))
@@ -362,14 +362,14 @@ async def test_a_call_never_comes_twice(openai):
         f'data: {{"choices":[{{"delta":{{"tool_calls":[{call}]}}}}]}}\n\n',
         f'data: {{"choices":[{{"message":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}\n\n',
     ]
-    events = await openai(Raw(body="".join(lines))).ask()
+    events = await openai(RawReply(body="".join(lines))).ask()
 
     assert calls_of(events) == [("a", "read", '{"p":1}')]
     assert done_of(events).stop_reason == "toolUse"
 
 
 async def test_a_header_that_cannot_be_sent_is_an_error_without_the_key(either):
-    client = either(Say(text="x"))
+    client = either(ModelReply(text="x"))
     for bad in ("sk-\u2713-secret", "sk-a\nb-secret"):
         error = await client.error(key=bad)
 
@@ -386,4 +386,4 @@ def _behind(client, say, text):
 
 def _pieces(client, say=None):
     events = wire_of(client.kind).events
-    return [event.encode() for event in events(say or Say(text="x"))]
+    return [event.encode() for event in events(say or ModelReply(text="x"))]

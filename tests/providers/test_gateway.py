@@ -11,10 +11,10 @@ from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done, Failed
-from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import KINDS
 from tests.providers.peers import ARGUMENTS, KEY, gateway, mock_server
 from tests.providers.wires import BASE_PATHS
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.provider_client import KINDS
 
 pytestmark = pytest.mark.gateway
 
@@ -47,7 +47,7 @@ async def test_a_tool_is_called_and_its_result_answered(
         alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key=KEY
     )
     tool = Tool()
-    run = await ran(
+    run = await run_loop(
         find_provider(kind).make(settings, http),
         "weather",
         context=Context(system_prompt="s", tools=[tool]),
@@ -65,7 +65,7 @@ async def test_what_it_refuses_is_told_in_its_words(http: HttpClient, url: str, 
     settings = ProviderSettings(
         alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key="sk-wrong"
     )
-    run = await ran(
+    run = await run_loop(
         find_provider(kind).make(settings, http), "hello", config=LoopConfig(model="work/chat")
     )
 

@@ -15,9 +15,9 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from tests.providers.asking import calls_of, done_of, text_of, thinking_of
-from tests.providers.server import Raw, Say
 from tests.security.sizes import size
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.provider_client import calls_of, done_of, text_of, thinking_of
 
 JSON = {"content-type": "application/json"}
 
@@ -30,7 +30,7 @@ def chunk(*parts, **more):
 
 
 def streamed(*chunks):
-    return Raw(body="".join(f"data: {json.dumps(each)}\r\n\r\n" for each in chunks))
+    return RawReply(body="".join(f"data: {json.dumps(each)}\r\n\r\n" for each in chunks))
 
 
 def ended(events):
@@ -38,7 +38,7 @@ def ended(events):
 
 
 async def test_a_whole_answer_arrives_in_order(gemini):
-    say = Say(
+    say = ModelReply(
         text="Hello.",
         thinking="hm",
         calls=[("read", {"p": 1}), ("ls", {})],
@@ -90,7 +90,7 @@ async def test_a_given_id_is_kept_unless_history_has_it(gemini):
     [("STOP", "stop"), ("MAX_TOKENS", "length"), ("NEW_ONE", "stop"), ("FUNCTION_CALL", "stop")],
 )
 async def test_the_stop_reason_is_kept(gemini, finish, reason):
-    assert done_of(await gemini(Say(text="x", stop=finish)).ask()).stop_reason == reason
+    assert done_of(await gemini(ModelReply(text="x", stop=finish)).ask()).stop_reason == reason
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ async def test_a_prompt_that_is_blocked_is_a_refusal(gemini):
 
 @pytest.mark.parametrize("finish", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"])
 async def test_an_answer_that_went_wrong_is_asked_for_again(gemini, finish):
-    said = "Malformed function call: print(default_api.read("
-    error = await gemini(streamed(chunk(finishReason=finish, finishMessage=said))).error()
+    text = "Malformed function call: print(default_api.read("
+    error = await gemini(streamed(chunk(finishReason=finish, finishMessage=text))).error()
 
     assert (error.kind, error.phase, error.is_retryable) == ("server", "establish", True)
     assert finish in error.message
-    assert error.raw == said
+    assert error.raw == text
 
 
 async def test_what_follows_the_reason_belongs_to_the_answer(gemini):
@@ -168,7 +168,7 @@ async def test_an_answer_in_one_piece_is_taken(gemini):
         finishReason="STOP",
         usageMetadata={"promptTokenCount": 3, "candidatesTokenCount": 2},
     )
-    events = await gemini(Raw(body=json.dumps(whole), headers=JSON)).ask()
+    events = await gemini(RawReply(body=json.dumps(whole), headers=JSON)).ask()
 
     assert (thinking_of(events), text_of(events)) == ("hm", "Hi.")
     assert [arguments for _, arguments in ended(events)] == [{"p": 1}]
@@ -178,7 +178,7 @@ async def test_an_answer_in_one_piece_is_taken(gemini):
 @pytest.mark.parametrize("last", [chunk({"text": "c"}, finishReason="STOP"), {"usageMetadata": {}}])
 async def test_a_stream_that_comes_as_one_list_is_taken(gemini, last):
     chunks = [chunk({"text": "a"}), chunk({"text": "b"}), last]
-    events = await gemini(Raw(body=json.dumps(chunks, indent=2), headers=JSON)).ask()
+    events = await gemini(RawReply(body=json.dumps(chunks, indent=2), headers=JSON)).ask()
 
     assert text_of(events).startswith("ab")
     assert done_of(events).stop_reason == "stop"

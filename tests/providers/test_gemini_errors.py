@@ -5,7 +5,7 @@ import json
 import pytest
 
 from dirge_py.providers.errors import classify_text
-from tests.providers.server import Raw
+from tests.support.fake_service import RawReply
 
 ADVICE = (
     "You exceeded your current quota, please check your plan and billing details. For more "
@@ -17,7 +17,7 @@ PER_DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 
 def refusal(code, status, message, *details, in_list=False):
     body = {"error": {"code": code, "message": message, "status": status, "details": details}}
-    return Raw(
+    return RawReply(
         status=code,
         body=json.dumps([body] if in_list else body, indent=2),
         headers={"content-type": "application/json; charset=UTF-8"},
@@ -133,7 +133,7 @@ async def test_an_error_in_the_middle_has_its_kind_too(gemini):
     limit = {"code": 429, "message": ADVICE, "status": "RESOURCE_EXHAUSTED"}
     error = {"error": {**limit, "details": [quota(PER_MINUTE), retry("3s")]}}
     stream = "".join(f"data: {json.dumps(each)}\n\n" for each in (start, error))
-    told = await gemini(Raw(body=stream)).error()
+    told = await gemini(RawReply(body=stream)).error()
 
     assert (told.kind, told.retry_after_s, told.phase) == ("rate_limit", 3.0, "stream")
 

@@ -19,9 +19,9 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import KEY
-from tests.providers.server import Say
-from tests.providers.strict import problems
+from tests.support.fake_service import ModelReply
+from tests.support.provider_client import KEY
+from tests.support.strict_services import problems
 
 READ = ToolSpec(
     name="read",
@@ -38,7 +38,7 @@ RESULT = ToolResultMessage(tool_call_id="c1", tool_name="read", content=(TextBlo
 
 
 async def test_the_request_is_what_the_protocol_says(gemini):
-    client = gemini(Say(text="x"))
+    client = gemini(ModelReply(text="x"))
     await client.ask(tools=[READ], max_output_tokens=9, model="work/gemini-2.0-flash")
 
     request = client.service.requests[0]
@@ -77,14 +77,14 @@ async def test_the_request_is_what_the_protocol_says(gemini):
     ],
 )
 async def test_a_model_id_cannot_leave_its_place(gemini, model, path):
-    client = gemini(Say(text="x"))
+    client = gemini(ModelReply(text="x"))
     await client.ask(model=f"work/{model}")
 
     assert client.service.requests[0].path == f"/v1beta/{path}:streamGenerateContent?alt=sse"
 
 
 async def test_an_address_with_the_version_is_taken_too(gemini):
-    client = gemini(Say(text="x"))
+    client = gemini(ModelReply(text="x"))
     await client.ask(base_url=f"{client.url}/v1beta/")
 
     assert client.service.requests[0].path == "/v1beta/models/m:streamGenerateContent?alt=sse"
@@ -106,7 +106,7 @@ async def test_a_missing_key_names_its_variable(gemini):
     ],
 )
 async def test_a_tool_can_be_asked_for(gemini, choice, config):
-    body = await gemini(Say(text="x")).sent(tools=[READ], tool_choice=choice)
+    body = await gemini(ModelReply(text="x")).sent(tools=[READ], tool_choice=choice)
 
     assert body.get("toolConfig", {}).get("functionCallingConfig") == config
 
@@ -121,7 +121,7 @@ async def test_a_tool_can_be_asked_for(gemini, choice, config):
 )
 async def test_an_answer_is_held_to_a_schema_where_the_model_can(gemini, model, tools, is_held):
     schema = ResponseSchema(name="r", schema={"properties": {"n": {"type": "integer"}}})
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         model=f"work/{model}", tools=tools, response_schema=schema
     )
     said = {name: body["generationConfig"].get(name) for name in _RESPONSE}
@@ -157,7 +157,7 @@ _RESPONSE = ("responseMimeType", "responseSchema")
     ],
 )
 async def test_a_thinking_level_is_said_in_the_words_of_the_model(gemini, model, level, config):
-    body = await gemini(Say(text="x")).sent(model=f"work/{model}", thinking_level=level)
+    body = await gemini(ModelReply(text="x")).sent(model=f"work/{model}", thinking_level=level)
 
     assert body["generationConfig"]["thinkingConfig"] == {"includeThoughts": True, **config}
 
@@ -177,7 +177,7 @@ async def test_a_thinking_level_is_said_in_the_words_of_the_model(gemini, model,
     ],
 )
 async def test_thinking_is_as_far_off_as_the_model_lets_it_be(gemini, model, config):
-    body = await gemini(Say(text="x")).sent(model=f"work/{model}")
+    body = await gemini(ModelReply(text="x")).sent(model=f"work/{model}")
 
     assert body.get("generationConfig", {}).get("thinkingConfig") == config
 
@@ -192,7 +192,7 @@ async def test_thinking_is_as_far_off_as_the_model_lets_it_be(gemini, model, con
     ],
 )
 async def test_a_budget_of_ones_own_is_kept_within_the_models_bounds(gemini, model, own, budget):
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         model=f"work/{model}", thinking_level="low", thinking_budgets=ThinkingBudgets(low=own)
     )
 
@@ -210,7 +210,7 @@ async def test_a_budget_of_ones_own_is_kept_within_the_models_bounds(gemini, mod
     ],
 )
 async def test_what_thinking_takes_comes_on_top_of_the_reply(gemini, model, level, limit):
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         model=f"work/{model}", thinking_level=level, max_output_tokens=8192
     )
 
@@ -219,7 +219,7 @@ async def test_what_thinking_takes_comes_on_top_of_the_reply(gemini, model, leve
 
 async def test_a_small_model_thinks_less_and_still_replies(gemini):
     profile = ModelProfile(thinking=True, max_output_tokens=4096)
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         thinking_level="high", max_output_tokens=4000, profile_of=lambda model: profile
     )
 
@@ -230,7 +230,7 @@ async def test_a_small_model_thinks_less_and_still_replies(gemini):
 
 
 async def test_a_model_that_is_said_not_to_think_is_told_nothing_of_it(gemini):
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         model="work/gemini-2.5-flash",
         thinking_level="high",
         profile_of=lambda model: ModelProfile(),
@@ -259,7 +259,7 @@ async def test_results_and_what_follows_them_are_one_user_content(gemini, tmp_pa
         user_text("steer"),
         SystemMessage(content=(TextBlock("summary"),)),
     )
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         messages=history, asset_dir=str(tmp_path), model="work/gemini-2.5-flash"
     )
 
@@ -294,7 +294,7 @@ async def test_results_and_what_follows_them_are_one_user_content(gemini, tmp_pa
 
 
 async def test_a_history_that_begins_with_an_answer_is_introduced(gemini):
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         messages=(AssistantMessage(content=(TextBlock("ok"),)), user_text("a"))
     )
 
@@ -303,7 +303,7 @@ async def test_a_history_that_begins_with_an_answer_is_introduced(gemini):
 
 async def test_nothing_empty_is_sent(gemini):
     folded = CompactionBlock(data={"type": "compaction"}, text="old")
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         messages=(
             user_text("a"),
             UserMessage(content=(TextBlock("  "),)),
@@ -319,7 +319,7 @@ async def test_nothing_empty_is_sent(gemini):
 async def test_a_longer_history_begins_like_the_shorter_one(gemini):
     first = (user_text("a"), AssistantMessage(content=(TextBlock("ok"), CALL)), RESULT)
     later = (*first, AssistantMessage(content=(TextBlock("b"),)), user_text("c"))
-    client = gemini(Say(text="x"), Say(text="x"))
+    client = gemini(ModelReply(text="x"), ModelReply(text="x"))
     shorter = await client.sent(messages=first, model="work/gemini-3-pro")
     longer = await client.sent(messages=later, model="work/gemini-3-pro")
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from dirge_py.providers.gemini_schema import parameters_schema, response_schema
-from tests.providers.strict import KEYWORDS
 from tests.security.sizes import size
+from tests.support.strict_services import KEYWORDS
 
 
 def converted(schema):

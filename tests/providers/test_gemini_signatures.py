@@ -24,12 +24,12 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     user_text,
 )
-from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import KINDS, Client
-from tests.providers.server import Say
-from tests.providers.strict import problems
 from tests.providers.test_gemini_answer import chunk, streamed
 from tests.security.sizes import size
+from tests.support.fake_service import ModelReply
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.provider_client import KINDS, Client
+from tests.support.strict_services import problems
 
 MODEL = "work/gemini-3-flash-preview"
 SIGNATURE = 'CiQB+/=\\"\u00fc sealed'
@@ -38,7 +38,7 @@ ANSWERED = ToolResultMessage(tool_call_id="g1", tool_name="read", content=(TextB
 
 async def parts_after(gemini, *parts, model=MODEL, then=MODEL):
     """What is sent back of an answer of `parts` by `model`, when `then` is asked next."""
-    client = gemini(streamed(*map(chunk, parts), chunk(finishReason="STOP")), Say(text="x"))
+    client = gemini(streamed(*map(chunk, parts), chunk(finishReason="STOP")), ModelReply(text="x"))
     assembler = Assembler()
     for event in await client.ask(model=model):
         for _ in assembler.feed(event):
@@ -163,7 +163,7 @@ async def test_a_preview_of_the_same_model_reads_its_signatures(gemini):
 async def test_what_is_not_gemini_s_is_not_sent_to_it(gemini, thinking, model):
     made = ToolCallBlock(id="g1", name="read", arguments={"p": 1})
     answer = AssistantMessage(content=(TextBlock("so"), thinking, made), model=model)
-    body = await gemini(Say(text="x")).sent(
+    body = await gemini(ModelReply(text="x")).sent(
         messages=(user_text("a"), answer, ANSWERED), model=MODEL
     )
 
@@ -191,7 +191,7 @@ async def test_what_gemini_sealed_is_not_sent_to_others(http, serve, gemini, kin
         ),
         model="google/gemini-3-flash-preview",
     )
-    client = Client(http, kind, serve(Say(text="x")))
+    client = Client(http, kind, serve(ModelReply(text="x")))
     body = await client.sent(messages=(user_text("a"), answer, ANSWERED), thinking_level="high")
 
     assert "SEALED" not in json.dumps(body)
@@ -200,21 +200,21 @@ async def test_what_gemini_sealed_is_not_sent_to_others(http, serve, gemini, kin
 
 async def test_a_run_with_tools_sends_each_signature_back(http, serve):
     service = serve(
-        Say(thinking="hm", signature="one", calls=[("echo", {"text": "a"}), ("echo", {})]),
-        Say(thinking="so", signature="two", calls=[("echo", {"text": "b"})]),
-        Say(thinking="oh", text="Done.", signature="three"),
-        Say(text="Again."),
+        ModelReply(thinking="hm", signature="one", calls=[("echo", {"text": "a"}), ("echo", {})]),
+        ModelReply(thinking="so", signature="two", calls=[("echo", {"text": "b"})]),
+        ModelReply(thinking="oh", text="Done.", signature="three"),
+        ModelReply(text="Again."),
     )
     settings = ProviderSettings(
         alias="work", type="gemini", base_url=service.url("gemini"), api_key="k"
     )
     stream_fn = find_provider("gemini").make(settings, http)
     config, tools = LoopConfig(model=MODEL, thinking_level="low"), [Tool()]
-    first = await ran(
+    first = await run_loop(
         stream_fn, "go", context=Context(system_prompt="s", tools=tools), config=config
     )
     context = Context(system_prompt="s", messages=first.new, tools=tools)
-    await ran(stream_fn, "again", context=context, config=config)
+    await run_loop(stream_fn, "again", context=context, config=config)
 
     bodies = [request.json for request in service.requests]
     assert [problems("gemini", body) for body in bodies] == [[]] * 4

@@ -25,8 +25,11 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import (
+from tests.providers.wires import wire_of
+from tests.security.sizes import IS_WHOLE, size
+from tests.support.fake_service import FakeService, ModelReply, RawReply, cut
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.provider_client import (
     JSON_LINES,
     KINDS,
     done_of,
@@ -34,10 +37,7 @@ from tests.providers.asking import (
     text_of,
     thinking_of,
 )
-from tests.providers.server import FakeService, Raw, Say, cut
-from tests.providers.strict import problems
-from tests.providers.wires import wire_of
-from tests.security.sizes import IS_WHOLE, size
+from tests.support.strict_services import problems
 
 PIECES = size(3_000, 100_000)
 LINE_CHARS = size(500_000, 5_000_000)
@@ -52,7 +52,7 @@ async def test_a_long_stream_cut_anywhere_is_exact(either, what):
     client = either()
     words = "".join(f"{n} {{ü}} \u2028\U0001f600\n" for n in range(PIECES // 3))
     body = _stream(client.kind, _saying(what, words, width=len(words) // PIECES + 1))
-    client.service.replies.append(Raw(pieces=list(cut(body, random.Random(7), most=9_000))))
+    client.service.replies.append(RawReply(pieces=list(cut(body, random.Random(7), most=9_000))))
 
     assert await _heard(client, what) == words
 
@@ -63,14 +63,14 @@ async def test_one_line_of_megabytes_is_exact(either, what):
     words = "ä€x\\" * (LINE_CHARS // 4)
     body = _stream(client.kind, _saying(what, words))
     pieces = [body[at : at + 65_521] for at in range(0, len(body), 65_521)]
-    client.service.replies.append(Raw(pieces=pieces))
+    client.service.replies.append(RawReply(pieces=pieces))
 
     assert await _heard(client, what) == words
 
 
 def _saying(what, words, width=0):
     told = {"calls": [("echo", {"text": words})]} if what == "calls" else {what: words}
-    return Say(**told, delta_chars=width)
+    return ModelReply(**told, delta_chars=width)
 
 
 async def _heard(client, what):
@@ -125,12 +125,12 @@ asyncio.run(main(json.loads(sys.argv[1])))
 
 def test_a_long_stream_costs_little_memory():
     """Of a process that throws the events away: the most, over the answers of all kinds."""
-    say = Say(thinking="hmmm " * (PIECES // 2), text="word " * (PIECES // 2), delta_chars=5)
-    with FakeService([Say(text="x")] * len(KINDS)) as service:
+    say = ModelReply(thinking="hmmm " * (PIECES // 2), text="word " * (PIECES // 2), delta_chars=5)
+    with FakeService([ModelReply(text="x")] * len(KINDS)) as service:
         for kind in KINDS:
             body = _stream(kind, say)
             chunks = [body[at : at + 30_000] for at in range(0, len(body), 30_000)]
-            service.replies.append(Raw(pieces=chunks))
+            service.replies.append(RawReply(pieces=chunks))
         urls = json.dumps({kind: service.url(kind) for kind in KINDS})
         child = subprocess.run(
             [sys.executable, "-c", _READS_AND_DROPS, urls],
@@ -168,14 +168,14 @@ class _Endless(Sequence[bytes]):
 
 
 def _endless(kind):
-    events = wire_of(kind).events(Say(thinking="hm~hm~", delta_chars=3))
+    events = wire_of(kind).events(ModelReply(thinking="hm~hm~", delta_chars=3))
     first = next(at for at, event in enumerate(events) if "hm~" in event)
     return _Endless(events[:first], events[first])
 
 
 async def test_thinking_without_an_end_ends_with_an_abort(either):
     client, signal = either(), AbortSignal()
-    client.service.replies.append(Raw(pieces=_endless(client.kind)))
+    client.service.replies.append(RawReply(pieces=_endless(client.kind)))
     heard, last = 0, None
     async with aclosing(client.stream(signal=signal)) as stream:
         async for event in stream:
@@ -191,7 +191,7 @@ async def test_thinking_without_an_end_ends_with_an_abort(either):
 
 async def test_thinking_without_an_end_ends_with_the_time_for_the_whole(either):
     client = either()
-    client.service.replies.append(Raw(pieces=_endless(client.kind), gap_s=0.005))
+    client.service.replies.append(RawReply(pieces=_endless(client.kind), gap_s=0.005))
     error = await client.error(request_timeout_s=0.1, timeouts=short())
 
     assert "whole" in error.message
@@ -230,9 +230,11 @@ def _no_ids(payload):
 async def test_calls_are_told_apart_whatever_their_ids(either, change):
     """Two in one answer, and two in the next."""
     client, tool = either(), Tool()
-    body = _stream(client.kind, Say(text="I look.", calls=CALLS, delta_chars=4), change)
-    client.service.replies += [Raw(body=body), Raw(body=body), Say(text="Fine.")]
-    run = await ran(_stream_fn(client.kind, client.service, client.http), "go", context=_with(tool))
+    body = _stream(client.kind, ModelReply(text="I look.", calls=CALLS, delta_chars=4), change)
+    client.service.replies += [RawReply(body=body), RawReply(body=body), ModelReply(text="Fine.")]
+    run = await run_loop(
+        _stream_fn(client.kind, client.service, client.http), "go", context=_with(tool)
+    )
 
     assert isinstance(run.outcome, Done)
     assert tool.ran == [{"text": "a"}, {"text": "b"}] * 2
@@ -240,12 +242,14 @@ async def test_calls_are_told_apart_whatever_their_ids(either, change):
 
 
 async def test_an_answer_that_holds_nothing_leaves_history_sendable(either):
-    client = either(*[Say()] * 10)
+    client = either(*[ModelReply()] * 10)
     stream_fn = _stream_fn(client.kind, client.service, client.http)
-    first = await ran(stream_fn, "go", context=_with(Tool()), config=LoopConfig(model="work/m"))
-    client.service.replies[len(client.service.requests) :] = [Say(text="Fine.")]
+    first = await run_loop(
+        stream_fn, "go", context=_with(Tool()), config=LoopConfig(model="work/m")
+    )
+    client.service.replies[len(client.service.requests) :] = [ModelReply(text="Fine.")]
     context = Context(system_prompt="s", messages=first.new)
-    second = await ran(stream_fn, "go on", context=context, config=LoopConfig(model="work/m"))
+    second = await run_loop(stream_fn, "go on", context=context, config=LoopConfig(model="work/m"))
 
     assert isinstance(second.outcome, Done)
     _assert_sound(client.kind, client.service.requests, [*first.new, *second.new])
@@ -260,7 +264,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_NAMES, inner, max_size=2),
     max_leaves=4,
 )
-ALL = Say(text="I look.", thinking="hm", calls=CALLS, delta_chars=6)
+ALL = ModelReply(text="I look.", thinking="hm", calls=CALLS, delta_chars=6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -289,11 +293,13 @@ def test_wrong_types_break_neither_the_stream_nor_history(kind):
 
 async def _survives(kind, service, http, body):
     before = len(service.requests)
-    service.replies[before:] = [Raw(body=body), *[Say(text="Fine.")] * 9]
+    service.replies[before:] = [RawReply(body=body), *[ModelReply(text="Fine.")] * 9]
     stream_fn = _stream_fn(kind, service, http)
-    first = await ran(stream_fn, "go", context=_with(Tool()), config=LoopConfig(model="work/m"))
+    first = await run_loop(
+        stream_fn, "go", context=_with(Tool()), config=LoopConfig(model="work/m")
+    )
     context = Context(system_prompt="s", messages=first.new)
-    second = await ran(stream_fn, "go on", context=context, config=LoopConfig(model="work/m"))
+    second = await run_loop(stream_fn, "go on", context=context, config=LoopConfig(model="work/m"))
 
     assert isinstance(second.outcome, Done)
     assert second.new[-1].text == "Fine."

@@ -4,8 +4,8 @@ from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamOptions
 from dirge_py.types.messages import AssistantMessage, TextBlock, ToolCallBlock, user_text
-from tests.providers.asking import KEY, READ
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.provider_client import KEY, READ
 
 
 def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> None:
@@ -25,7 +25,7 @@ def test_what_is_asked_for_again_is_made_once_and_forgotten_when_it_is_not() -> 
 
 
 async def test_a_longer_history_begins_with_the_same_bytes(openai) -> None:
-    client = openai(Say(text="ok"), Say(text="ok"))
+    client = openai(ModelReply(text="ok"), ModelReply(text="ok"))
     settings = ProviderSettings(alias="work", type="openai", base_url=client.url, api_key=KEY)
     stream = find_provider("openai").make(settings, client.http)
     call = ToolCallBlock(id="odd id!", name=READ.name, arguments={"path": "ä"})

@@ -12,7 +12,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import list_models, parse_model_ids
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
-from tests.providers.server import FakeService, Raw
+from tests.support.fake_service import FakeService, RawReply
 
 WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
@@ -56,7 +56,7 @@ def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
 async def test_a_version_behind_the_address_is_not_doubled(
     http: HttpClient, serve: Callable[..., FakeService], version: str
 ) -> None:
-    service = serve(Raw(body='{"models": [{"name": "models/a"}]}'))
+    service = serve(RawReply(body='{"models": [{"name": "models/a"}]}'))
     settings = ProviderSettings(
         alias="g", type="gemini", base_url=f"http://127.0.0.1:{service.port}{version}", api_key="k"
     )

@@ -15,10 +15,10 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock, user_text
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import KINDS
 from tests.providers.peers import ARGUMENTS, mock_server
 from tests.providers.wires import BASE_PATHS
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.provider_client import KINDS
 
 CHUNKS = ("-c", "7")
 
@@ -56,7 +56,7 @@ async def test_a_tool_is_called_and_its_result_answered(
     http: HttpClient, servers: Any, kind: str
 ) -> None:
     tool = Tool()
-    run = await ran(
+    run = await run_loop(
         speaking(http, kind, servers(*CHUNKS)),
         "weather",
         context=Context(system_prompt="s", tools=[tool]),
@@ -75,7 +75,7 @@ async def test_thinking_is_told_apart_from_the_answer(
     http: HttpClient, servers: Any, kind: str
 ) -> None:
     """All but Ollama's: the server calls `thinking` by another service's name there."""
-    run = await ran(
+    run = await run_loop(
         speaking(http, kind, servers(*CHUNKS)),
         "weather",
         context=Context(system_prompt="s", tools=[Tool()]),

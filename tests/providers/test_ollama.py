@@ -37,9 +37,9 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import READ, Client, calls_of, done_of, text_of, thinking_of
-from tests.providers.server import Raw, Say
 from tests.security.sizes import size
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.provider_client import READ, Client, calls_of, done_of, text_of, thinking_of
 
 NDJSON = {"content-type": "application/x-ndjson"}
 JSON = {"content-type": "application/json"}
@@ -53,10 +53,10 @@ def ollama(http, serve):
 
 
 def lines(*payloads):
-    return Raw(body="".join(json.dumps(p) + "\n" for p in payloads), headers=NDJSON)
+    return RawReply(body="".join(json.dumps(p) + "\n" for p in payloads), headers=NDJSON)
 
 
-def said(done=None, **message):
+def chat_line(done=None, **message):
     end = {"done": True, "done_reason": done} if done else {"done": False}
     return {"model": "fake", "message": {"role": "assistant", **message}, **end}
 
@@ -66,11 +66,11 @@ def called(name, arguments, **more):
 
 
 def refusal(status, words):
-    return Raw(status=status, body=json.dumps({"error": words}), headers=JSON)
+    return RawReply(status=status, body=json.dumps({"error": words}), headers=JSON)
 
 
 async def test_the_least_request(ollama):
-    client = ollama(Say(text="x"))
+    client = ollama(ModelReply(text="x"))
     body = await client.sent()
 
     assert body == {
@@ -102,7 +102,7 @@ async def test_history_has_calls_as_objects_and_results_by_name(ollama):
         ToolResultMessage(tool_call_id="a", tool_name="read", content=(TextBlock("one"),)),
         ToolResultMessage(tool_call_id="b", tool_name="read", content=(), is_error=True),
     )
-    body = await ollama(Say(text="x")).sent(messages=history, tools=(READ,))
+    body = await ollama(ModelReply(text="x")).sent(messages=history, tools=(READ,))
 
     assert body["messages"][2:] == [
         {
@@ -125,7 +125,9 @@ async def test_thinking_of_another_service_stays_at_home(ollama):
     answer = AssistantMessage(
         content=(ThinkingBlock(text="sealed", signature="s"), TextBlock("Yes.")), model="claude/x"
     )
-    body = await ollama(Say(text="x")).sent(messages=(user_text("?"), answer, user_text("go on")))
+    body = await ollama(ModelReply(text="x")).sent(
+        messages=(user_text("?"), answer, user_text("go on"))
+    )
 
     assert body["messages"][2] == {"role": "assistant", "content": "Yes."}
 
@@ -137,7 +139,9 @@ async def test_pictures_go_beside_the_text(ollama, tmp_path):
         AssistantMessage(content=(ToolCallBlock(id="a", name="read", arguments={}),)),
         ToolResultMessage(tool_call_id="a", tool_name="read", content=(PICTURE,)),
     )
-    body = await ollama(Say(text="x")).sent(messages=history, asset_dir=str(tmp_path), system="")
+    body = await ollama(ModelReply(text="x")).sent(
+        messages=history, asset_dir=str(tmp_path), system=""
+    )
     encoded = base64.b64encode(b"png").decode()
 
     first, _, result, shown = body["messages"]
@@ -147,7 +151,9 @@ async def test_pictures_go_beside_the_text(ollama, tmp_path):
 
 async def test_a_picture_that_is_gone_is_told_in_words(ollama, tmp_path):
     message = UserMessage(content=(PICTURE,))
-    body = await ollama(Say(text="x")).sent(messages=(message,), asset_dir=str(tmp_path), system="")
+    body = await ollama(ModelReply(text="x")).sent(
+        messages=(message,), asset_dir=str(tmp_path), system=""
+    )
 
     assert "images" not in body["messages"][0]
     assert "can no longer be read" in body["messages"][0]["content"]
@@ -166,7 +172,7 @@ async def test_a_picture_that_is_gone_is_told_in_words(ollama, tmp_path):
     ],
 )
 async def test_levels_of_thinking(ollama, model, level, think):
-    body = await ollama(Say(text="x")).sent(model=model, thinking_level=level)
+    body = await ollama(ModelReply(text="x")).sent(model=model, thinking_level=level)
 
     assert body.get("think") == think
 
@@ -175,7 +181,7 @@ async def test_levels_of_thinking(ollama, model, level, think):
     "words", ['"m" does not support thinking', 'think value "low" is not supported for this model']
 )
 async def test_a_model_that_cannot_think_answers_without(ollama, words):
-    client = ollama(refusal(400, words), Say(text="one"), Say(text="two"))
+    client = ollama(refusal(400, words), ModelReply(text="one"), ModelReply(text="two"))
     stream = find_provider("ollama").make(settings_of(client), client.http)
     answers = [await asked(stream, "work/m"), await asked(stream, "work/m")]
 
@@ -197,7 +203,7 @@ async def test_limits_are_sent_where_they_are_known(ollama):
     def profile(model):
         return ModelProfile(window_tokens=32_768)
 
-    client = ollama(Say(text="x"), Say(text="x"))
+    client = ollama(ModelReply(text="x"), ModelReply(text="x"))
     known = await client.sent(profile_of=profile, max_output_tokens=900)
     unknown = await client.sent()
 
@@ -209,14 +215,14 @@ async def test_limits_are_sent_where_they_are_known(ollama):
     ("setting", "sent"), [("0", "0"), ("5m", "5m"), ("-1", -1), ("300", 300), ("-1m", "-1m")]
 )
 async def test_how_long_a_model_stays_loaded(ollama, setting, sent):
-    assert (await ollama(Say(text="x")).sent(keep_alive=setting))["keep_alive"] == sent
+    assert (await ollama(ModelReply(text="x")).sent(keep_alive=setting))["keep_alive"] == sent
 
 
 async def test_an_answer_is_held_to_a_schema(ollama):
     schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
     asked_for = ResponseSchema(name="verdict", schema=schema)
 
-    assert (await ollama(Say(text="{}")).sent(response_schema=asked_for))["format"] == schema
+    assert (await ollama(ModelReply(text="{}")).sent(response_schema=asked_for))["format"] == schema
 
 
 @pytest.mark.parametrize(
@@ -224,17 +230,17 @@ async def test_an_answer_is_held_to_a_schema(ollama):
     [("auto", ["read", "ls"]), ("required", ["read", "ls"]), (NamedTool("ls"), ["ls"])],
 )
 async def test_a_choice_of_tools_is_what_is_offered(ollama, choice, offered):
-    body = await ollama(Say(text="x")).sent(tools=(READ, LS), tool_choice=choice)
+    body = await ollama(ModelReply(text="x")).sent(tools=(READ, LS), tool_choice=choice)
 
     assert [tool["function"]["name"] for tool in body["tools"]] == offered
 
 
 async def test_no_tools_are_offered_where_none_may_be_called(ollama):
-    assert "tools" not in await ollama(Say(text="x")).sent(tools=(READ,), tool_choice="none")
+    assert "tools" not in await ollama(ModelReply(text="x")).sent(tools=(READ,), tool_choice="none")
 
 
 async def test_a_key_is_sent_only_where_there_is_one(ollama):
-    client = ollama(Say(text="x"), Say(text="x"))
+    client = ollama(ModelReply(text="x"), ModelReply(text="x"))
     await client.ask(key=None)
     await client.ask(key="sk-cloud")
 
@@ -252,7 +258,7 @@ def test_a_server_on_another_machine_needs_no_key():
 
 
 async def test_an_answer_with_everything(ollama):
-    say = Say(text="Yes.", thinking="hm", calls=[("read", {"path": "ä"}), ("ls", {})])
+    say = ModelReply(text="Yes.", thinking="hm", calls=[("read", {"path": "ä"}), ("ls", {})])
     events = await ollama(say).ask()
 
     assert events[0] == StreamStart("fake")
@@ -267,7 +273,7 @@ async def test_an_answer_with_everything(ollama):
 
 
 async def test_ids_are_made_up_and_never_used_twice(ollama):
-    client = ollama(*[Say(calls=[("read", {}), ("read", {})])] * 2)
+    client = ollama(*[ModelReply(calls=[("read", {}), ("read", {})])] * 2)
     first = [call_id for call_id, _, _ in calls_of(await client.ask())]
     content = tuple(ToolCallBlock(id=call_id, name="read", arguments={}) for call_id in first)
     history = (user_text("?"), AssistantMessage(content=content))
@@ -280,9 +286,9 @@ async def test_ids_are_made_up_and_never_used_twice(ollama):
 async def test_an_id_of_the_server_is_kept_unless_history_has_it(ollama):
     client = ollama(
         lines(
-            said(tool_calls=[called("read", {}, id="call_a")]),
-            said(tool_calls=[called("read", {"n": 1}, id="call_b")]),
-            said("stop", tool_calls=[called("read", {"n": 1}, id="call_b")]),
+            chat_line(tool_calls=[called("read", {}, id="call_a")]),
+            chat_line(tool_calls=[called("read", {"n": 1}, id="call_b")]),
+            chat_line("stop", tool_calls=[called("read", {"n": 1}, id="call_b")]),
         )
     )
     block = ToolCallBlock(id="call_a", name="read", arguments={})
@@ -295,37 +301,37 @@ async def test_an_id_of_the_server_is_kept_unless_history_has_it(ollama):
 
 
 async def test_arguments_that_come_as_text_are_taken_as_text(ollama):
-    events = await ollama(lines(said("stop", tool_calls=[called("read", '{"a": 1}')]))).ask()
+    events = await ollama(lines(chat_line("stop", tool_calls=[called("read", '{"a": 1}')]))).ask()
 
     assert calls_of(events)[0][2] == '{"a": 1}'
 
 
 async def test_an_answer_in_one_piece_is_an_answer(ollama):
-    whole = said("stop", content="All of it.") | {"prompt_eval_count": 3}
-    events = await ollama(Raw(body=json.dumps([whole]), headers=JSON)).ask()
+    whole = chat_line("stop", content="All of it.") | {"prompt_eval_count": 3}
+    events = await ollama(RawReply(body=json.dumps([whole]), headers=JSON)).ask()
 
     assert text_of(events) == "All of it."
     assert done_of(events).usage == Usage(input=3)
 
 
 async def test_counts_that_do_not_come_are_not_made_up(ollama):
-    assert done_of(await ollama(lines(said("stop", content="x"))).ask()).usage is None
+    assert done_of(await ollama(lines(chat_line("stop", content="x"))).ask()).usage is None
 
 
 async def test_an_answer_that_was_cut_says_so(ollama):
-    assert done_of(await ollama(Say(text="x", stop="length")).ask()).stop_reason == "length"
+    assert done_of(await ollama(ModelReply(text="x", stop="length")).ask()).stop_reason == "length"
 
 
 @pytest.mark.parametrize("reason", ["load", "unload"])
 async def test_a_model_that_was_only_loaded_is_asked_again(ollama, reason):
-    error = await ollama(lines(said(reason, content=""))).error()
+    error = await ollama(lines(chat_line(reason, content=""))).error()
 
     assert error.is_retryable
     assert "answered nothing" in error.message
 
 
 async def test_an_error_in_the_middle_keeps_the_text(ollama):
-    broken = lines(said(content="so far"), {"error": "an error was encountered while running"})
+    broken = lines(chat_line(content="so far"), {"error": "an error was encountered while running"})
     events = await ollama(broken).ask()
 
     assert text_of(events) == "so far"
@@ -335,7 +341,7 @@ async def test_an_error_in_the_middle_keeps_the_text(ollama):
 
 @pytest.mark.parametrize("chunk_bytes", [1, 2, 3, 5])
 async def test_a09_text_survives_cuts_inside_characters_and_lines(ollama, chunk_bytes):
-    client = ollama(Say(text="Grüße \U0001f600", delta_chars=2, chunk_bytes=chunk_bytes))
+    client = ollama(ModelReply(text="Grüße \U0001f600", delta_chars=2, chunk_bytes=chunk_bytes))
     events = await client.ask(keep_alive="0")
 
     assert text_of(events) == "Grüße \U0001f600"
@@ -410,9 +416,9 @@ async def test_errors_inside_an_answer_say_the_same(ollama, words, kind, hint):
 
 async def test_a_server_that_does_not_run_can_be_started(openai):
     error = await openai().error(base_url="http://127.0.0.1:1/v1")
-    told = explain_error(error, model="m", base_url="")
+    message = explain_error(error, model="m", base_url="")
 
-    assert told.hint == "Is Ollama running? `ollama serve` starts it."
+    assert message.hint == "Is Ollama running? `ollama serve` starts it."
     assert explain_error(error, model="m", base_url="http://elsewhere:11434") is error
 
 

@@ -17,8 +17,16 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import KEY, READ, calls_of, done_of, model_call, text_of, thinking_of
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.provider_client import (
+    KEY,
+    READ,
+    calls_of,
+    done_of,
+    model_call,
+    text_of,
+    thinking_of,
+)
 
 OPENAI = "https://api.openai.com/v1"
 HELLO = (user_text("hello"),)
@@ -26,7 +34,7 @@ HELLO = (user_text("hello"),)
 
 def lines(*payloads, done=True):
     body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads)
-    return Raw(body=body + ("data: [DONE]\n\n" if done else ""))
+    return RawReply(body=body + ("data: [DONE]\n\n" if done else ""))
 
 
 def delta(finish=None, **fields):
@@ -46,7 +54,7 @@ def body(model="gpt-4o", *, messages=HELLO, tools=(), official=True, **options):
 
 
 async def test_a_whole_answer_arrives_in_order(openai):
-    say = Say(
+    say = ModelReply(
         text="Hello.",
         thinking="hm",
         calls=[("read", {"p": 1}), ("ls", {})],
@@ -64,7 +72,7 @@ async def test_a_whole_answer_arrives_in_order(openai):
 
 
 async def test_the_request_is_what_the_protocol_says(openai):
-    client = openai(Say(text="x"))
+    client = openai(ModelReply(text="x"))
     await client.ask(tools=[READ], model="work/some/model", option_headers={"X-Extra": "1"})
 
     request = client.service.requests[0]
@@ -93,7 +101,7 @@ async def test_the_request_is_what_the_protocol_says(openai):
 
 
 async def test_the_key_of_a_call_beats_the_configured_one(openai):
-    client = openai(Say(text="x"))
+    client = openai(ModelReply(text="x"))
     await client.ask(key="configured", api_key="of the call")
 
     assert client.service.requests[0].headers["authorization"] == "Bearer of the call"
@@ -157,7 +165,7 @@ async def test_an_id_of_history_is_not_used_again(openai):
         AssistantMessage(content=(call,)),
         ToolResultMessage(tool_call_id="call_0", tool_name="read", content=(TextBlock("r"),)),
     )
-    events = await openai(Say(calls=[("read", {})])).ask(messages=history)
+    events = await openai(ModelReply(calls=[("read", {})])).ask(messages=history)
 
     assert calls_of(events)[0][0] != "call_0"
 
@@ -186,13 +194,13 @@ async def test_thinking_sent_under_both_names_is_read_once(openai):
     ("finish", "reason"), [("stop", "stop"), ("length", "length"), ("?", "stop")]
 )
 async def test_the_stop_reason_is_kept(openai, finish, reason):
-    events = await openai(Say(text="x", stop=finish)).ask()
+    events = await openai(ModelReply(text="x", stop=finish)).ask()
 
     assert done_of(events).stop_reason == reason
 
 
 async def test_a_filtered_answer_is_refused_and_keeps_its_text(openai):
-    events = await openai(Say(text="so far", stop="content_filter")).ask()
+    events = await openai(ModelReply(text="so far", stop="content_filter")).ask()
 
     assert text_of(events) == "so far"
     assert (events[-1].error.kind, events[-1].error.is_retryable) == ("refused", False)
@@ -229,7 +237,7 @@ async def test_an_answer_in_one_piece_is_taken(openai):
         "usage": {"prompt_tokens": 3, "completion_tokens": 2},
     }
     headers = {"content-type": "application/json"}
-    events = await openai(Raw(body=json.dumps(whole), headers=headers)).ask()
+    events = await openai(RawReply(body=json.dumps(whole), headers=headers)).ask()
 
     assert text_of(events) == "Hi."
     assert calls_of(events) == [("a", "read", "{}")]
@@ -252,7 +260,7 @@ async def test_a_missing_key_names_its_variable(openai):
 
 
 async def test_a_service_of_ones_own_needs_no_key(openai):
-    client = openai(Say(text="x"))
+    client = openai(ModelReply(text="x"))
     await client.ask(key=None)
 
     assert "authorization" not in client.service.requests[0].headers
@@ -369,6 +377,6 @@ def test_a_picture_that_cannot_be_read_is_said_to_be_missing(tmp_path):
 
 
 async def test_half_a_surrogate_pair_can_be_sent(openai):
-    sent = await openai(Say(text="x")).sent(messages=(user_text("a\ud800b"),))
+    sent = await openai(ModelReply(text="x")).sent(messages=(user_text("a\ud800b"),))
 
     assert sent["messages"][-1]["content"] == "a?b"

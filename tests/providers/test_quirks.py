@@ -31,8 +31,8 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from tests.providers.asking import READ, done_of, model_call, text_of, thinking_of
-from tests.providers.server import Raw
+from tests.support.fake_service import RawReply
+from tests.support.provider_client import READ, done_of, model_call, text_of, thinking_of
 
 QUIRKS = {service.type: Quirks(**service.dialect) for service in SERVICES}
 CALL = ToolCallBlock(id="call_from_elsewhere", name="read", arguments={})
@@ -208,13 +208,13 @@ def test_deepseek_does_not_think_where_it_must_call():
 
 def test_a_schema_is_asked_for_as_the_service_can():
     held = sent("xai", response_schema=SCHEMA)
-    told = sent("deepseek", response_schema=SCHEMA)
+    body = sent("deepseek", response_schema=SCHEMA)
 
     assert held["response_format"]["type"] == "json_schema"
     assert held["response_format"]["json_schema"]["name"] == "ver_dict"
     assert len(held["messages"]) == 2
-    assert told["response_format"] == {"type": "json_object"}
-    assert json.dumps(SCHEMA.schema) in told["messages"][-1]["content"]
+    assert body["response_format"] == {"type": "json_object"}
+    assert json.dumps(SCHEMA.schema) in body["messages"][-1]["content"]
 
 
 CLOSED = {
@@ -252,12 +252,12 @@ def test_a_limit_leaves_room_for_thinking():
 
 
 def test_members_of_a_model_s_requests_are_merged_with_what_is_asked_for():
-    told = Quirks(
+    quirks = Quirks(
         system_role="user",
         body_of={"a/": {"reasoning": {"exclude": True}, "provider": {"sort": "price"}}},
         thinking={"low": {"reasoning": {"effort": "low"}}},
     )
-    body = sent("openrouter", model="a/m", quirks=told, thinking_level="low")
+    body = sent("openrouter", model="a/m", quirks=quirks, thinking_level="low")
 
     assert body["reasoning"] == {"effort": "low", "exclude": True}
     assert body["provider"] == {"sort": "price"}
@@ -353,7 +353,7 @@ async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve)
 def chunks(*payloads, comments=()):
     lines = [f": {comment}\n\n" for comment in comments]
     lines += [f"data: {json.dumps(payload)}\n\n" for payload in payloads]
-    return Raw(body="".join(lines) + "data: [DONE]\n\n")
+    return RawReply(body="".join(lines) + "data: [DONE]\n\n")
 
 
 def delta(finish=None, **fields):

@@ -14,8 +14,8 @@ from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import KINDS
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.provider_client import KINDS
 
 FOLDER = Path(__file__).parent / "recorded"
 SHOWS_THINKING = {"anthropic"}
@@ -32,7 +32,7 @@ async def test_a_recorded_run_is_read_as_it_was(http: HttpClient, kind: str) -> 
         alias="w", type="replay", script=str(FOLDER / f"{kind}.jsonl"), api_key="k"
     )
     tool = Tool(name="read")
-    run = await ran(
+    run = await run_loop(
         find_provider("replay").make(settings, http),
         "what does the note say?",
         context=Context(system_prompt="s", tools=[tool]),

@@ -24,10 +24,10 @@ from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamEvent, TextDelta
-from tests.providers.asking import KEY, KINDS, Client, short, text_of
 from tests.providers.recordings import over
-from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut
 from tests.providers.wires import wire_of
+from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
+from tests.support.provider_client import KEY, KINDS, Client, short, text_of
 
 JSON = {"content-type": "application/json"}
 UNKNOWN_KEY = "sk-ant-api03-AbCdEf0123456789AbCdEf"
@@ -46,11 +46,13 @@ class Recorder:
         self.http = recording_client(HttpClient(), self.recording, self.redactor.redact)
         self._serve = serve
 
-    def client(self, kind: str, *replies: Answering) -> Client:
+    def client(self, kind: str, *replies: ServiceReply) -> Client:
         settings = ProviderSettings(alias="work", type=kind, base_url="http://127.0.0.1/v1")
         return Client(self.http.of(settings, kind), kind, self._serve(*replies))
 
-    async def said(self, *replies: Answering, kind: str = "openai", **ask: Any) -> RecordedExchange:
+    async def record(
+        self, *replies: ServiceReply, kind: str = "openai", **ask: Any
+    ) -> RecordedExchange:
         """What is recorded of one call."""
         await self.client(kind, *replies).ask(**ask)
         return (await self.over())[-1]
@@ -76,7 +78,7 @@ async def recorder(tmp_path: Path, serve: Callable[..., FakeService]) -> AsyncIt
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_exchange_is_written_down_as_it_was(recorder: Recorder, kind: str) -> None:
-    client = recorder.client(kind, Say(text="hello there", delta_chars=3))
+    client = recorder.client(kind, ModelReply(text="hello there", delta_chars=3))
     await client.ask()
     await recorder.over()
 
@@ -94,7 +96,7 @@ async def test_an_exchange_is_written_down_as_it_was(recorder: Recorder, kind: s
 
 async def test_the_body_is_recorded_byte_for_byte(recorder: Recorder) -> None:
     pieces = [b'data: {"choices": [{"delta": {"content": "h\xc3', b'\xa4"}}]}\n', b"\n"]
-    exchange = await recorder.said(Raw(pieces=[*pieces, b"data: [DONE]\n\n"], gap_s=0.02))
+    exchange = await recorder.record(RawReply(pieces=[*pieces, b"data: [DONE]\n\n"], gap_s=0.02))
 
     assert b"".join(exchange.pieces) == b"".join(pieces) + b"data: [DONE]\n\n"
     assert exchange.pieces[:2] == pieces[:2]
@@ -104,7 +106,7 @@ async def test_the_body_is_recorded_byte_for_byte(recorder: Recorder) -> None:
 async def test_the_key_is_nowhere(recorder: Recorder, kind: str) -> None:
     echo = json.dumps({"error": {"message": f"bad key {KEY}"}})
     headers = {**JSON, "set-cookie": "session=hidden", "x-echo": KEY, "openai-organization": "acme"}
-    client = recorder.client(kind, Raw(status=401, body=echo, headers=headers))
+    client = recorder.client(kind, RawReply(status=401, body=echo, headers=headers))
     await client.ask(system=f"The key is {KEY}.", headers={"x-own": "my-own-gateway-token"})
 
     for secret in (KEY, "hidden", "my-own-gateway-token", "acme"):
@@ -121,8 +123,8 @@ async def test_the_key_is_nowhere(recorder: Recorder, kind: str) -> None:
 async def test_a_secret_that_a_model_spells_in_pieces_is_taken_out(
     recorder: Recorder, kind: str, secret: str, width: int
 ) -> None:
-    say = Say(text=f"I saw {secret}, and more.", delta_chars=width, cut_seed=width)
-    exchange = await recorder.said(say, kind=kind)
+    say = ModelReply(text=f"I saw {secret}, and more.", delta_chars=width, cut_seed=width)
+    exchange = await recorder.record(say, kind=kind)
 
     assert secret not in played_text(kind, exchange)
     assert played_text(kind, exchange) == "I saw [redacted], and more."
@@ -134,7 +136,7 @@ def played_text(kind: str, exchange: RecordedExchange) -> str:
     async def play() -> list[StreamEvent]:
         http = HttpClient()
         try:
-            with FakeService([Raw(body=b"".join(exchange.pieces))]) as service:
+            with FakeService([RawReply(body=b"".join(exchange.pieces))]) as service:
                 return await Client(http, kind, service).ask()
         finally:
             await http.aclose()
@@ -198,9 +200,9 @@ def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int,
 
 
 async def test_most_of_an_answer_is_written_before_its_end(recorder: Recorder) -> None:
-    events = wire_of("openai").events(Say(text="one two three four", delta_chars=4))
+    events = wire_of("openai").events(ModelReply(text="one two three four", delta_chars=4))
     half = [event.encode() for event in events[:5]]
-    client = recorder.client("openai", Raw(pieces=half, gap_s=0.01, then="stall"))
+    client = recorder.client("openai", RawReply(pieces=half, gap_s=0.01, then="stall"))
     signal = AbortSignal()
     heard = ""
     async for event in client.stream(signal=signal):
@@ -214,26 +216,26 @@ async def test_most_of_an_answer_is_written_before_its_end(recorder: Recorder) -
 
 
 async def test_how_it_ended_is_told(recorder: Recorder) -> None:
-    half = Say(text="half of it", delta_chars=4, after_bytes=600, then="reset")
-    stalled = Say(text="half of it", delta_chars=4, after_bytes=600, then="stall")
+    half = ModelReply(text="half of it", delta_chars=4, after_bytes=600, then="reset")
+    stalled = ModelReply(text="half of it", delta_chars=4, after_bytes=600, then="stall")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nowhere = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
 
     ends = [
-        (await recorder.said(Say(text="x"))).end,
-        (await recorder.said(half)).end,
-        (await recorder.said(Hang(then="close"))).end,
-        (await recorder.said(stalled, timeouts=short(chunk_s=0.2))).end,
-        (await recorder.said(Hang(), timeouts=short(establish_s=0.1))).end,
-        (await recorder.said(base_url=nowhere)).end,
+        (await recorder.record(ModelReply(text="x"))).end,
+        (await recorder.record(half)).end,
+        (await recorder.record(NoReply(then="close"))).end,
+        (await recorder.record(stalled, timeouts=short(chunk_s=0.2))).end,
+        (await recorder.record(NoReply(), timeouts=short(establish_s=0.1))).end,
+        (await recorder.record(base_url=nowhere)).end,
     ]
 
     assert ends == ["complete", "dropped", "dropped", "timed out", "timed out", "refused"]
 
 
 async def test_whole_answers_are_recorded_too(recorder: Recorder) -> None:
-    client = recorder.client("openai", Raw(body=b'{"models": []}', headers=JSON))
+    client = recorder.client("openai", RawReply(body=b'{"models": []}', headers=JSON))
     address = f"{client.url}/models?key={KEY}&alt=sse"
     request = HttpRequest("GET", address, {"x-api-key": KEY})
     fetched = await client.http.fetch(request, timeout_s=5)
@@ -246,7 +248,7 @@ async def test_whole_answers_are_recorded_too(recorder: Recorder) -> None:
 
 
 async def test_exchanges_at_the_same_time_are_told_apart(recorder: Recorder) -> None:
-    says = [Say(text=f"answer {n} " * 20, delta_chars=5) for n in range(4)]
+    says = [ModelReply(text=f"answer {n} " * 20, delta_chars=5) for n in range(4)]
     clients = [recorder.client("openai", say) for say in says]
     await asyncio.gather(*(client.ask() for client in clients))
 
@@ -255,7 +257,7 @@ async def test_exchanges_at_the_same_time_are_told_apart(recorder: Recorder) -> 
 
 
 async def test_a_long_history_is_recorded_beside_the_event_loop(recorder: Recorder) -> None:
-    exchange = await recorder.said(Say(text="ok"), system=f"{KEY} long words " * 20_000)
+    exchange = await recorder.record(ModelReply(text="ok"), system=f"{KEY} long words " * 20_000)
 
     assert exchange.end == "complete"
     assert recorder.lines[1]["body"]["messages"][0]["content"].count("[redacted]") == 20_000

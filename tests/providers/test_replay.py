@@ -36,13 +36,13 @@ from dirge_py.types.llm import (
     ToolCallEnd,
 )
 from dirge_py.types.messages import user_text
-from tests.providers.asking import KINDS, Client, short
 from tests.providers.recordings import over
-from tests.providers.server import Answering, FakeService, Hang, Raw, Say, cut
 from tests.providers.wires import wire_of
+from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
+from tests.support.provider_client import KINDS, Client, short
 
 CONTEXT = LlmContext(system_prompt="", messages=(user_text("hello"),), tools=())
-WEATHER = Say(
+WEATHER = ModelReply(
     thinking="Look first.", text="I look.", calls=[("read", {"path": "a.txt"})], delta_chars=3
 )
 
@@ -61,7 +61,7 @@ def comparable(event: StreamEvent) -> Any:
     return event
 
 
-def said(events: list[StreamEvent]) -> tuple[str, str, str, Any]:
+def whole_answer(events: list[StreamEvent]) -> tuple[str, str, str, Any]:
     """What was said in all, however it was cut."""
     text = "".join(e.text for e in events if isinstance(e, TextDelta))
     thinking = "".join(e.text for e in events if isinstance(e, ThinkingDelta))
@@ -80,7 +80,7 @@ class Studio:
         self._serve = serve
 
     async def record(
-        self, kind: str, *replies: Answering, times: int = 1, **ask: Any
+        self, kind: str, *replies: ServiceReply, times: int = 1, **ask: Any
     ) -> list[list[StreamEvent]]:
         """The events of each call."""
         http = recording_client(self.http, self.recording, lambda text: text)
@@ -112,7 +112,7 @@ async def studio(tmp_path: Path, serve: Callable[..., FakeService]) -> AsyncIter
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_was_said_is_said_again(studio: Studio, kind: str) -> None:
-    first, second = await studio.record(kind, WEATHER, Say(text="Dry."), times=2)
+    first, second = await studio.record(kind, WEATHER, ModelReply(text="Dry."), times=2)
     player = studio.player()
 
     assert pieced(await studio.play(player)) == pieced(first)
@@ -122,7 +122,7 @@ async def test_what_was_said_is_said_again(studio: Studio, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_call_beyond_the_last_is_told(studio: Studio, kind: str) -> None:
-    await studio.record(kind, Say(text="x"))
+    await studio.record(kind, ModelReply(text="x"))
     player = studio.player()
     await studio.play(player)
     [event] = await studio.play(player)
@@ -136,16 +136,16 @@ async def test_a_call_beyond_the_last_is_told(studio: Studio, kind: str) -> None
 @pytest.mark.parametrize(
     "reply",
     [
-        Raw(status=500, body="oops"),
-        Raw(status=429, body="{}", headers={"retry-after": "7"}),
-        Raw(status=200, body="<html>log in</html>", headers={"content-type": "text/html"}),
-        Say(text="half of it", delta_chars=2, after_bytes=700, then="reset"),
-        Say(text="half of it", delta_chars=2, after_bytes=700, then="close"),
-        Hang(then="close"),
-        Hang(then="reset"),
+        RawReply(status=500, body="oops"),
+        RawReply(status=429, body="{}", headers={"retry-after": "7"}),
+        RawReply(status=200, body="<html>log in</html>", headers={"content-type": "text/html"}),
+        ModelReply(text="half of it", delta_chars=2, after_bytes=700, then="reset"),
+        ModelReply(text="half of it", delta_chars=2, after_bytes=700, then="close"),
+        NoReply(then="close"),
+        NoReply(then="reset"),
     ],
 )
-async def test_what_broke_breaks_again(studio: Studio, kind: str, reply: Answering) -> None:
+async def test_what_broke_breaks_again(studio: Studio, kind: str, reply: ServiceReply) -> None:
     [heard] = await studio.record(kind, reply)
 
     assert pieced(await studio.play(studio.player())) == pieced(heard)
@@ -163,8 +163,8 @@ async def test_a_refused_connection_is_refused_again(studio: Studio) -> None:
 
 async def test_a_silence_that_was_too_long_is_so_again(studio: Studio) -> None:
     limits = short(chunk_s=0.1, establish_s=0.1)
-    stalled = Say(text="half of it", delta_chars=2, after_bytes=700, then="stall")
-    heard = await studio.record("openai", stalled, Hang(), times=2, timeouts=limits)
+    stalled = ModelReply(text="half of it", delta_chars=2, after_bytes=700, then="stall")
+    heard = await studio.record("openai", stalled, NoReply(), times=2, timeouts=limits)
     player = studio.player(timeouts=limits)
 
     assert pieced(await studio.play(player)) == pieced(heard[0])
@@ -173,8 +173,10 @@ async def test_a_silence_that_was_too_long_is_so_again(studio: Studio) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_silence_lasts_until_the_abort(studio: Studio, kind: str) -> None:
-    whole = "".join(wire_of(kind).events(Say(text="half of it", delta_chars=2)))
-    half = Say(text="half of it", delta_chars=2, after_bytes=len(whole) * 2 // 3, then="stall")
+    whole = "".join(wire_of(kind).events(ModelReply(text="half of it", delta_chars=2)))
+    half = ModelReply(
+        text="half of it", delta_chars=2, after_bytes=len(whole) * 2 // 3, then="stall"
+    )
     await studio.record(kind, half, timeouts=short(chunk_s=0.1))
     signal = AbortSignal()
     heard: list[StreamEvent] = []
@@ -188,13 +190,13 @@ async def test_a_silence_lasts_until_the_abort(studio: Studio, kind: str) -> Non
 
 
 async def test_the_answers_of_several_services_come_in_their_order(studio: Studio) -> None:
-    await studio.record("openai", Say(text="one"))
-    await studio.record("anthropic", Say(text="two"))
-    await studio.record("openai", Say(text="three"))
+    await studio.record("openai", ModelReply(text="one"))
+    await studio.record("anthropic", ModelReply(text="two"))
+    await studio.record("openai", ModelReply(text="three"))
     player = studio.player()
     heard = await asyncio.gather(*(studio.play(player) for _ in range(3)))
 
-    assert [said(events)[0] for events in heard] == ["one", "two", "three"]
+    assert [whole_answer(events)[0] for events in heard] == ["one", "two", "three"]
 
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.type)
@@ -202,7 +204,7 @@ async def test_how_a_service_departs_from_its_format_is_kept(
     studio: Studio, serve: Callable[..., FakeService], service: Service
 ) -> None:
     quirks = Quirks(**service.dialect)
-    client = Client(studio.http, service.speaks, serve(Say(text="x")))
+    client = Client(studio.http, service.speaks, serve(ModelReply(text="x")))
     address = ProviderSettings(alias="work", type=service.type, base_url=client.url, quirks=quirks)
     http = recording_client(studio.http, studio.recording, lambda text: text)
     client.http = http.of(address, service.speaks)
@@ -211,22 +213,22 @@ async def test_how_a_service_departs_from_its_format_is_kept(
     [exchange] = await over(studio.file)
     assert exchange.service["type"] == service.type
     assert Quirks(**exchange.service["dialect"]) == quirks
-    assert said(await studio.play(studio.player()))[0] == "x"
+    assert whole_answer(await studio.play(studio.player()))[0] == "x"
 
 
 async def test_a_call_that_asks_nothing_takes_no_answer(studio: Studio) -> None:
-    await studio.record("openai", Say(text="one"))
+    await studio.record("openai", ModelReply(text="one"))
     player = studio.player()
     stopped = AbortSignal()
     stopped.abort()
     await studio.play(player, signal=stopped)
 
-    assert said(await studio.play(player))[0] == "one"
+    assert whole_answer(await studio.play(player))[0] == "one"
 
 
 async def test_whole_answers_are_given_to_the_same_question(studio: Studio) -> None:
     http = recording_client(studio.http, studio.recording, lambda text: text)
-    with FakeService([Raw(body=b"[1]"), Raw(body=b"[2]")]) as service:
+    with FakeService([RawReply(body=b"[1]"), RawReply(body=b"[2]")]) as service:
         address = f"http://127.0.0.1:{service.port}"
         for path in ("/a", "/b"):
             await http.fetch(HttpRequest("GET", address + path), timeout_s=5)
@@ -264,7 +266,7 @@ def test_however_a_body_is_cut_it_says_the_same(tmp_path: Path, kind: str, seed:
         stream: Any = find_provider("replay").make(values, http)(
             CONTEXT, StreamOptions(model="work/m"), AbortSignal()
         )
-        heard = said([event async for event in stream])
+        heard = whole_answer([event async for event in stream])
         await http.aclose()
         return heard
 
@@ -279,13 +281,13 @@ def make(file: Path) -> StreamFn:
 
 
 async def test_a_torn_last_line_is_passed_over(studio: Studio, tmp_path: Path) -> None:
-    await studio.record("openai", Say(text="one two three", delta_chars=4))
+    await studio.record("openai", ModelReply(text="one two three", delta_chars=4))
     content = studio.file.read_bytes()
     end = content.index(b"thre") + 2
     studio.file.write_bytes(content[:end])
     events = await studio.play(studio.player())
 
-    assert said(events)[0] == "one two "
+    assert whole_answer(events)[0] == "one two "
     assert isinstance(events[-1], StreamError)
     assert "the recording ends before" in events[-1].error.message
 

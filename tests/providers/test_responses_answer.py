@@ -26,13 +26,15 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from tests.providers.asking import Client, calls_of, done_of, text_of, thinking_of
-from tests.providers.server import Raw, Say
 from tests.providers.wires.responses import events as written
 from tests.security.sizes import size
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.provider_client import Client, calls_of, done_of, text_of, thinking_of
 
 JSON = {"content-type": "application/json"}
-SAID = Say(text="Yes, ünï.", thinking="hm", calls=[("read", {"a": 1}), ("ls", {})], delta_chars=3)
+SAID = ModelReply(
+    text="Yes, ünï.", thinking="hm", calls=[("read", {"a": 1}), ("ls", {})], delta_chars=3
+)
 
 
 @pytest.fixture
@@ -89,7 +91,7 @@ def called(arguments, call_id="call_x", **members):
 
 
 async def test_a_whole_answer_arrives_in_order(responses):
-    say = Say(
+    say = ModelReply(
         text="Yes.", thinking="hm", signature="gAAA", calls=[("read", {})], usage=(100, 9, 60, 7)
     )
     events = await responses(say).ask()
@@ -205,7 +207,7 @@ def test_a_call_is_open_until_it_is_whole():
 
 
 async def test_an_id_of_history_is_not_used_again(responses):
-    client = responses(Say(calls=[("read", {})]))
+    client = responses(ModelReply(calls=[("read", {})]))
     before = AssistantMessage(content=(ToolCallBlock(id="call_0", name="read", arguments={}),))
     ((call_id, _, _),) = calls_of(await client.ask(messages=(user_text("?"), before)))
 
@@ -346,9 +348,9 @@ async def test_a_failure_has_its_kind_however_it_is_told(responses, shape, code,
         "flat": {"type": "error", "sequence_number": 3, **error},
         "nested": {"type": "error", "error": {"type": None, **error}},
     }[shape]
-    pieces = [p for p in payloads(Say(text="half")) if "delta" in p["type"]]
+    pieces = [p for p in payloads(ModelReply(text="half")) if "delta" in p["type"]]
     body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in [*pieces, told])
-    events = await responses(Raw(body=body)).ask()
+    events = await responses(RawReply(body=body)).ask()
 
     assert text_of(events) == "half"
     assert isinstance(events[-1], StreamError)
@@ -364,7 +366,7 @@ def test_an_answer_that_ended_badly_without_a_reason_is_an_error(status):
 
 async def test_an_answer_in_one_piece_is_taken(responses):
     whole = payloads()[-1]["response"]
-    events = await responses(Raw(body=json.dumps(whole), headers=JSON)).ask()
+    events = await responses(RawReply(body=json.dumps(whole), headers=JSON)).ask()
 
     assert events[0] == StreamStart("fake")
     assert meant(events) == meant(read(payloads()))
@@ -379,13 +381,13 @@ async def test_an_answer_in_one_piece_is_taken(responses):
     ],
 )
 async def test_another_whole_body_is_an_error(responses, body, kind):
-    assert (await responses(Raw(body=json.dumps(body), headers=JSON)).error()).kind == kind
+    assert (await responses(RawReply(body=json.dumps(body), headers=JSON)).error()).kind == kind
 
 
 async def test_a_stream_that_says_it_is_done_is_done(responses):
-    pieces = [p for p in payloads(Say(text="All.")) if "delta" in p["type"]]
+    pieces = [p for p in payloads(ModelReply(text="All.")) if "delta" in p["type"]]
     body = "".join(f"data: {json.dumps(payload)}\n\n" for payload in pieces) + "data: [DONE]\n\n"
-    events = await responses(Raw(body=body)).ask()
+    events = await responses(RawReply(body=body)).ask()
 
     assert text_of(events) == "All."
     assert done_of(events).usage is None
@@ -393,7 +395,9 @@ async def test_a_stream_that_says_it_is_done_is_done(responses):
 
 async def test_what_was_thought_comes_back_in_the_next_request(responses):
     """Through blocks as the loop keeps them."""
-    client = responses(Say(thinking="hm", signature="gAAA", text="Yes."), Say(text="x"))
+    client = responses(
+        ModelReply(thinking="hm", signature="gAAA", text="Yes."), ModelReply(text="x")
+    )
     events = await client.ask()
     (end,) = (event for event in events if isinstance(event, ThinkingEnd))
     kept = AssistantMessage(

@@ -28,9 +28,9 @@ from dirge_py.types.messages import (
     UserMessage,
     user_text,
 )
-from tests.providers.asking import KEY, READ, Client, text_of
-from tests.providers.server import Raw, Say
-from tests.providers.strict import problems
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.provider_client import KEY, READ, Client, text_of
+from tests.support.strict_services import problems
 
 JSON = {"content-type": "application/json"}
 SUMMARY = [{"type": "summary_text", "text": "hm"}]
@@ -44,7 +44,9 @@ PAPER = DocumentBlock(asset_id="paper", media_type="application/pdf", name="pape
 
 @pytest.fixture
 def responses(http, serve):
-    return lambda *replies: Client(http, "openai-responses", serve(*(replies or [Say(text="x")])))
+    return lambda *replies: Client(
+        http, "openai-responses", serve(*(replies or [ModelReply(text="x")]))
+    )
 
 
 def profile(model):
@@ -253,7 +255,7 @@ async def test_what_another_service_sealed_or_nothing_followed_is_not_sent(respo
 @pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini", "ollama"])
 @pytest.mark.parametrize("alias", ["other", "work"])
 async def test_its_thoughts_reach_no_other_service(http, serve, kind, alias):
-    client = Client(http, kind, serve(Say(text="x")))
+    client = Client(http, kind, serve(ModelReply(text="x")))
     history = (user_text("?"), answer(THOUGHT, CALL, model=f"{alias}/gpt-5.4"), RESULT)
     await client.ask(messages=history, tools=(READ,), thinking_level="low")
     sent = client.service.requests[0].body.decode()
@@ -333,13 +335,15 @@ def stream_of(client):
 
 def refusal(message, code, param=None):
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
-    return Raw(status=400, body=json.dumps({"error": error}), headers=JSON)
+    return RawReply(status=400, body=json.dumps({"error": error}), headers=JSON)
 
 
 async def test_an_account_that_gets_no_summaries_is_answered_without(responses):
     words = "Your organization must be verified to generate reasoning summaries."
     client = responses(
-        refusal(words, "unsupported_value", "reasoning.summary"), Say(text="a"), Say(text="b")
+        refusal(words, "unsupported_value", "reasoning.summary"),
+        ModelReply(text="a"),
+        ModelReply(text="b"),
     )
     stream = stream_of(client)
     said = [text_of(await asked(client, stream, user_text("?"), level="low")) for _ in "ab"]
@@ -362,7 +366,7 @@ async def test_an_account_that_gets_no_summaries_is_answered_without(responses):
     ],
 )
 async def test_thoughts_that_cannot_be_read_any_more_do_not_end_a_session(responses, words, code):
-    client = responses(refusal(words, code), Say(text="a"), Say(text="b"))
+    client = responses(refusal(words, code), ModelReply(text="a"), ModelReply(text="b"))
     stream = stream_of(client)
     before = (user_text("?"), answer(THOUGHT, TextBlock("Yes.")), user_text("on"))
     newer = ThinkingBlock(text="", signature=pack_item({**REASONING, "encrypted_content": "new"}))
@@ -380,7 +384,7 @@ async def test_thoughts_that_cannot_be_read_any_more_do_not_end_a_session(respon
 async def test_what_cannot_be_read_may_be_told_inside_an_answer_too(responses):
     error = {"code": "invalid_encrypted_content", "message": "It could not be verified."}
     failed = {"type": "response.failed", "response": {"status": "failed", "error": error}}
-    client = responses(Raw(body=f"data: {json.dumps(failed)}\n\n"), Say(text="a"))
+    client = responses(RawReply(body=f"data: {json.dumps(failed)}\n\n"), ModelReply(text="a"))
     before = (user_text("?"), answer(THOUGHT, TextBlock("Yes.")), user_text("on"))
 
     assert text_of(await asked(client, stream_of(client), *before)) == "a"
@@ -402,7 +406,7 @@ def test_only_its_own_seals_are_opened(signature):
 
 
 async def test_a_longer_history_begins_like_the_shorter_one(responses):
-    client = responses(Say(text="x"), Say(text="x"))
+    client = responses(ModelReply(text="x"), ModelReply(text="x"))
     stream = stream_of(client)
     before = (user_text("grüß"), answer(THOUGHT, CALL), RESULT)
     await asked(client, stream, *before)

@@ -23,7 +23,7 @@ from dirge_py.types.messages import AssistantMessage, ToolCallBlock, Usage, user
 PROMPT = LlmContext(system_prompt="", messages=(user_text("hello"),))
 
 
-async def said(script, context=PROMPT, signal=None):
+async def collect_events(script, context=PROMPT, signal=None):
     stream = script.stream(context, StreamOptions(model="x/y"), signal or AbortSignal())
     return [event async for event in stream]
 
@@ -33,7 +33,7 @@ async def test_a_reply_is_thinking_then_text_then_calls_then_its_end():
         [Reply(text="ab", thinking="t", calls=[("read", {"p": 1})], usage=Usage(input=1))]
     )
 
-    assert await said(script) == [
+    assert await collect_events(script) == [
         StreamStart("x/y"),
         ThinkingDelta("t"),
         ThinkingEnd(),
@@ -48,8 +48,8 @@ async def test_a_reply_is_thinking_then_text_then_calls_then_its_end():
 async def test_a_script_keeps_what_it_was_asked():
     script = Script([Reply(text="a"), lambda context: Reply(text=context.messages[0].text)])
 
-    await said(script)
-    events = await said(script)
+    await collect_events(script)
+    events = await collect_events(script)
 
     assert TextDelta("hello") in events
     assert script.seen == [PROMPT, PROMPT]
@@ -57,7 +57,7 @@ async def test_a_script_keeps_what_it_was_asked():
 
 
 async def test_a_call_beyond_the_last_reply_is_an_error_that_counts():
-    events = await said(Script([]))
+    events = await collect_events(Script([]))
 
     assert isinstance(events[-1], StreamError)
     assert "0 replies" in events[-1].error.message
@@ -67,7 +67,7 @@ async def test_ids_skip_those_of_the_history():
     block = ToolCallBlock(id="call_2", name="read", arguments={})
     history = LlmContext(system_prompt="", messages=(AssistantMessage(content=(block,)),))
 
-    events = await said(Script([Reply(calls=[("a", {}), ("b", {})])]), history)
+    events = await collect_events(Script([Reply(calls=[("a", {}), ("b", {})])]), history)
 
     assert [e.key for e in events if isinstance(e, ToolCallEnd)] == ["call_3", "call_4"]
 
@@ -79,7 +79,9 @@ async def test_a_held_reply_ends_aborted_at_once():
         reached.set()
         await asyncio.Event().wait()
 
-    running = asyncio.create_task(said(Script([Reply(text="half", hold=never)]), PROMPT, signal))
+    running = asyncio.create_task(
+        collect_events(Script([Reply(text="half", hold=never)]), PROMPT, signal)
+    )
     await reached.wait()
     signal.abort()
     events = await running
@@ -89,7 +91,7 @@ async def test_a_held_reply_ends_aborted_at_once():
 
 
 async def test_pieces_are_as_long_as_asked():
-    events = await said(Script([Reply(text="abcde", chunk_chars=2)]))
+    events = await collect_events(Script([Reply(text="abcde", chunk_chars=2)]))
 
     assert [e.text for e in events if isinstance(e, TextDelta)] == ["ab", "cd", "e"]
 
@@ -97,7 +99,7 @@ async def test_pieces_are_as_long_as_asked():
 async def test_an_error_comes_after_what_was_said():
     error = ProviderError("busy", kind="server")
 
-    events = await said(Script([Reply(text="half", error=error)]))
+    events = await collect_events(Script([Reply(text="half", error=error)]))
 
     assert events[1:] == [TextDelta("half"), StreamError(error)]
 
@@ -109,7 +111,9 @@ async def test_a_script_is_read_from_toml_and_json(tmp_path):
         json.dumps({"replies": [{"text": "a", "calls": [{"name": "read", "arguments": {"p": 1}}]}]})
     )
 
-    assert await said(load_script(str(toml))) == await said(load_script(str(as_json)))
+    assert await collect_events(load_script(str(toml))) == await collect_events(
+        load_script(str(as_json))
+    )
 
 
 @pytest.mark.parametrize(

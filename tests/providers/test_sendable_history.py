@@ -121,12 +121,12 @@ SEALED = (
 
 
 def test_what_another_service_sealed_is_not_sent():
-    said = TextBlock("ok")
-    foreign = AssistantMessage(content=(*SEALED, said), model="other/claude")
-    mine = AssistantMessage(content=(*SEALED, said), model="work/claude/x")
-    untold = AssistantMessage(content=(*SEALED, said))
+    block = TextBlock("ok")
+    foreign = AssistantMessage(content=(*SEALED, block), model="other/claude")
+    mine = AssistantMessage(content=(*SEALED, block), model="work/claude/x")
+    untold = AssistantMessage(content=(*SEALED, block))
 
-    assert drop_foreign_blocks([foreign], "work")[0].content == (said,)
+    assert drop_foreign_blocks([foreign], "work")[0].content == (block,)
     assert drop_foreign_blocks([mine, untold], "work") == [mine, untold]
 
 

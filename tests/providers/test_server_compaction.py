@@ -27,10 +27,10 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.kit import Tool, ran
-from tests.providers.asking import Client, done_of, model_call
-from tests.providers.server import FakeService, Raw, Say
 from tests.security.sizes import size
+from tests.support.fake_service import FakeService, ModelReply, RawReply
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.provider_client import Client, done_of, model_call
 
 BLOCK = {
     "type": "compaction",
@@ -42,8 +42,8 @@ BLOCK = {
 BETA = {"anthropic-beta": "compact-2026-01-12"}
 
 
-def events_of(*payloads: Mapping[str, Any]) -> Raw:
-    return Raw(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
+def events_of(*payloads: Mapping[str, Any]) -> RawReply:
+    return RawReply(body="".join(f"data: {json.dumps(payload)}\n\n" for payload in payloads))
 
 
 def opened(block: Mapping[str, Any], index: int = 0) -> Mapping[str, Any]:
@@ -62,7 +62,7 @@ def ended(stop: str, index: int = 0, **usage: Any) -> tuple[Mapping[str, Any], .
     )
 
 
-def compacted(block: Mapping[str, Any] = BLOCK) -> Raw:
+def compacted(block: Mapping[str, Any] = BLOCK) -> RawReply:
     return events_of(opened(block), *ended("compaction", input_tokens=9, output_tokens=3))
 
 
@@ -80,12 +80,12 @@ def speaking(
 async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_byte(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
-    service = serve(compacted(), Say(text="Done."))
+    service = serve(compacted(), ModelReply(text="Done."))
     config = compose(
         Meter(Limits(turns=1)).bundle(), config=LoopConfig(model="work/claude-sonnet-4-5")
     )
 
-    run = await ran(speaking(http, service), "go", config=config)
+    run = await run_loop(speaking(http, service), "go", config=config)
 
     assert isinstance(run.outcome, Done)
     assert run.outcome.result is not None
@@ -112,7 +112,7 @@ async def test_a37_the_loop_goes_on_by_itself_and_the_block_goes_back_byte_for_b
 async def test_a_beta_that_is_named_is_used(
     anthropic: Callable[..., Client], betas: str, edits: list[str] | None
 ) -> None:
-    sent = await anthropic(Say(text="x")).sent(headers={"Anthropic-Beta": betas})
+    sent = await anthropic(ModelReply(text="x")).sent(headers={"Anthropic-Beta": betas})
 
     asked = sent.get("context_management")
     assert (asked and [edit["type"] for edit in asked["edits"]]) == edits
@@ -153,8 +153,8 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
     answer.event("", json.loads(json.dumps(opened(block))))
     (done,) = answer.event("", {"type": "content_block_stop", "index": 0})
     assert isinstance(done, CompactionDone)
-    said = AssistantMessage(content=(CompactionBlock(data=done.data, text=done.text),))
-    kept = decode_message(json.loads(json.dumps(encode_message(said))))
+    message = AssistantMessage(content=(CompactionBlock(data=done.data, text=done.text),))
+    kept = decode_message(json.loads(json.dumps(encode_message(message))))
 
     context = LlmContext(system_prompt="", messages=[user_text("a"), kept])
     written = messages_request(model_call(context, kind="anthropic"))
@@ -165,9 +165,9 @@ def test_a_block_of_any_json_goes_back_as_it_came(more: dict[str, Any]) -> None:
 async def test_a_paused_turn_goes_on_by_itself_too(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
-    service = serve(Say(text="Searching", stop="pause_turn"), Say(text="Found."))
+    service = serve(ModelReply(text="Searching", stop="pause_turn"), ModelReply(text="Found."))
     config = LoopConfig(model="work/m")
-    run = await ran(speaking(http, service), "go", config=config)
+    run = await run_loop(speaking(http, service), "go", config=config)
 
     assert [message.role for message in run.new] == ["user", "assistant", "assistant"]
     assert run.new[1].stop_reason == "pause_turn"  # type: ignore[union-attr]
@@ -229,7 +229,7 @@ async def test_an_answer_in_one_piece_may_hold_a_block(anthropic: Callable[..., 
         "stop_reason": "end_turn",
     }
     events = await anthropic(
-        Raw(body=json.dumps(message), headers={"content-type": "application/json"})
+        RawReply(body=json.dumps(message), headers={"content-type": "application/json"})
     ).ask()
     assert [dict(event.data) for event in events if isinstance(event, CompactionDone)] == [BLOCK]
 
@@ -276,7 +276,7 @@ async def test_another_service_of_the_same_kind_is_not_given_the_block(
     anthropic: Callable[..., Client],
 ) -> None:
     history = (user_text("go"), folded(TextBlock("said"), model="other/m"), user_text("on"))
-    body = await anthropic(Say(text="x")).sent(messages=history)
+    body = await anthropic(ModelReply(text="x")).sent(messages=history)
     assert body["messages"][1]["content"] == [{"type": "text", "text": "said"}]
 
 
@@ -284,7 +284,7 @@ async def test_a_message_that_held_nothing_else_is_left_out_there(
     anthropic: Callable[..., Client],
 ) -> None:
     history = (user_text("go"), folded(model="other/m"), user_text("on"))
-    body = await anthropic(Say(text="x")).sent(messages=history)
+    body = await anthropic(ModelReply(text="x")).sent(messages=history)
     assert [message["role"] for message in body["messages"]] == ["user"]
 
 
@@ -293,7 +293,7 @@ async def test_a_block_of_nobody_in_particular_is_sent(
     anthropic: Callable[..., Client], model: str
 ) -> None:
     history = (user_text("go"), folded(model=model), user_text("on"))
-    body = await anthropic(Say(text="x")).sent(messages=history)
+    body = await anthropic(ModelReply(text="x")).sent(messages=history)
     assert body["messages"][1]["content"] == [BLOCK]
 
 
@@ -301,7 +301,7 @@ async def test_a_service_of_another_kind_does_not_see_the_blocks(
     openai: Callable[..., Client],
 ) -> None:
     history = (user_text("go"), folded(), folded(TextBlock("said")), folded(CALL), RESULT)
-    body = await openai(Say(text="x")).sent(messages=history, system="")
+    body = await openai(ModelReply(text="x")).sent(messages=history, system="")
     assert [(m["role"], m["content"]) for m in body["messages"]] == [
         ("user", "go"),
         ("assistant", "said"),
@@ -313,8 +313,8 @@ async def test_a_service_of_another_kind_does_not_see_the_blocks(
 async def test_without_the_beta_nothing_is_asked_of_the_service(
     anthropic: Callable[..., Client],
 ) -> None:
-    assert "context_management" not in await anthropic(Say(text="x")).sent()
-    body = await anthropic(Say(text="x")).sent(
+    assert "context_management" not in await anthropic(ModelReply(text="x")).sent()
+    body = await anthropic(ModelReply(text="x")).sent(
         option_headers={"Anthropic-Beta": f"a,{BETA['anthropic-beta']}"}
     )
     assert "context_management" in body
@@ -325,7 +325,7 @@ async def test_thinking_behind_a_block_still_counts_as_thinking(
 ) -> None:
     """Inside a tool loop it must be handed back; a folded block before it changes nothing."""
     thought = ThinkingBlock(text="hm", signature="s")
-    body = await anthropic(Say(text="x")).sent(
+    body = await anthropic(ModelReply(text="x")).sent(
         messages=(user_text("go"), folded(thought, CALL), RESULT),
         model="work/claude-sonnet-4-5",
         thinking_level="high",
@@ -341,10 +341,14 @@ async def test_thinking_behind_a_block_still_counts_as_thinking(
 async def test_a51_a_call_is_run_whatever_the_stop_reason_says(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
-    service = serve(Say(calls=[("echo", {"n": 1})], stop="end_turn"), Say(text="Seen."))
+    service = serve(
+        ModelReply(calls=[("echo", {"n": 1})], stop="end_turn"), ModelReply(text="Seen.")
+    )
     echo = Tool()
 
-    run = await ran(speaking(http, service), "go", tools=[echo], config=LoopConfig(model="work/m"))
+    run = await run_loop(
+        speaking(http, service), "go", tools=[echo], config=LoopConfig(model="work/m")
+    )
 
     assert echo.ran == [{"n": 1}]
     assert service.requests[1].json["messages"][-1]["content"][0]["type"] == "tool_result"
@@ -354,8 +358,8 @@ async def test_a51_a_call_is_run_whatever_the_stop_reason_says(
 async def test_calls_next_to_a_pause_are_run(
     http: HttpClient, serve: Callable[..., FakeService]
 ) -> None:
-    service = serve(Say(calls=[("echo", {})], stop="pause_turn"), Say(text="Seen."))
-    run = await ran(
+    service = serve(ModelReply(calls=[("echo", {})], stop="pause_turn"), ModelReply(text="Seen."))
+    run = await run_loop(
         speaking(http, service), "go", tools=[Tool()], config=LoopConfig(model="work/m")
     )
     assert run.roles == ["user", "assistant", "toolResult", "assistant"]

@@ -7,15 +7,15 @@ from dirge_py.config.services import SERVICES
 from dirge_py.providers.settings import ProviderDraft
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.types.errors import ConfigError, ProviderError
-from tests.frontend.print.product import Product, Service, product
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product, Service, product
 
 __all__ = ["product"]
 
 
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
-    with Service([Say(text="ok")]) as service:
+    with Service([ModelReply(text="ok")]) as service:
         url = service.openai_url if wire == "openai" else service.anthropic_url
         words = await ProviderSetup().try_out(
             ProviderDraft(type=wire, alias=wire, model="m", base_url=url, key="sk-x")
@@ -26,7 +26,9 @@ async def test_a_provider_that_answers_is_told_so(wire: str) -> None:
 
 
 async def test_a_provider_that_refuses_is_told_without_the_key() -> None:
-    with Service([Raw(status=401, body='{"error":{"message":"bad sk-very-secret"}}')]) as service:
+    with Service(
+        [RawReply(status=401, body='{"error":{"message":"bad sk-very-secret"}}')]
+    ) as service:
         draft = ProviderDraft(
             type="openai",
             alias="openai",
@@ -52,7 +54,7 @@ async def test_a_variable_that_is_not_set_is_told(monkeypatch: pytest.MonkeyPatc
 def test_what_was_saved_is_what_the_next_start_uses(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.unlink()
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
     draft = ProviderDraft(
         type="openai",
         alias="openai",
@@ -87,7 +89,7 @@ async def test_an_address_that_a_variable_names_is_the_one_that_is_offered(
 
 
 async def test_a_list_of_models_goes_with_the_key_to_the_address_that_was_filled_in() -> None:
-    listed = Raw(body='{"models": [{"name": "models/g-1"}]}')
+    listed = RawReply(body='{"models": [{"name": "models/g-1"}]}')
     with Service([listed]) as service:
         draft = ProviderDraft(
             type="gemini", alias="gemini", model="", base_url=service.url("gemini"), key="sk-x"

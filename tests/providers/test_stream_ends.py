@@ -22,12 +22,12 @@ from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.sse import NdjsonDecoder, SseDecoder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamError, TextDelta
-from tests.providers.asking import JSON_LINES, done_of, text_of
-from tests.providers.server import Hang, Raw, Say
 from tests.providers.wires import wire_of
 from tests.security.sizes import size
+from tests.support.fake_service import ModelReply, NoReply, RawReply
+from tests.support.provider_client import JSON_LINES, done_of, text_of
 
-LONG = Say(text="word " * 500, delta_chars=5, gap_s=0.02)
+LONG = ModelReply(text="word " * 500, delta_chars=5, gap_s=0.02)
 
 
 @pytest.fixture
@@ -44,7 +44,9 @@ def deaf_port():
         yield listening.getsockname()[1]
 
 
-@pytest.mark.parametrize("reply", [Hang(), Raw(then="stall"), LONG], ids=["head", "body", "middle"])
+@pytest.mark.parametrize(
+    "reply", [NoReply(), RawReply(then="stall"), LONG], ids=["head", "body", "middle"]
+)
 async def test_an_abort_ends_the_stream_and_closes_the_connection(either, reply):
     client, signal = either(reply), AbortSignal()
     loop = asyncio.get_running_loop()
@@ -64,7 +66,7 @@ async def test_an_abort_ends_the_stream_and_closes_the_connection(either, reply)
 
 
 async def test_an_abort_from_a_thread_ends_the_stream(either):
-    client, signal = either(Hang()), AbortSignal()
+    client, signal = either(NoReply()), AbortSignal()
     running = asyncio.create_task(client.ask(signal=signal))
     await asyncio.to_thread(_until, lambda: client.service.requests)
     await asyncio.to_thread(signal.abort)
@@ -73,7 +75,7 @@ async def test_an_abort_from_a_thread_ends_the_stream(either):
 
 
 async def test_an_aborted_run_asks_nothing(either):
-    client, signal = either(Say(text="x")), AbortSignal()
+    client, signal = either(ModelReply(text="x")), AbortSignal()
     signal.abort()
 
     assert (await client.ask(signal=signal))[-1].error.kind == "aborted"
@@ -99,7 +101,7 @@ async def test_a_connection_that_takes_too_long_is_given_up(openai, deaf_port):
 
 
 async def test_nothing_follows_an_abort(either):
-    client, signal = either(Say(text="word " * 200, delta_chars=5)), AbortSignal()
+    client, signal = either(ModelReply(text="word " * 200, delta_chars=5)), AbortSignal()
     events = []
     async for event in client.stream(signal=signal):
         events.append(event)
@@ -122,7 +124,7 @@ async def test_a_reader_that_walks_away_closes_the_connection(either):
 
 
 async def test_cancelling_the_reader_closes_the_connection(either):
-    client = either(Hang())
+    client = either(NoReply())
     running = asyncio.create_task(client.ask())
     await asyncio.to_thread(_until, lambda: client.service.requests)
     running.cancel()
@@ -133,7 +135,7 @@ async def test_cancelling_the_reader_closes_the_connection(either):
 
 
 async def test_a_slow_reader_gets_everything(either):
-    client = either(Say(text="word" * 3000, delta_chars=4))
+    client = either(ModelReply(text="word" * 3000, delta_chars=4))
     text = ""
     async for event in client.stream():
         if isinstance(event, TextDelta):
@@ -145,7 +147,7 @@ async def test_a_slow_reader_gets_everything(either):
 
 
 async def test_connections_are_used_again(either):
-    client = either(*[Say(text="x")] * 6)
+    client = either(*[ModelReply(text="x")] * 6)
     for _ in range(6):
         done_of(await client.ask())
         await asyncio.to_thread(_until, lambda: not client.http._lingering)
@@ -154,13 +156,13 @@ async def test_connections_are_used_again(either):
 
 
 async def test_many_streams_run_at_once(either):
-    client = either(*[Say(text="x" * 100, delta_chars=3)] * 16)
+    client = either(*[ModelReply(text="x" * 100, delta_chars=3)] * 16)
     answers = await asyncio.gather(*[client.ask() for _ in range(16)])
 
     assert [text_of(events) for events in answers] == ["x" * 100] * 16
 
 
-SAID = Say(
+SAID = ModelReply(
     text="Grüße \U0001f600 an\u2028alle\nda.",
     thinking="hm",
     calls=[("read", {"path": "ä b"}), ("ls", {})],
@@ -209,7 +211,7 @@ async def test_events_are_the_same_over_a_socket(either, monkeypatch, chunk_byte
     monkeypatch.setattr(secrets, "token_hex", lambda size: "0" * size)
     whole = await client.ask()
     client.service.replies.append(
-        Say(
+        ModelReply(
             text=SAID.text,
             thinking=SAID.thinking,
             calls=SAID.calls,

@@ -7,9 +7,9 @@ import pytest
 from dirge_py.agent_loop.model_call import Assembler
 from dirge_py.types.llm import StreamDone, StreamError
 from dirge_py.types.messages import CompactionBlock, TextBlock, ThinkingBlock, ToolCallBlock
-from tests.providers.asking import KINDS, Client
-from tests.providers.server import Raw, cut
 from tests.providers.transcripts import Transcript, transcripts
+from tests.support.fake_service import RawReply, cut
+from tests.support.provider_client import KINDS, Client
 
 ALL = [
     pytest.param(each, id=f"{kind}: {each.name}") for kind in KINDS for each in transcripts(kind)
@@ -19,8 +19,8 @@ SEEDS = (1, 2)
 
 @pytest.mark.parametrize("told", ALL)
 async def test_an_answer_means_what_the_sdk_takes_it_for(http, serve, told):
-    replies = [Raw(body=told.body)]
-    replies += [Raw(pieces=list(cut(told.body, random.Random(seed)))) for seed in SEEDS]
+    replies = [RawReply(body=told.body)]
+    replies += [RawReply(pieces=list(cut(told.body, random.Random(seed)))) for seed in SEEDS]
     client = Client(http, told.kind, serve(*replies))
     for _ in replies:
         assert _as_told(told, await client.ask()) == _expected(told)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dirge_py.providers.client import HttpClient
-from tests.files.requirement import lacking
-from tests.providers.asking import Client, text_of
-from tests.providers.server import FakeService, Hang, Say
+from tests.support.fake_service import FakeService, ModelReply, NoReply
+from tests.support.provider_client import Client, text_of
+from tests.support.requirements import lacking
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ async def test_a_company_certificate_is_taken_from_the_usual_variable(
     http: HttpClient, tls: ssl.SSLContext, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    with FakeService([Say(text="Hello.")], tls=tls) as service:
+    with FakeService([ModelReply(text="Hello.")], tls=tls) as service:
         assert text_of(await Client(http, "openai", service).ask()) == "Hello."
         await http.aclose()
 
@@ -51,7 +51,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_not_believed(
     http: HttpClient, tls: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    with FakeService([Say(text="Hello.")], tls=tls) as service:
+    with FakeService([ModelReply(text="Hello.")], tls=tls) as service:
         error = await Client(http, "openai", service).error()
 
         assert (error.kind, error.phase) == ("network", "establish")
@@ -112,7 +112,7 @@ THERE = {"base_url": "http://model.example/v1", "allow_insecure": True}
 
 
 async def test_what_a_connection_died_of_is_told_in_its_own_words(http: HttpClient) -> None:
-    with FakeService([Hang(then="reset")]) as service:
+    with FakeService([NoReply(then="reset")]) as service:
         error = await Client(http, "openai", service).error()
 
     assert "broke off: Connection reset by peer." in error.message
@@ -121,7 +121,7 @@ async def test_what_a_connection_died_of_is_told_in_its_own_words(http: HttpClie
 async def test_the_proxy_of_the_environment_is_used(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with FakeService([Say(text="Hello.")]) as service:
+    with FakeService([ModelReply(text="Hello.")]) as service:
         async with proxy(service.port) as (address, asked):
             monkeypatch.setenv("HTTP_PROXY", address)
             client = Client(http, "openai", service)
@@ -148,7 +148,7 @@ async def test_a_proxy_that_hangs_up_is_retryable(
 async def test_this_machine_is_reached_past_every_proxy(
     http: HttpClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with FakeService([Say(text="Hello.")]) as service:
+    with FakeService([ModelReply(text="Hello.")]) as service:
         async with proxy(service.port) as (address, asked):
             monkeypatch.setenv("HTTP_PROXY", address)
             monkeypatch.setenv("ALL_PROXY", address)

@@ -34,13 +34,13 @@ from dirge_py.types.outcomes import (
 )
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
-from tests.sdk import shed
-from tests.sdk.shed import TOOLS, echo, results
+from tests.support import agent_tools
+from tests.support.agent_tools import TOOLS, echo, results
 
 
 @pytest.fixture(autouse=True)
 def nothing_ran() -> Iterator[None]:
-    shed.ran.clear()
+    agent_tools.tool_log.clear()
     yield
 
 
@@ -188,7 +188,7 @@ async def test_what_would_be_asked_is_denied(agent: Agent, model: ScriptedModel)
 
     result = await agent.run("ship it")
 
-    assert shed.ran == ["echo a"]
+    assert agent_tools.tool_log == ["echo a"]
     assert results(result.messages)[1].startswith("Permission denied")
 
 
@@ -204,7 +204,7 @@ async def test_a_function_may_be_asked(model: ScriptedModel, answer: Any) -> Non
     async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker=ask) as agent:
         await agent.run("ship it")
 
-    assert shed.ran == ["deploy prod"]
+    assert agent_tools.tool_log == ["deploy prod"]
     assert [(r.tool_name, r.claims[0].op, r.claims[0].resource) for r in asked] == [
         ("deploy", "plugin", "deploy")
     ]
@@ -219,7 +219,7 @@ async def test_an_answer_that_was_forgotten_is_no_yes(model: ScriptedModel) -> N
     async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker=ask) as agent:
         await agent.run("ship it")
 
-    assert shed.ran == []
+    assert agent_tools.tool_log == []
 
 
 async def test_rules_decide_before_anybody_is_asked(model: ScriptedModel) -> None:
@@ -230,7 +230,7 @@ async def test_rules_decide_before_anybody_is_asked(model: ScriptedModel) -> Non
     ) as agent:
         await agent.run("go")
 
-    assert shed.ran == ["deploy prod"]
+    assert agent_tools.tool_log == ["deploy prod"]
 
 
 async def test_an_asker_may_end_the_run(model: ScriptedModel) -> None:

@@ -57,8 +57,8 @@ async def test_a_start_that_fails_leaves_nothing_open(
         build(config, PolicyAsker(), broken)
 
     assert descriptors() == before
-    talk = build(config, PolicyAsker(), BuildOptions(session=NAMED))
-    await talk.close()
+    conversation = build(config, PolicyAsker(), BuildOptions(session=NAMED))
+    await conversation.close()
     assert descriptors() == before
 
 
@@ -80,9 +80,11 @@ async def test_a_start_that_fails_leaves_the_sessions_as_they_were(
 
     model = ScriptedModel().will_say("ok")
     options = BuildOptions(session=NAMED)
-    talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn)
-    await talk.send("x")
-    await talk.close()
+    conversation = build(
+        load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn
+    )
+    await conversation.send("x")
+    await conversation.close()
     before = sessions()
     (tmp_path / "config" / "config.toml").write_text(ENTRY + settings)
 
@@ -101,14 +103,14 @@ async def test_a_closed_conversation_has_let_everything_go(
     before = descriptors()
     model = ScriptedModel().will_call("bash", command="ls").will_say("ok")
 
-    talk = build(
+    conversation = build(
         load(environment=environment),
         PolicyAsker(),
         BuildOptions(session=SessionChoice(kind="none"), log=True),
         stream_fn=model.stream_fn,
     )
-    await talk.send("x")
-    await talk.close()
+    await conversation.send("x")
+    await conversation.close()
 
     assert descriptors() == before
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -125,15 +127,15 @@ async def test_an_extension_closes_before_the_temporary_folders_are_removed(
             self.found = os.listdir(tmp_path / "tmp")
 
     reader = Reader()
-    talk = build(
+    conversation = build(
         load(environment=environment),
         PolicyAsker(),
         BuildOptions(session=SessionChoice(kind="none")),
         stream_fn=ScriptedModel().stream_fn,
     )
-    talk.extensions.all = (*talk.extensions.all, reader)
+    conversation.extensions.all = (*conversation.extensions.all, reader)
 
-    await talk.close()
+    await conversation.close()
 
     assert len(reader.found) == 1
     assert os.listdir(tmp_path / "tmp") == []
@@ -151,10 +153,12 @@ async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) 
         lambda sections: [*sections, Section(name="end", priority=100, text="That is all.")],
     )
     options = BuildOptions(session=SessionChoice(kind="none"), prompt_edits=edits)
-    talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn)
+    conversation = build(
+        load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn
+    )
 
-    await talk.send("hello")
-    await talk.close()
+    await conversation.send("hello")
+    await conversation.close()
 
     prompt = model.seen[0].system_prompt
     assert (prompt.startswith("Be brief."), prompt.endswith("That is all.")) == (True, True)
@@ -175,11 +179,11 @@ async def test_a_prompt_says_how_long_a_service_may_be_silent(
         return model.stream_fn(context, options, signal)
 
     options = BuildOptions(session=SessionChoice(kind="none"), prompt="patient")
-    talk = build(load(environment=environment), PolicyAsker(), options, stream_fn=stream)
-    await talk.send("hello")
-    assert talk.settings.prompts is not None
-    talk.settings.prompts.choose(None)
-    await talk.send("hello")
-    await talk.close()
+    conversation = build(load(environment=environment), PolicyAsker(), options, stream_fn=stream)
+    await conversation.send("hello")
+    assert conversation.settings.prompts is not None
+    conversation.settings.prompts.choose(None)
+    await conversation.send("hello")
+    await conversation.close()
 
     assert heard == [900.0, None]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.apart import run_forked
-from tests.providers.server import FakeService, Say
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.forked_process import run_forked
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "sdk.md").read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ class Examples:
         self.service = service
         self.shown: set[str] = set()
 
-    def run(self, title: str, *words: str, replies: list[Say] | None = None) -> list[str]:
+    def run(self, title: str, *words: str, replies: list[ModelReply] | None = None) -> list[str]:
         """The lines that the example prints."""
         self.service.replies += replies or []
         script = self.folder / "example.py"
@@ -72,50 +72,56 @@ def examples(tmp_path: Path, service: FakeService) -> Examples:
 
 
 def test_the_first_example_answers(examples: Examples, service: FakeService) -> None:
-    told = examples.run(
+    output = examples.run(
         "dirge as a library",
-        replies=[Say(calls=[("count", {"part": "bolts"})]), Say(text="There are 12.")],
+        replies=[
+            ModelReply(calls=[("count", {"part": "bolts"})]),
+            ModelReply(text="There are 12."),
+        ],
     )
-    assert told == ["There are 12. (2 turns)"]
+    assert output == ["There are 12. (2 turns)"]
     assert '"12"' in json.dumps(service.requests[1].json)
 
 
 def test_the_data_example_reads_an_instance(examples: Examples, service: FakeService) -> None:
     findings = [{"file": "a.py", "line": 1, "what": "A comma in a number."}]
-    told = examples.run(
+    output = examples.run(
         "Answers as data",
         replies=[
-            Say(text=json.dumps({"findings": [{**findings[0], "line": 0}]})),
-            Say(text=json.dumps({"findings": findings})),
+            ModelReply(text=json.dumps({"findings": [{**findings[0], "line": 0}]})),
+            ModelReply(text=json.dumps({"findings": findings})),
         ],
     )
-    assert told == ["a.py:1: A comma in a number."]
+    assert output == ["a.py:1: A comma in a number."]
     assert service.requests[0].json["output_config"]["format"]["type"] == "json_schema"
     assert "0 is less than the minimum of 1" in json.dumps(service.requests[1].json)
 
 
 def test_the_events_example_prints_as_it_comes(examples: Examples) -> None:
-    told = examples.run("Events", replies=[Say(text="Rain, "), Say(text="snow.", delta_chars=1)])
-    assert told == ["Rain, snow.", "Done"]
+    output = examples.run(
+        "Events", replies=[ModelReply(text="Rain, "), ModelReply(text="snow.", delta_chars=1)]
+    )
+    assert output == ["Rain, snow.", "Done"]
 
 
 def test_the_steps_example_steers_between_steps(examples: Examples, service: FakeService) -> None:
-    told = examples.run(
-        "Steps", replies=[Say(calls=[("weather", {"city": "Bergen"})]), Say(text="Yes.")]
+    output = examples.run(
+        "Steps",
+        replies=[ModelReply(calls=[("weather", {"city": "Bergen"})]), ModelReply(text="Yes.")],
     )
-    assert told == ["['weather'] ['rain']", "Yes."]
+    assert output == ["['weather'] ['rain']", "Yes."]
     assert "Answer in one word." in json.dumps(service.requests[1].json)
 
 
 def test_the_turns_example_goes_on_in_three_processes(examples: Examples) -> None:
     title = "Turns in several processes"
-    look = Say(calls=[("lookup", {"key": "a"})])
+    look = ModelReply(calls=[("lookup", {"key": "a"})])
 
     assert examples.run(title, "Look", "twice.", replies=[look]) == [
         "turn 1: 15 tokens so far; call me again"
     ]
     assert examples.run(title, replies=[look]) == ["turn 2: 30 tokens so far; call me again"]
-    assert examples.run(title, replies=[Say(text="A and A.")]) == ["Done"]
+    assert examples.run(title, replies=[ModelReply(text="A and A.")]) == ["Done"]
 
 
 def test_the_plan_example_is_verified(examples: Examples) -> None:
@@ -124,20 +130,20 @@ def test_the_plan_example_is_verified(examples: Examples) -> None:
     item = {"requirement": "there is paging", "status": "verified", "evidence": check}
     verdict = json.dumps({"verdict": "DONE", "checklist": [item], "missing": ""})
 
-    told = examples.run(
+    output = examples.run(
         "Plans",
         replies=[
-            Say(text="Nothing pages yet."),
-            Say(text=f"## Name\nPaging\n\n## Steps\n1. Write it.\n2. Verify: `{check}`"),
-            Say(calls=[("write", {"path": "page.txt", "content": "1"})]),
-            Say(text="Written."),
-            Say(calls=[("bash", {"command": check})]),
-            Say(text=f"```json\n{verdict}\n```"),
+            ModelReply(text="Nothing pages yet."),
+            ModelReply(text=f"## Name\nPaging\n\n## Steps\n1. Write it.\n2. Verify: `{check}`"),
+            ModelReply(calls=[("write", {"path": "page.txt", "content": "1"})]),
+            ModelReply(text="Written."),
+            ModelReply(calls=[("bash", {"command": check})]),
+            ModelReply(text=f"```json\n{verdict}\n```"),
         ],
     )
 
-    assert told[0] == f"Paging in 2 steps, verified by ('{check}',)"
-    assert told[-1] == "verified"
+    assert output[0] == f"Paging in 2 steps, verified by ('{check}',)"
+    assert output[-1] == "verified"
 
 
 @pytest.mark.parametrize(
@@ -147,23 +153,26 @@ def test_the_decisions_example_waits_and_goes_on(
     examples: Examples, word: str, answer: str
 ) -> None:
     title = "Decisions later"
-    waits = examples.run(title, "go", replies=[Say(calls=[("deploy", {"host": "staging"})])])
+    waits = examples.run(title, "go", replies=[ModelReply(calls=[("deploy", {"host": "staging"})])])
     assert [line.split()[:2] for line in waits] == [["waits:", "deploy:"]]
     assert examples.run(title, word) == [answer]
 
 
 def test_the_middleware_example_counts_and_times(examples: Examples) -> None:
-    told = examples.run(
+    output = examples.run(
         "Middleware",
-        replies=[Say(calls=[("ping", {"host": "a"})]), Say(calls=[("ping", {"host": "b"})])],
+        replies=[
+            ModelReply(calls=[("ping", {"host": "a"})]),
+            ModelReply(calls=[("ping", {"host": "b"})]),
+        ],
     )
-    assert told == ["ping took little", "ping took little", "5 messages"]
+    assert output == ["ping took little", "ping took little", "5 messages"]
 
 
 def test_the_guardrail_example_sends_nothing(examples: Examples, service: FakeService) -> None:
-    told = examples.run("Guardrails")
-    assert "it may hold a card number" in told[0]
-    assert told[1:] == ["not sent: My card is 4111 1111 1111 1111.", "0 messages"]
+    output = examples.run("Guardrails")
+    assert "it may hold a card number" in output[0]
+    assert output[1:] == ["not sent: My card is 4111 1111 1111 1111.", "0 messages"]
     assert service.requests == []
 
 
@@ -172,15 +181,15 @@ def test_the_provider_example_answers(examples: Examples) -> None:
 
 
 def test_the_embedding_example_asks_once(examples: Examples) -> None:
-    told = examples.run(
+    output = examples.run(
         "A journal, an asker and a clock of your own",
         replies=[
-            Say(calls=[("ring", {"times": 2})]),
-            Say(calls=[("ring", {"times": 1})]),
-            Say(text="Rung."),
+            ModelReply(calls=[("ring", {"times": 2})]),
+            ModelReply(calls=[("ring", {"times": 1})]),
+            ModelReply(text="Rung."),
         ],
     )
-    assert told == ["asked: ring ['ring']", "Rung.", "6 messages, ('plugin:ring',)"]
+    assert output == ["asked: ring ['ring']", "Rung.", "6 messages, ('plugin:ring',)"]
 
 
 def test_no_example_is_left_out() -> None:

@@ -17,19 +17,19 @@ from dirge_py.sdk import environment
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import LoopEvent, SystemNotice
 from dirge_py.types.questions import PermissionAnswer
-from tests.conversation.room import Room
-from tests.sdk.fork_projects import (
+from tests.support.fork_projects import (
     LOOK,
     WORK,
     committed,
-    everything,
+    describe_tree,
     git,
-    ran,
+    run_commands,
+    run_unjudged,
     text,
-    unjudged,
     write,
 )
-from tests.sdk.sandboxes import in_sandbox
+from tests.support.fork_sandboxes import in_sandbox
+from tests.support.project import ScriptedProject
 
 ALLOWING = PermissionAnswer(effect="allow")
 IN_SESSION = PermissionAnswer(effect="allow", remember="session")
@@ -44,12 +44,12 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def room(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    write(room.project, {"a": "one\n", "sub/b": "two\n", ".gitignore": "node_modules\n*.log\n"})
-    monkeypatch.chdir(room.project)
+def project(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(tmp_path)
+    write(project.folder, {"a": "one\n", "sub/b": "two\n", ".gitignore": "node_modules\n*.log\n"})
+    monkeypatch.chdir(project.folder)
     in_sandbox(monkeypatch, "")
-    return room
+    return project
 
 
 @pytest.fixture(params=["bubblewrap", ""], ids=["bubblewrap", "no sandbox"])
@@ -65,10 +65,12 @@ def copies(temporary: Path) -> list[Path]:
 # --- a room to look in
 
 
-async def test_only_commands_that_look_are_run(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_commands_that_look_are_run(
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
-    room.configure('[permission]\nmode = "yolo"\n', alias="fake")
-    committed(room.project)
+    project.configure('[permission]\nmode = "yolo"\n', alias="fake")
+    committed(project.folder)
     commands = [
         "cat a | wc -l",
         "git log --format=%s",
@@ -79,77 +81,85 @@ async def test_only_commands_that_look_are_run(room: Room, monkeypatch: pytest.M
         "sed -i s/one/two/ a",
     ]
 
-    async with room.open(allow=("execute:python3 *", "execute:rm *", "edit:**")) as talk:
-        talk.settings.add_grant("execute:sed *")
-        before = everything(room.project)
-        fork = await talk.fork(LOOK)
-        results = await ran(room, fork, commands)
+    async with project.open(allow=("execute:python3 *", "execute:rm *", "edit:**")) as conversation:
+        conversation.settings.add_grant("execute:sed *")
+        before = describe_tree(project.folder)
+        fork = await conversation.fork(LOOK)
+        results = await run_commands(project, fork, commands)
         await fork.close()
 
     assert [result.is_error for result in results] == [False] * 2 + [True] * 5
     assert [text(result).strip() for result in results[:2]] == ["1", "first"]
     assert all("only read-only commands" in text(result) for result in results[2:])
-    assert room.person.asked == [] and everything(room.project) == before
+    assert project.user.asked == [] and describe_tree(project.folder) == before
 
 
-async def test_what_a_person_would_be_asked_about_is_denied_for_a_command(room: Room) -> None:
+async def test_what_a_person_would_be_asked_about_is_denied_for_a_command(
+    project: ScriptedProject,
+) -> None:
     rules = '[[permission.rule]]\nop = "execute"\nmatch = "git log*"\neffect = "ask"\n'
-    room.configure(rules + '[[permission.rule]]\nop = "read"\nmatch = "sub/**"\neffect = "deny"\n')
-    room.person.answer = ALLOWING
+    project.configure(
+        rules + '[[permission.rule]]\nop = "read"\nmatch = "sub/**"\neffect = "deny"\n'
+    )
+    project.user.answer = ALLOWING
 
-    async with room.open() as talk:
-        fork = await talk.fork(LOOK)
-        results = await ran(room, fork, ["git log", "cat /etc/hostname", "cat sub/b", "cat a"])
+    async with project.open() as conversation:
+        fork = await conversation.fork(LOOK)
+        results = await run_commands(
+            project, fork, ["git log", "cat /etc/hostname", "cat sub/b", "cat a"]
+        )
         await fork.close()
 
     assert [result.is_error for result in results] == [True, True, True, False]
-    assert room.person.asked == []
+    assert project.user.asked == []
 
 
-async def test_tools_that_change_files_are_denied_too(room: Room) -> None:
-    room.model.will_call("write", path="a", content="x").will_call("read", path="a").will_say("ok")
+async def test_tools_that_change_files_are_denied_too(project: ScriptedProject) -> None:
+    project.model.will_call("write", path="a", content="x").will_call("read", path="a").will_say(
+        "ok"
+    )
 
-    async with room.open() as talk:
-        talk.settings.set_mode("yolo")
-        fork = await talk.fork(LOOK)
+    async with project.open() as conversation:
+        conversation.settings.set_mode("yolo")
+        fork = await conversation.fork(LOOK)
         await fork.send("x")
         await fork.close()
 
-    assert (room.project / "a").read_text() == "one\n"
+    assert (project.folder / "a").read_text() == "one\n"
 
 
-async def test_what_a_fork_reads_its_parent_has_not_read(room: Room) -> None:
-    room.model.will_call("read", path="a").will_say("ok")
-    room.model.will_call("edit", path="a", edits=[{"old": "one", "new": "two"}]).will_say("ok")
+async def test_what_a_fork_reads_its_parent_has_not_read(project: ScriptedProject) -> None:
+    project.model.will_call("read", path="a").will_say("ok")
+    project.model.will_call("edit", path="a", edits=[{"old": "one", "new": "two"}]).will_say("ok")
 
-    async with room.open() as talk:
-        talk.settings.set_mode("yolo")
-        fork = await talk.fork(LOOK)
+    async with project.open() as conversation:
+        conversation.settings.set_mode("yolo")
+        fork = await conversation.fork(LOOK)
         await fork.send("x")
         assert fork.environment.isolation
         await fork.close()
-        await talk.send("y")
+        await conversation.send("y")
 
-    assert (room.project / "a").read_text() == "one\n"
+    assert (project.folder / "a").read_text() == "one\n"
 
 
 async def test_it_says_what_keeps_commands_from_changing_things(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def shut_in(*specs: ForkOptions) -> list[tuple[str, str]]:
-        async with room.open() as talk:
-            forks = [await talk.fork(spec) for spec in specs]
+        async with project.open() as conversation:
+            forks = [await conversation.fork(spec) for spec in specs]
             return [(fork.environment.isolation, fork.environment.sandbox) for fork in forks]
 
     in_sandbox(monkeypatch, "bubblewrap")
     looking = ("read-only: bubblewrap", "bubblewrap")
     working = ("a copy, without a network: bubblewrap", "bubblewrap")
     assert await shut_in(LOOK, WORK) == [looking, working]
-    room.configure('[plan]\nsandbox = "off"\n')
+    project.configure('[plan]\nsandbox = "off"\n')
     words = '`[plan] sandbox` is "off"'
     assert await shut_in(LOOK) == [(f"{words}: only commands that look", "")]
     # Never less shut in than the conversation it comes from.
-    room.configure('[plan]\nsandbox = "off"\n[sandbox]\nmode = "preferred"\n')
+    project.configure('[plan]\nsandbox = "off"\n[sandbox]\nmode = "preferred"\n')
     assert await shut_in(LOOK) == [looking]
     in_sandbox(monkeypatch, "")
     assert await shut_in(LOOK, WORK) == [
@@ -161,94 +171,106 @@ async def test_it_says_what_keeps_commands_from_changing_things(
 # --- a copy to work in
 
 
-async def test_an_untouched_copy_has_the_hash_of_the_project(room: Room, temporary: Path) -> None:
-    committed(room.project)
-    write(room.project, {"new": "x", "a": "changed", "x.log": "ignored"})
-    (room.project / "link").symlink_to("sub/b")
-    (room.project / "sub/b").chmod(0o755)
+async def test_an_untouched_copy_has_the_hash_of_the_project(
+    project: ScriptedProject, temporary: Path
+) -> None:
+    committed(project.folder)
+    write(project.folder, {"new": "x", "a": "changed", "x.log": "ignored"})
+    (project.folder / "link").symlink_to("sub/b")
+    (project.folder / "sub/b").chmod(0o755)
 
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
-        project, copy = await talk.environment.read_tree(), await fork.environment.read_tree()
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
+        folder, copy = (
+            await conversation.environment.read_tree(),
+            await fork.environment.read_tree(),
+        )
 
-        assert copy == project
-        assert sorted(project.files) == [".gitignore", "a", "link", "new", "sub/b"]
+        assert copy == folder
+        assert sorted(folder.files) == [".gitignore", "a", "link", "new", "sub/b"]
         assert sorted(os.listdir(fork.cwd)) == [".git", ".gitignore", "a", "link", "new", "sub"]
 
         (fork.cwd / "made").write_text("by a build")
-        assert await fork.environment.read_tree() == project
+        assert await fork.environment.read_tree() == folder
         (fork.cwd / "sub/b").write_text("TWO\n")
-        assert (await fork.environment.read_tree()).sha256 != project.sha256
-        assert await talk.environment.read_tree() == project
+        assert (await fork.environment.read_tree()).sha256 != folder.sha256
+        assert await conversation.environment.read_tree() == folder
         assert len(copies(temporary)) == 1
         await fork.close()
         assert copies(temporary) == []
 
 
 @pytest.mark.security
-async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(room: Room) -> None:
+async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(
+    project: ScriptedProject,
+) -> None:
     """Else a review could change a file, see its tests pass, and change it back."""
-    committed(room.project)
-    write(room.project, {"node_modules/x": "1"})
+    committed(project.folder)
+    write(project.folder, {"node_modules/x": "1"})
 
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
-        project, before = await talk.environment.read_tree(), await fork.environment.read_tree()
-        await unjudged(fork, "cp -p a x; echo better > a; cp -p x a")
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
+        folder, before = (
+            await conversation.environment.read_tree(),
+            await fork.environment.read_tree(),
+        )
+        await run_unjudged(fork, "cp -p a x; echo better > a; cp -p x a")
         during, after = await fork.environment.read_tree(), await fork.environment.read_tree()
-        await unjudged(fork, "rm node_modules; mkdir node_modules")
+        await run_unjudged(fork, "rm node_modules; mkdir node_modules")
         replaced = [await fork.environment.read_tree(), await fork.environment.read_tree()]
         await fork.close()
 
-    assert before == after == project
-    assert during.sha256 != project.sha256
-    assert all(tree.sha256 != project.sha256 for tree in replaced)
+    assert before == after == folder
+    assert during.sha256 != folder.sha256
+    assert all(tree.sha256 != folder.sha256 for tree in replaced)
 
 
 @pytest.mark.security
-async def test_without_a_sandbox_no_mode_lets_it_change_the_project(room: Room) -> None:
-    project = room.project
-    write(project, {"node_modules/x": "1\n"})
+async def test_without_a_sandbox_no_mode_lets_it_change_the_project(
+    project: ScriptedProject,
+) -> None:
+    folder = project.folder
+    write(folder, {"node_modules/x": "1\n"})
     denied = [
-        f"echo x > {project}/a",
-        f"rm -r {project}/sub",
-        f"cp a {project}/new",
-        f"tee {project}/a",
+        f"echo x > {folder}/a",
+        f"rm -r {folder}/sub",
+        f"cp a {folder}/new",
+        f"tee {folder}/a",
     ]
     denied += ["echo x > node_modules/x", "rm node_modules/x"]
-    allowed = ["echo x > a", "rm -r sub", f"cat {project}/a"]
-    room.model.will_call("write", path=str(project / "a"), content="x").will_say("ok")
+    allowed = ["echo x > a", "rm -r sub", f"cat {folder}/a"]
+    project.model.will_call("write", path=str(folder / "a"), content="x").will_say("ok")
 
-    async with room.open(allow=("edit:**", "execute:*")) as talk:
-        talk.settings.set_mode("yolo")
-        before = everything(project)
-        fork = await talk.fork(WORK)
+    async with project.open(allow=("edit:**", "execute:*")) as conversation:
+        conversation.settings.set_mode("yolo")
+        before = describe_tree(folder)
+        fork = await conversation.fork(WORK)
         await fork.send("x")
-        results = await ran(room, fork, [*denied, *allowed])
+        results = await run_commands(project, fork, [*denied, *allowed])
         await fork.close()
 
     assert [result.is_error for result in results] == [True] * len(denied) + [False] * len(allowed)
     assert all("the project itself" in text(result) for result in results[: len(denied)])
-    assert everything(project) == before
+    assert describe_tree(folder) == before
 
 
 @pytest.mark.security
 async def test_it_sees_no_other_repository_where_its_parent_sees_none(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
-    committed(room.project)
-    other = room.project.parent / "other"
-    git(room.project.parent, "clone", "-q", "--bare", str(room.project), str(other))
-    (room.project / ".git/objects/info/alternates").write_text(f"{other}/objects\n")
+    committed(project.folder)
+    other = project.folder.parent / "other"
+    git(project.folder.parent, "clone", "-q", "--bare", str(project.folder), str(other))
+    (project.folder / ".git/objects/info/alternates").write_text(f"{other}/objects\n")
     seen: list[bool] = []
 
     for mode in ("off", "preferred"):
-        room.configure(f'[sandbox]\nmode = "{mode}"\n')
-        async with room.open() as talk:
-            fork = await talk.fork(LOOK)
-            said = await unjudged(fork, f"ls -d {other}/objects/*")
-            seen.append(f"{other}/objects/pack" in said.split())
+        project.configure(f'[sandbox]\nmode = "{mode}"\n')
+        async with project.open() as conversation:
+            fork = await conversation.fork(LOOK)
+            output = await run_unjudged(fork, f"ls -d {other}/objects/*")
+            seen.append(f"{other}/objects/pack" in output.split())
             await fork.close()
 
     assert seen == [True, False]
@@ -256,61 +278,67 @@ async def test_it_sees_no_other_repository_where_its_parent_sees_none(
 
 @pytest.mark.security
 async def test_in_a_sandbox_builds_run_unasked_and_reach_nothing_else(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
-    write(room.project, {"Makefile": "test:\n\techo ran > made && cat made\n"})
-    committed(room.project)
-    write(room.project, {"node_modules/x/i.js": "1\n"})
+    write(project.folder, {"Makefile": "test:\n\techo ran > made && cat made\n"})
+    committed(project.folder)
+    write(project.folder, {"node_modules/x/i.js": "1\n"})
     reach = "import socket; socket.create_connection(('127.0.0.1', {}), 2); print('reached')"
 
-    async with room.open(allow=("network:*",)) as talk:
-        before = everything(room.project)
-        fork = await talk.fork(WORK)
+    async with project.open(allow=("network:*",)) as conversation:
+        before = describe_tree(project.folder)
+        fork = await conversation.fork(WORK)
         commands = ["make -s test", "cat node_modules/x/i.js", "git status --short"]
-        made, read, status = await ran(room, fork, commands)
-        said = await unjudged(fork, "echo 2 > node_modules/x/i.js; touch node_modules/y; echo end")
-        talk.settings.set_mode("yolo")
+        made, read, status = await run_commands(project, fork, commands)
+        output = await run_unjudged(
+            fork, "echo 2 > node_modules/x/i.js; touch node_modules/y; echo end"
+        )
+        conversation.settings.set_mode("yolo")
         with socket.create_server(("127.0.0.1", 0)) as server:
             code = reach.format(server.getsockname()[1])
-            [reached] = await ran(room, fork, [f'python3 -c "{code}"'])
+            [reached] = await run_commands(project, fork, [f'python3 -c "{code}"'])
         await fork.close()
 
-    assert text(made).strip() == "ran" and room.person.asked == []
+    assert text(made).strip() == "ran" and project.user.asked == []
     # What is linked there is nothing that a build made.
     assert text(read).strip() == "1" and text(status).strip() == "?? made"
-    assert said.count("Read-only file system") == 2 and said.endswith("end\n")
+    assert output.count("Read-only file system") == 2 and output.endswith("end\n")
     assert "ConnectionRefusedError" in text(reached)
-    assert everything(room.project) == before
+    assert describe_tree(project.folder) == before
 
 
-async def test_without_a_sandbox_they_ask(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_sandbox_they_ask(
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     in_sandbox(monkeypatch, "")
-    write(room.project, {"Makefile": "test:\n\techo ran > made\n"})
-    room.person.answer = ALLOWING
+    write(project.folder, {"Makefile": "test:\n\techo ran > made\n"})
+    project.user.answer = ALLOWING
 
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
-        await ran(room, fork, ["make -s test"])
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
+        await run_commands(project, fork, ["make -s test"])
         assert (fork.cwd / "made").exists()
         await fork.close()
 
-    assert [request.tool_name for request in room.person.asked] == ["bash"]
-    assert not (room.project / "made").exists()
+    assert [request.tool_name for request in project.user.asked] == ["bash"]
+    assert not (project.folder / "made").exists()
 
 
-async def test_git_works_there_and_stays_there(room: Room, kind: str) -> None:
-    committed(room.project)
-    write(room.project, {"a": "changed\n", "staged": "x\n"})
-    git(room.project, "add", "staged")
-    room.person.answer = ALLOWING
+async def test_git_works_there_and_stays_there(project: ScriptedProject, kind: str) -> None:
+    committed(project.folder)
+    write(project.folder, {"a": "changed\n", "staged": "x\n"})
+    git(project.folder, "add", "staged")
+    project.user.answer = ALLOWING
     identity = "git -c user.name=a -c user.email=a@b"
 
-    async with room.open() as talk:
-        before = everything(room.project, undated="" if kind else ".git/objects")
-        fork = await talk.fork(WORK)
+    async with project.open() as conversation:
+        before = describe_tree(project.folder, undated="" if kind else ".git/objects")
+        fork = await conversation.fork(WORK)
         commands = ["git status --short", "git log --format=%s", "git diff --stat"]
-        results = await ran(room, fork, [*commands, f"{identity} commit -qam second", "git log"])
+        results = await run_commands(
+            project, fork, [*commands, f"{identity} commit -qam second", "git log"]
+        )
         await fork.close()
 
     said = [text(result).strip() for result in results]
@@ -318,52 +346,52 @@ async def test_git_works_there_and_stays_there(room: Room, kind: str) -> None:
     assert "a | 2 +-" in said[2] and "second" in said[4]
     # Git dates anew what it would have written again, wherever that is; a sandbox keeps it from it.
     spared = "" if kind else ".git/objects"
-    assert everything(room.project, undated=spared) == before
+    assert describe_tree(project.folder, undated=spared) == before
 
 
 @pytest.mark.parametrize("inner", ["sub", "node_modules/x"])
 async def test_it_begins_at_the_same_place(
-    room: Room, monkeypatch: pytest.MonkeyPatch, inner: str
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch, inner: str
 ) -> None:
-    committed(room.project)
-    write(room.project, {"node_modules/x/own": "1"})
-    monkeypatch.chdir(room.project / inner)
+    committed(project.folder)
+    write(project.folder, {"node_modules/x/own": "1"})
+    monkeypatch.chdir(project.folder / inner)
 
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
         listed = os.listdir(fork.cwd)
         assert fork.cwd.relative_to(fork.cwd.parents[inner.count("/")]).as_posix() == inner
-        assert await fork.environment.read_tree() == await talk.environment.read_tree()
+        assert await fork.environment.read_tree() == await conversation.environment.read_tree()
         await fork.close()
 
     assert listed in (["b"], ["own"])
 
 
 async def test_a_linked_work_tree_has_its_own_history_there(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
-    committed(room.project)
-    tree = room.project.parent / "tree"
-    git(room.project, "worktree", "add", "-q", "-b", "other", str(tree))
+    committed(project.folder)
+    tree = project.folder.parent / "tree"
+    git(project.folder, "worktree", "add", "-q", "-b", "other", str(tree))
     git(tree, "commit", "--allow-empty", "-qm", "there")
     monkeypatch.chdir(tree)
 
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
-        log, branch = await ran(room, fork, ["git log --format=%s", "git status -sb"])
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
+        log, branch = await run_commands(project, fork, ["git log --format=%s", "git status -sb"])
         await fork.close()
 
     assert text(log).split() == ["there", "first"] and text(branch).strip() == "## other"
 
 
-async def test_what_cannot_be_copied_is_told(room: Room) -> None:
+async def test_what_cannot_be_copied_is_told(project: ScriptedProject) -> None:
     events: list[LoopEvent] = []
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("socket")
-        async with room.open() as talk:
-            talk.subscribe(events.append)
-            fork = await talk.fork(WORK)
+        async with project.open() as conversation:
+            conversation.subscribe(events.append)
+            fork = await conversation.fork(WORK)
             await fork.close()
 
     assert [event.content for event in events if isinstance(event, SystemNotice)] == [
@@ -395,9 +423,9 @@ effect = "ask"
 
 
 @pytest.mark.security
-async def test_rules_about_the_project_hold_in_the_copy(room: Room) -> None:
-    room.configure(RULES.format(project=room.project, home=room.project.parent))
-    write(room.project, {"private/x": "secret\n", "locked/y": "y\n", ".env": "KEY=secret\n"})
+async def test_rules_about_the_project_hold_in_the_copy(project: ScriptedProject) -> None:
+    project.configure(RULES.format(project=project.folder, home=project.folder.parent))
+    write(project.folder, {"private/x": "secret\n", "locked/y": "y\n", ".env": "KEY=secret\n"})
     tries = [
         ("read", {"path": "private/x"}),
         ("bash", {"command": "cat private/x"}),
@@ -406,14 +434,14 @@ async def test_rules_about_the_project_hold_in_the_copy(room: Room) -> None:
         ("write", {"path": "locked/y", "content": "x"}),
         ("read", {"path": "sub/b"}),
         ("read", {"path": ".env"}),
-        ("read", {"path": str(room.project / "private/x")}),
+        ("read", {"path": str(project.folder / "private/x")}),
     ]
-    room.model.will_call_all(*tries, ("read", {"path": "a"}))
-    room.model.will_call("read", path=str(room.project / "a")).will_say("ok")
+    project.model.will_call_all(*tries, ("read", {"path": "a"}))
+    project.model.will_call("read", path=str(project.folder / "a")).will_say("ok")
 
-    async with room.open() as talk:
-        talk.settings.set_mode("accept")
-        fork = await talk.fork(WORK)
+    async with project.open() as conversation:
+        conversation.settings.set_mode("accept")
+        fork = await conversation.fork(WORK)
         await fork.send("x")
         results = [text(m) for m in fork.messages if m.role == "toolResult"]
         await fork.close()
@@ -421,45 +449,45 @@ async def test_rules_about_the_project_hold_in_the_copy(room: Room) -> None:
     assert ["denied" in result for result in results] == [True] * len(tries) + [False] * 2
     assert not any("secret\n" in result for result in results)
     # An asking rule asks there, too, and so does what may hold secrets.
-    assert [request.claims[0].resource.rpartition("/")[2] for request in room.person.asked] == [
+    assert [request.claims[0].resource.rpartition("/")[2] for request in project.user.asked] == [
         "b",
         ".env",
     ]
 
 
 async def test_what_is_granted_there_holds_in_later_copies_only(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
-    room.person.answer = IN_SESSION
-    write(room.project, {"check.sh": "echo $((1 + 1))\n"})
+    project.user.answer = IN_SESSION
+    write(project.folder, {"check.sh": "echo $((1 + 1))\n"})
     command = "sh check.sh"
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         for _ in range(2):
-            fork = await talk.fork(WORK)
-            [result] = await ran(room, fork, [command])
+            fork = await conversation.fork(WORK)
+            [result] = await run_commands(project, fork, [command])
             assert text(result).strip() == "2"
             await fork.close()
 
-        assert len(room.person.asked) == 1
-        assert talk.settings.grants == ()
+        assert len(project.user.asked) == 1
+        assert conversation.settings.grants == ()
 
 
-async def test_it_may_never_do_more_than_its_parent_may_now(room: Room) -> None:
-    write(room.project, {"Makefile": "test:\n\techo ran\n"})
+async def test_it_may_never_do_more_than_its_parent_may_now(project: ScriptedProject) -> None:
+    write(project.folder, {"Makefile": "test:\n\techo ran\n"})
 
-    async with room.open() as talk:
-        talk.settings.set_mode("yolo")
-        talk.settings.add_grant("execute:true")
-        fork = await talk.fork(WORK)
-        first = await ran(room, fork, ["make -s test"])
-        talk.settings.set_mode("plan")
-        second = await ran(room, fork, ["make -s test"])
-        talk.settings.set_mode("standard")
-        third = await ran(room, fork, ["true"])
-        talk.settings.remove_grant(0)
-        fourth = await ran(room, fork, ["python3 -c pass"])
+    async with project.open() as conversation:
+        conversation.settings.set_mode("yolo")
+        conversation.settings.add_grant("execute:true")
+        fork = await conversation.fork(WORK)
+        first = await run_commands(project, fork, ["make -s test"])
+        conversation.settings.set_mode("plan")
+        second = await run_commands(project, fork, ["make -s test"])
+        conversation.settings.set_mode("standard")
+        third = await run_commands(project, fork, ["true"])
+        conversation.settings.remove_grant(0)
+        fourth = await run_commands(project, fork, ["python3 -c pass"])
         await fork.close()
 
     assert [one.is_error for [one] in (first, second, third, fourth)] == [False, True, False, True]
@@ -469,21 +497,23 @@ async def test_it_may_never_do_more_than_its_parent_may_now(room: Room) -> None:
 
 
 async def test_a_copy_goes_whatever_was_done_to_it(
-    room: Room, temporary: Path, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
-        await unjudged(fork, "mkdir -p x/y && touch x/y/z && chmod 0 x/y x sub; ln -s / root")
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
+        await run_unjudged(fork, "mkdir -p x/y && touch x/y/z && chmod 0 x/y x sub; ln -s / root")
         await fork.close()
 
-    assert copies(temporary) == [] and (room.project / "sub/b").exists()
+    assert copies(temporary) == [] and (project.folder / "sub/b").exists()
 
 
-async def test_the_end_of_a_conversation_is_that_of_its_forks(room: Room, temporary: Path) -> None:
+async def test_the_end_of_a_conversation_is_that_of_its_forks(
+    project: ScriptedProject, temporary: Path
+) -> None:
     forks: list[Conversation] = []
-    async with room.open() as talk:
-        forks += [await talk.fork(WORK), await talk.fork(LOOK)]
+    async with project.open() as conversation:
+        forks += [await conversation.fork(WORK), await conversation.fork(LOOK)]
         assert len(copies(temporary)) == 1
 
     assert copies(temporary) == []
@@ -492,28 +522,30 @@ async def test_the_end_of_a_conversation_is_that_of_its_forks(room: Room, tempor
 
 
 async def test_a_room_that_cannot_be_made_leaves_nothing(
-    room: Room, temporary: Path, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "bubblewrap")
-    room.configure('[sandbox]\nmode = "required"\n')
+    project.configure('[sandbox]\nmode = "required"\n')
     descriptors = Path("/proc/self/fd")
-    async with room.open() as talk:
-        await talk.environment.read_tree()
+    async with project.open() as conversation:
+        await conversation.environment.read_tree()
         before = len(list(descriptors.iterdir()))
         in_sandbox(monkeypatch, "")
         for spec in (LOOK, WORK):
             with pytest.raises(ConfigError, match="No sandbox works here"):
-                await talk.fork(spec)
+                await conversation.fork(spec)
 
         assert copies(temporary) == []
         assert len(list(descriptors.iterdir())) == before
 
 
-async def test_a_copy_that_is_cancelled_is_taken_back(room: Room, temporary: Path) -> None:
-    write(room.project, {f"many/{number}": "x" for number in range(300)})
+async def test_a_copy_that_is_cancelled_is_taken_back(
+    project: ScriptedProject, temporary: Path
+) -> None:
+    write(project.folder, {f"many/{number}": "x" for number in range(300)})
 
-    async with room.open() as talk:
-        making = asyncio.ensure_future(talk.fork(WORK))
+    async with project.open() as conversation:
+        making = asyncio.ensure_future(conversation.fork(WORK))
         async with asyncio.timeout(10):
             while not copies(temporary):  # noqa: ASYNC110 - a thread sets no event of ours
                 await asyncio.sleep(0)
@@ -525,7 +557,7 @@ async def test_a_copy_that_is_cancelled_is_taken_back(room: Room, temporary: Pat
 
 
 async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, go_on, closed = threading.Event(), threading.Event(), threading.Event()
 
@@ -534,9 +566,9 @@ async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
         go_on.wait(10)
         return Sandbox(kind="bubblewrap", launcher=lambda words, _spec: words, close=closed.set)
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         monkeypatch.setattr(environment, "find_sandbox", find)
-        making = asyncio.ensure_future(talk.fork(LOOK))
+        making = asyncio.ensure_future(conversation.fork(LOOK))
         await asyncio.to_thread(looked.wait, 10)
         making.cancel()
         go_on.set()
@@ -547,12 +579,12 @@ async def test_a_sandbox_that_nobody_waits_for_any_more_is_closed(
 
 
 async def test_what_runs_in_the_background_ends_with_its_fork(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
-    mark = room.project / "mark"
-    async with room.open() as talk:
-        fork = await talk.fork(WORK)
+    mark = project.folder / "mark"
+    async with project.open() as conversation:
+        fork = await conversation.fork(WORK)
         seen = fork.cwd / "seen"
         script = f"(setsid sh -c 'touch seen; sleep 5; touch {mark}' &) ; sleep 60"
         fork.environment.shells.start(script, cwd=str(fork.cwd), timeout_s=60)

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.conversation.room import Room
-from tests.files.requirement import lacking
-from tests.sdk.fork_projects import (
+from tests.sdk.harmful_commands import hostile
+from tests.support.fork_projects import (
     LOOK,
     WORK,
     committed,
-    everything,
-    ran,
+    describe_tree,
+    run_commands,
+    run_unjudged,
     text,
-    unjudged,
     write,
 )
-from tests.sdk.harmful_commands import hostile
-from tests.sdk.sandboxes import KINDS, in_sandbox
+from tests.support.fork_sandboxes import KINDS, in_sandbox
+from tests.support.project import ScriptedProject
+from tests.support.requirements import lacking
 
 pytestmark = pytest.mark.security
 
@@ -34,12 +34,12 @@ TESTS = "def test_writing(tmp_path):\n    (tmp_path / 'x').write_text('x')\n    
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
-    room = Room(tmp_path)
+    project = ScriptedProject(tmp_path)
     write(
-        room.project,
+        project.folder,
         {
             "a": "one\n",
             "sub/b": "two\n",
@@ -48,51 +48,51 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
             ".gitignore": "ignored\nnode_modules\n",
         },
     )
-    monkeypatch.chdir(room.project)
-    return room
+    monkeypatch.chdir(project.folder)
+    return project
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_commands_that_nobody_judged_change_nothing(
-    room: Room, monkeypatch: pytest.MonkeyPatch, kind: str
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     in_sandbox(monkeypatch, kind)
-    committed(room.project)
+    committed(project.folder)
     # Landlock knows no right to change modes and times, which is said.
-    commands = hostile(room.project, with_marks=kind == "bubblewrap")
-    commands += [f"echo x > {room.project}/{name}" for name in ("ignored", "node_modules/x", "n")]
+    commands = hostile(project.folder, with_marks=kind == "bubblewrap")
+    commands += [f"echo x > {project.folder}/{name}" for name in ("ignored", "node_modules/x", "n")]
     script = "\n".join([*commands, "echo all tried", 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"'])
 
-    async with room.open() as talk:
-        before = everything(room.project)
+    async with project.open() as conversation:
+        before = describe_tree(project.folder)
         for spec in (LOOK, WORK):
-            fork = await talk.fork(spec)
-            said = await unjudged(fork, script)
+            fork = await conversation.fork(spec)
+            output = await run_unjudged(fork, script)
             await fork.close()
-            refusals = len(re.findall("Read-only file system|Permission denied", said))
-            assert said.endswith("all tried\nx\n") and refusals > len(commands) / 2
-            assert everything(room.project) == before
+            refusals = len(re.findall("Read-only file system|Permission denied", output))
+            assert output.endswith("all tried\nx\n") and refusals > len(commands) / 2
+            assert describe_tree(project.folder) == before
 
 
 async def test_without_a_sandbox_such_commands_are_not_run(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_sandbox(monkeypatch, "")
-    committed(room.project)
+    committed(project.folder)
 
-    async with room.open(allow=("execute:*",)) as talk:
-        talk.settings.set_mode("yolo")
-        before = everything(room.project)
-        fork = await talk.fork(LOOK)
-        results = await ran(room, fork, hostile(room.project))
+    async with project.open(allow=("execute:*",)) as conversation:
+        conversation.settings.set_mode("yolo")
+        before = describe_tree(project.folder)
+        fork = await conversation.fork(LOOK)
+        results = await run_commands(project, fork, hostile(project.folder))
         await fork.close()
 
     assert all(result.details["outcome"] == "denied" for result in results)
-    assert everything(room.project) == before
+    assert describe_tree(project.folder) == before
 
 
 async def test_tests_and_a_compiled_program_run_in_a_copy(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if shutil.which("cc") is None or shutil.which("make") is None:
         lacking("cc and make")
@@ -100,22 +100,22 @@ async def test_tests_and_a_compiled_program_run_in_a_copy(
     # Some Python that has pytest, under the name that it is judged by.
     folders = f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"
     monkeypatch.setenv("PATH", folders)
-    write(room.project, {"program.c": PROGRAM, "Makefile": MAKEFILE, "test_it.py": TESTS})
-    committed(room.project)
+    write(project.folder, {"program.c": PROGRAM, "Makefile": MAKEFILE, "test_it.py": TESTS})
+    committed(project.folder)
 
-    async with room.open() as talk:
-        before = everything(room.project)
-        fork = await talk.fork(WORK)
-        tests, built = await ran(
-            room, fork, ["python3 -m pytest -q --disable-plugin-autoload", "make -s test"]
+    async with project.open() as conversation:
+        before = describe_tree(project.folder)
+        fork = await conversation.fork(WORK)
+        tests, built = await run_commands(
+            project, fork, ["python3 -m pytest -q --disable-plugin-autoload", "make -s test"]
         )
         assert (fork.cwd / "program").exists() and (fork.cwd / "made").exists()
-        assert await fork.environment.read_tree() == await talk.environment.read_tree()
+        assert await fork.environment.read_tree() == await conversation.environment.read_tree()
         await fork.close()
 
     assert "1 passed" in text(tests) and text(built).strip() == "built"
-    assert room.person.asked == []
-    assert everything(room.project) == before
+    assert project.user.asked == []
+    assert describe_tree(project.folder) == before
 
 
 # --- seen by the kernel

@@ -9,9 +9,9 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.session.store import Store
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.outcomes import Done, NeedsMoreTurns
-from tests.sdk import shed
-from tests.sdk.shed import TOOLS, results
-from tests.session.cut import cut_behind
+from tests.support import agent_tools
+from tests.support.agent_tools import TOOLS, results
+from tests.support.cut_journal import cut_behind
 
 CALLS = [("echo", {"text": "hi"}), ("deploy", {"target": "one"})]
 
@@ -24,7 +24,7 @@ async def store(tmp_path: Path) -> Store:
     async with agent(store, model) as first:
         await first.run("go", thread="t")
     cut_behind(store.folder / "t.jsonl", "tool_started", nth=2)
-    shed.ran.clear()
+    agent_tools.tool_log.clear()
     return store
 
 
@@ -43,6 +43,6 @@ async def test_continue_takes_it_up_and_runs_nothing_twice(store: Store) -> None
         assert isinstance(await second.run_turn(Continue(), thread="t"), Done)
         echoed, deployed = results(second.messages(thread="t"))
 
-    assert shed.ran == ["echo hi"]
+    assert agent_tools.tool_log == ["echo hi"]
     assert echoed == "hi"
     assert "its outcome is unknown" in deployed

@@ -8,8 +8,8 @@ import pytest
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.sdk.options import SessionChoice, choice_notices
-from tests.frontend.print.product import Product, product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, product
 
 __all__ = ["product"]
 
@@ -46,7 +46,7 @@ def test_of_two_services_with_keys_one_line_says_which_is_used_and_a_resumed_ses
     product: Product,
 ) -> None:
     (product.config_dir / "config.toml").unlink()
-    product.will(Say(text="pong"), Say(text="pong"))
+    product.will(ModelReply(text="pong"), ModelReply(text="pong"))
     keys = {
         "GROQ_API_KEY": "g",
         "OPENAI_API_KEY": "o",

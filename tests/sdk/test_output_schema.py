@@ -62,9 +62,9 @@ async def test_its_own_validators_are_told_to_the_model(agent: Agent, model: Scr
     result = await agent.run("Find it.", output_schema=Finding)
 
     assert isinstance(result.structured, Finding)
-    told = [message.text for message in result.messages if message.role == "toolResult"]
-    assert "0 is less than the minimum of 1" in told[0]
-    assert "file: Value error, a path within the project is wanted" in told[1]
+    results = [message.text for message in result.messages if message.role == "toolResult"]
+    assert "0 is less than the minimum of 1" in results[0]
+    assert "file: Value error, a path within the project is wanted" in results[1]
 
 
 async def test_a_class_may_refer_to_itself(agent: Agent, model: ScriptedModel) -> None:

@@ -16,7 +16,7 @@ from dirge_py.git import repository_copy
 from dirge_py.sdk import project_files
 from dirge_py.sdk.project_files import Listed, Project, project_around
 from dirge_py.types.errors import FileError
-from tests.files.requirement import require_root_tools
+from tests.support.requirements import require_root_tools
 
 
 def run_git(folder: Path, *words: str) -> str:

@@ -1,7 +1,6 @@
 """What a resumed session gets back."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -22,97 +21,100 @@ from dirge_py.tools.todo_list import TodoItem, TodoList
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
-from tests.conversation.room import Room, when
+from tests.support.project import ScriptedProject, on_first
 
 
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    return room
-
-
-def settings(room: Room) -> dict[str, object]:
-    records = read_journal(room.journal).records
+def settings(project: ScriptedProject) -> dict[str, object]:
+    records = read_journal(project.journal).records
     return {r.data["name"]: r.data["value"] for r in records if r.type == "setting"}
 
 
-def give_back(room: Room, talk: Conversation, loaded: LoadedSession) -> tuple[TodoList, Workspace]:
-    todo, workspace = TodoList(), Workspace([room.project], room.project)
+def give_back(
+    project: ScriptedProject, conversation: Conversation, loaded: LoadedSession
+) -> tuple[TodoList, Workspace]:
+    todo, workspace = TodoList(), Workspace([project.folder], project.folder)
     restore(
-        talk,
+        conversation,
         loaded,
-        recorder=talk.session.recorder,
+        recorder=conversation.session.recorder,
         todo=todo,
         workspace=workspace,
-        cwd=room.project,
-        typed_dir=room.state_dir / "typed",
+        cwd=project.folder,
+        typed_dir=project.state_dir / "typed",
         redact=str,
     )
     return todo, workspace
 
 
-async def test_what_was_queued_is_kept_until_it_is_history(room: Room) -> None:
+async def test_what_was_queued_is_kept_until_it_is_history(project: ScriptedProject) -> None:
     gate, said = asyncio.Event(), asyncio.Event()
-    room.model.will_say("first", wait=gate.wait).will_say("second").will_say("third")
-    async with room.open() as talk:
-        talk.follow_up("before anything was said")
-        talk.subscribe(when(MessageEnd, said.set))
-        run = talk.send("go")
+    project.model.will_say("first", wait=gate.wait).will_say("second").will_say("third")
+    async with project.open() as conversation:
+        conversation.follow_up("before anything was said")
+        conversation.subscribe(on_first(MessageEnd, said.set))
+        run = conversation.send("go")
         await asyncio.wait_for(said.wait(), 10)
-        talk.steer("and quickly")
-        kept = decode_queue(settings(room)["queue"])
+        conversation.steer("and quickly")
+        kept = decode_queue(settings(project)["queue"])
         assert [(kind, message.text) for kind, message in kept] == [
             ("steering", "and quickly"),
             ("follow_up", "before anything was said"),
         ]
         gate.set()
         await run
-        assert settings(room)["queue"] == []
-        talk.steer("left over")
-        talk.take_back()
-        assert settings(room)["queue"] == []
+        assert settings(project)["queue"] == []
+        conversation.steer("left over")
+        conversation.take_back()
+        assert settings(project)["queue"] == []
 
 
-async def test_the_queue_and_the_draft_come_back_and_are_told(room: Room) -> None:
+async def test_the_queue_and_the_draft_come_back_and_are_told(project: ScriptedProject) -> None:
     waiting = encode_queue(
         [("steering", user_text("look at CI")), ("follow_up", user_text("tests"))]
     )
     settings = {"queue": [*waiting, {"kind": "odd"}, 3], "draft": "half a"}
     loaded = LoadedSession(choices=SessionChoices(settings=settings))
-    async with room.open() as talk:
-        give_back(room, talk, loaded)
+    async with project.open() as conversation:
+        give_back(project, conversation, loaded)
 
-        assert [(one.kind, one.message.text) for one in talk.queued()] == [
+        assert [(one.kind, one.message.text) for one in conversation.queued()] == [
             ("steering", "look at CI"),
             ("follow_up", "tests"),
         ]
-        assert talk.unsent.draft == "half a"
-        room.model.will_say("yes").will_say("yes")
-        await talk.send("go")
-        assert [text.splitlines()[-1] for text in room.heard()] == ["go", "look at CI", "tests"]
+        assert conversation.unsent.draft == "half a"
+        project.model.will_say("yes").will_say("yes")
+        await conversation.send("go")
+        assert [text.splitlines()[-1] for text in project.prompts_of_call()] == [
+            "go",
+            "look at CI",
+            "tests",
+        ]
     assert list(queued_again(LoadedSession())) == []
     assert list(queued_again(loaded)) == [
         "2 messages were not delivered and wait for the next run: look at CI; tests."
     ]
 
 
-async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) -> None:
-    (room.project / "a").write_text("one\n")
-    (room.project / "b").write_text("one\n")
-    async with room.open() as talk:
-        _, workspace = give_back(room, talk, LoadedSession())
+async def test_a_file_that_is_still_the_same_need_not_be_read_again(
+    project: ScriptedProject,
+) -> None:
+    (project.folder / "a").write_text("one\n")
+    (project.folder / "b").write_text("one\n")
+    async with project.open() as conversation:
+        _, workspace = give_back(project, conversation, LoadedSession())
         for name in "ab":
             content = workspace.for_person().read(name)
             workspace.ledger.remember(content.real, content.identity)
-        room.model.will_say("yes")
-        await talk.send("one")
-        kept = settings(room)["files_read"]
+        project.model.will_say("yes")
+        await conversation.send("one")
+        kept = settings(project)["files_read"]
 
-    (room.project / "b").write_text("two\n")
-    async with room.open() as talk:
+    (project.folder / "b").write_text("two\n")
+    async with project.open() as conversation:
         _, workspace = give_back(
-            room, talk, LoadedSession(choices=SessionChoices(settings={"files_read": kept}))
+            project,
+            conversation,
+            LoadedSession(choices=SessionChoices(settings={"files_read": kept})),
         )
         files = workspace.for_person()
         files.check_fresh("a", files.read("a"))
@@ -120,58 +122,62 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(room: Room) 
             files.check_fresh("b", files.read("b"))
 
 
-async def test_files_that_a_move_touched_have_to_be_read_again(room: Room) -> None:
-    (room.project / "a").write_text("one\n")
-    async with room.open() as talk:
-        _, workspace = give_back(room, talk, LoadedSession())
+async def test_files_that_a_move_touched_have_to_be_read_again(project: ScriptedProject) -> None:
+    (project.folder / "a").write_text("one\n")
+    async with project.open() as conversation:
+        _, workspace = give_back(project, conversation, LoadedSession())
         content = workspace.for_person().read("a")
         workspace.ledger.remember(content.real, content.identity)
-        for hear in talk.timeline.on_files:
+        for hear in conversation.timeline.on_files:
             hear(["a"])
         assert not workspace.ledger.knows(content.real)
 
 
-async def test_the_todo_list_goes_where_the_conversation_goes(room: Room) -> None:
-    async with room.open() as talk:
-        todo, _ = give_back(room, talk, LoadedSession())
-        recorder = talk.session.recorder
+async def test_the_todo_list_goes_where_the_conversation_goes(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        todo, _ = give_back(project, conversation, LoadedSession())
+        recorder = conversation.session.recorder
         assert recorder is not None
         todo.on_change = lambda items: recorder.note_setting("todo", list(items))
         for text in ("one", "two"):
-            room.model.will_say("yes")
+            project.model.will_say("yes")
             todo.put([TodoItem(id="1", text=text)])
-            await talk.send(text)
+            await conversation.send(text)
 
-        await talk.timeline.undo()
+        await conversation.timeline.undo()
         assert [item.text for item in todo.items] == ["two"]
-        await talk.timeline.undo()
+        await conversation.timeline.undo()
         assert [item.text for item in todo.items] == ["one"]
-        await talk.timeline.redo()
+        await conversation.timeline.redo()
         assert [item.text for item in todo.items] == ["two"]
-    assert settings(room)["todo"] == [{"id": "1", "text": "two", "status": "pending"}]
+    assert settings(project)["todo"] == [{"id": "1", "text": "two", "status": "pending"}]
 
 
-async def test_a_session_is_renamed_before_and_after_its_first_message(room: Room) -> None:
-    async with room.open() as talk:
-        assert talk.rename(" the  parser\n") == "the parser"
-        room.model.will_say("yes")
-        await talk.send("hello")
-        titles = [r.data["title"] for r in read_journal(room.journal).records if r.type == "title"]
+async def test_a_session_is_renamed_before_and_after_its_first_message(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        assert conversation.rename(" the  parser\n") == "the parser"
+        project.model.will_say("yes")
+        await conversation.send("hello")
+        titles = [
+            r.data["title"] for r in read_journal(project.journal).records if r.type == "title"
+        ]
         assert titles == ["hello", "the parser"]
-        talk.rename("another")
+        conversation.rename("another")
         with pytest.raises(DirgeError, match="needs a name"):
-            talk.rename(" ")
-    titles = [r.data["title"] for r in read_journal(room.journal).records if r.type == "title"]
+            conversation.rename(" ")
+    titles = [r.data["title"] for r in read_journal(project.journal).records if r.type == "title"]
     assert titles[-1] == "another"
 
 
-async def test_a_huge_draft_is_not_written_at_every_pause(room: Room) -> None:
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        await talk.send("hello")
-        talk.unsent.save_draft("a line")
-        talk.unsent.save_draft("x" * (MAX_DRAFT_CHARS + 1))
-        assert settings(room)["draft"] == ""
+async def test_a_huge_draft_is_not_written_at_every_pause(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        await conversation.send("hello")
+        conversation.unsent.save_draft("a line")
+        conversation.unsent.save_draft("x" * (MAX_DRAFT_CHARS + 1))
+        assert settings(project)["draft"] == ""
 
 
 def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
@@ -202,35 +208,35 @@ def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
     ],
 )
 async def test_the_mode_comes_back_unless_it_would_let_more_pass(
-    room: Room, left: Mode, starts_with: Mode, begins_in: Mode, told: list[str]
+    project: ScriptedProject, left: Mode, starts_with: Mode, begins_in: Mode, told: list[str]
 ) -> None:
-    room.model.will_say("one")
-    async with room.open() as talk:
-        talk.settings.set_mode(left)
-        await talk.send("hi")
-    room.configure(f'[permission]\nmode = "{starts_with}"\n')
+    project.model.will_say("one")
+    async with project.open() as conversation:
+        conversation.settings.set_mode(left)
+        await conversation.send("hi")
+    project.configure(f'[permission]\nmode = "{starts_with}"\n')
 
     seen = []
     for _ in range(2):
-        async with room.open("newest") as talk:
-            assert talk.settings.mode == begins_in
-            seen.append([notice.rpartition(": ")[2] for notice in talk.notices])
+        async with project.open("newest") as conversation:
+            assert conversation.settings.mode == begins_in
+            seen.append([notice.rpartition(": ")[2] for notice in conversation.notices])
 
     assert seen == [told, []]
 
 
-async def test_a_flag_goes_before_the_mode_of_the_session(room: Room) -> None:
-    room.model.will_say("one")
-    async with room.open() as talk:
-        talk.settings.set_mode("plan")
-        await talk.send("hi")
+async def test_a_flag_goes_before_the_mode_of_the_session(project: ScriptedProject) -> None:
+    project.model.will_say("one")
+    async with project.open() as conversation:
+        conversation.settings.set_mode("plan")
+        await conversation.send("hi")
 
-    flagged = load(Overrides(permission_mode="yolo"), environment=room._environment)
+    flagged = load(Overrides(permission_mode="yolo"), environment=project._environment)
     again = build(
         flagged,
-        room.person,
+        project.user,
         BuildOptions(session=SessionChoice(kind="newest")),
-        stream_fn=room.model.stream_fn,
+        stream_fn=project.model.stream_fn,
     )
     assert again.settings.mode == "yolo"
     await again.close()

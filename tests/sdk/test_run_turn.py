@@ -16,9 +16,9 @@ from dirge_py.types.errors import DirgeError, SessionBusy, SessionError
 from dirge_py.types.events import ToolExecutionStart
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, NeedsMoreTurns
-from tests.apart import run_forked
 from tests.sdk import worker
-from tests.sdk.shed import TOOLS, results
+from tests.support.agent_tools import TOOLS, results
+from tests.support.forked_process import run_forked
 
 Work = Callable[..., dict[str, Any]]
 
@@ -102,16 +102,17 @@ def test_a58_a61_each_process_decides_one_call_and_nothing_runs_twice(work: Work
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"), [("too risky", "Rejected: too risky"), (None, "Rejected: User rejected")]
+    ("reason", "expected"),
+    [("too risky", "Rejected: too risky"), (None, "Rejected: User rejected")],
 )
 def test_a58_a_rejection_is_told_and_the_batch_goes_on(
-    work: Work, reason: str | None, told: str
+    work: Work, reason: str | None, expected: str
 ) -> None:
     first = work("go", BATCH)
     second = work(resume(first, False, reason=reason))
 
     assert (second["kind"], second["ran"]) == ("AwaitingConfirmation", [])
-    assert second["results"] == ["saw CI", told]
+    assert second["results"] == ["saw CI", expected]
 
 
 def test_a59_a_deny_that_was_added_meanwhile_wins(work: Work) -> None:
@@ -180,7 +181,7 @@ def test_a60_only_the_call_that_waits_can_be_decided(work: Work) -> None:
 
 @pytest.fixture
 async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
-    worker.ran.clear()
+    worker.tool_log.clear()
     async with Agent(
         stream_fn=model.stream_fn, tools=[worker.look, worker.deploy], asker="defer"
     ) as agent:
@@ -204,7 +205,7 @@ async def test_a_thread_in_memory_pauses_and_goes_on(agent: Agent, model: Script
     assert isinstance(outcome, NeedsMoreTurns) and outcome.turn == 1
     assert isinstance(await agent.run_turn(Continue(), thread="t"), Done)
 
-    assert worker.ran == ["look CI", "deploy one", "deploy two"]
+    assert worker.tool_log == ["look CI", "deploy one", "deploy two"]
     assert_balanced(agent.messages(thread="t"))
 
 
@@ -222,7 +223,7 @@ async def test_a_continuation_in_memory_is_good_for_one_decision(
         await agent.run_turn(decided, thread=name)
     with pytest.raises(SessionError, match="not of 'other'"):
         await agent.run_turn(decided, thread="other")
-    assert worker.ran == ["look CI", "deploy one"]
+    assert worker.tool_log == ["look CI", "deploy one"]
 
 
 async def test_a_continuation_that_was_changed_is_refused(
@@ -242,7 +243,7 @@ async def test_a_continuation_that_was_changed_is_refused(
             await agent.run_turn(Resume(shown, waiting.call_ids[0], True))
     with pytest.raises(SessionError, match="not among its calls"):
         await agent.run_turn(Resume({**forged, "awaiting": "x"}, "x", True))
-    assert worker.ran == ["look CI"]
+    assert worker.tool_log == ["look CI"]
 
 
 async def test_going_on_without_the_decision_is_refused(agent: Agent, model: ScriptedModel) -> None:
@@ -279,7 +280,7 @@ async def test_a_run_that_was_deferred_can_be_finished_as_a_whole(
     result = await agent.run(Resume(waiting.continuation, waiting.call_ids[0], True))
 
     assert result.response == "shipped"
-    assert worker.ran == ["deploy one"]
+    assert worker.tool_log == ["deploy one"]
 
 
 # -- with a journal, in one process
@@ -319,9 +320,9 @@ async def test_what_was_queued_in_a_thread_waits_for_its_next_run(
         await agent._threads.wait_released("t")
         await agent.run("again", thread="t")
 
-    said = [m.text for m in model.seen[1].messages if m.role == "user"]
-    assert said[:2] == ["go", "again"]
-    assert said[2].endswith("be quick")
+    prompts = [m.text for m in model.seen[1].messages if m.role == "user"]
+    assert prompts[:2] == ["go", "again"]
+    assert prompts[2].endswith("be quick")
 
 
 async def test_the_agents_own_thread_is_kept_in_the_journal_too(

@@ -12,7 +12,7 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import ContextCompacted
 from dirge_py.types.messages import user_text
 from dirge_py.types.outcomes import Cancelled, MaxTurns
-from tests.sdk.shed import TOOLS, results
+from tests.support.agent_tools import TOOLS, results
 
 
 @pytest.fixture

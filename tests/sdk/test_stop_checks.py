@@ -13,8 +13,8 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done
-from tests.guards.kit import guarded, nudges
 from tests.guards.test_stop_checks import WORDS, spoke, stopping_after_a_failure
+from tests.support.guarded_runs import nudges, run_guarded
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 ONCE = '[loop.gates]\nresume = 1\ntodo = 1\ngoal = "g"\ngoal_checks = 1\n'
@@ -54,7 +54,7 @@ def services(config, script=None, **more):
 
 async def run_with(config, made, **more):
     bundles = gates(config.loop.gates, made, **more)
-    return await guarded(stopping_after_a_failure(), *bundles)
+    return await run_guarded(stopping_after_a_failure(), *bundles)
 
 
 async def test_case_109_they_speak_in_their_order(config):
@@ -128,7 +128,7 @@ async def test_failures_and_depth_remind_within_the_run(config):
     model = ScriptedModel().will_call("read", path="a").will_call("read", path="a")
     model.will_call("faulty", n=1).will_call("faulty", n=2).will_call("read", path="b")
     bundles = gates(settings.loop.gates, GateServices(depth=tracker))
-    texts = nudges(await guarded(model.will_say("done"), *bundles))
+    texts = nudges(await run_guarded(model.will_say("done"), *bundles))
     assert ["Step back" in texts[0], "in a row failed" in texts[1]] == [True, True]
     assert (len(texts), tracker.files) == (2, ("/w/b",))
 
@@ -139,4 +139,4 @@ async def test_they_can_be_turned_off_too(config):
     for n in range(5):
         model.will_call("faulty", path="a", n=n)
     bundles = gates(settings.loop.gates, GateServices())
-    assert nudges(await guarded(model.will_say("done"), *bundles)) == []
+    assert nudges(await run_guarded(model.will_say("done"), *bundles)) == []

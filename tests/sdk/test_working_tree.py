@@ -11,7 +11,7 @@ from dirge_py.guards.judge import DIFF_BYTES
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.sdk.working_tree import WorkingTree
-from tests.repository import new_repository
+from tests.support.git_repository import new_repository
 
 QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
@@ -174,11 +174,11 @@ async def test_outside_of_a_repository_nothing_can_be_told(tmp_path):
 
 
 async def test_a_repository_that_names_programs_is_not_asked(repository):
-    ran = repository.root.parent / "ran"
-    repository.git("config", "--local", "diff.external", f"touch {ran}; cat")
+    marker = repository.root.parent / "ran"
+    repository.git("config", "--local", "diff.external", f"touch {marker}; cat")
     repository.put("a.py", "x\n")
     assert await repository.tree().diff() is None
-    assert not ran.exists()
+    assert not marker.exists()
 
 
 async def test_a_git_of_the_workspace_is_not_started(repository, monkeypatch):

@@ -10,9 +10,17 @@ from pathlib import Path
 
 from dirge_py.processes.sandbox.profile import NoSandbox
 from dirge_py.sdk import environment
-from tests.conversation.room import Room
-from tests.sdk.fork_projects import LOOK, WORK, committed, ran, text, unjudged, write
 from tests.sdk.harmful_commands import hostile
+from tests.support.fork_projects import (
+    LOOK,
+    WORK,
+    committed,
+    run_commands,
+    run_unjudged,
+    text,
+    write,
+)
+from tests.support.project import ScriptedProject
 
 
 def tell(*lines: str) -> None:
@@ -21,26 +29,35 @@ def tell(*lines: str) -> None:
 
 
 async def main(base: Path) -> None:
-    room = Room(base)
-    write(room.project, {"a": "one\n", "sub/b": "two\n", "Makefile": "test:\n\techo x > made\n"})
-    committed(room.project)
-    os.chdir(room.project)
+    project = ScriptedProject(base)
+    write(project.folder, {"a": "one\n", "sub/b": "two\n", "Makefile": "test:\n\techo x > made\n"})
+    committed(project.folder)
+    os.chdir(project.folder)
     find, none = environment.find_sandbox, NoSandbox("none is wanted", "")
-    async with room.open() as talk:
-        talk.settings.set_mode("yolo")
+    async with project.open() as conversation:
+        conversation.settings.set_mode("yolo")
         tell("BEGIN")
-        for spec, finds, every in ((LOOK, lambda room: none, 9), (LOOK, find, 2), (WORK, find, 5)):
+        for spec, finds, every in (
+            (LOOK, lambda project: none, 9),
+            (LOOK, find, 2),
+            (WORK, find, 5),
+        ):
             environment.find_sandbox = finds
-            await talk.environment.read_tree()
-            fork = await talk.fork(spec)
+            await conversation.environment.read_tree()
+            fork = await conversation.fork(spec)
             # All of them are tried by tests that look at the files afterwards.
-            commands = hostile(room.project)[::every]
+            commands = hostile(project.folder)[::every]
             if not fork.environment.sandbox:
-                tell(*map(text, await ran(room, fork, commands)))
+                tell(*map(text, await run_commands(project, fork, commands)))
             else:
-                tell(await unjudged(fork, "\n".join(commands)))
+                tell(await run_unjudged(fork, "\n".join(commands)))
             if spec is WORK:
-                tell(*map(text, await ran(room, fork, ["make -s test", "git status --short"])))
+                tell(
+                    *map(
+                        text,
+                        await run_commands(project, fork, ["make -s test", "git status --short"]),
+                    )
+                )
             await fork.close()
 
 

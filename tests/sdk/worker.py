@@ -16,20 +16,20 @@ from dirge_py.testing import assert_balanced
 from dirge_py.types.errors import SessionError
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 
-ran: list[str] = []
+tool_log: list[str] = []
 
 
 @tool(op="read")
 async def look(where: str) -> str:
     """Look."""
-    ran.append(f"look {where}")
+    tool_log.append(f"look {where}")
     return f"saw {where}"
 
 
 @tool(op="plugin", resource="target")
 async def deploy(target: str) -> str:
     """Ship it."""
-    ran.append(f"deploy {target}")
+    tool_log.append(f"deploy {target}")
     return f"shipped {target}"
 
 
@@ -47,9 +47,13 @@ async def main(folder: Path, job: dict[str, Any]) -> dict[str, Any]:
         try:
             outcome = await agent.run_turn(_input(job["input"]), thread=job.get("thread", "t"))
         except SessionError as error:
-            return {"error": error.message, "ran": ran}
+            return {"error": error.message, "ran": tool_log}
         messages = agent.messages(thread=job.get("thread", "t"))
-    told: dict[str, Any] = {"kind": type(outcome).__name__, "ran": ran, "asked": len(script.seen)}
+    told: dict[str, Any] = {
+        "kind": type(outcome).__name__,
+        "ran": tool_log,
+        "asked": len(script.seen),
+    }
     if isinstance(outcome, AwaitingConfirmation):
         told["continuation"] = outcome.continuation
     else:

@@ -18,17 +18,17 @@ from dirge_py.processes.sandbox.profile import LaunchSpec, NoSandbox, SandboxPro
 
 
 def main(room_text: str, kind: str, *command: str) -> int:
-    room = SandboxProfile(
+    project = SandboxProfile(
         **{
             key: tuple(value) if isinstance(value, list) else value
             for key, value in json.loads(room_text).items()
         }
     )
-    found = find_sandbox(room, programs=PROGRAMS if kind == "bubblewrap" else ())
+    found = find_sandbox(project, programs=PROGRAMS if kind == "bubblewrap" else ())
     if isinstance(found, NoSandbox) or found.kind != kind:
         sys.stderr.write(str(found))
         return 99
-    cwd = room.roots[0]
+    cwd = project.roots[0]
     environment = dict(os.environ)
     spec = LaunchSpec(cwd=cwd, environment=environment, call_id="1")
     words = [word.replace("{pid}", str(os.getpid())) for word in command]

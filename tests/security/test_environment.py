@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.requirement import as_nobody
-from tests.frontend.print.product import Product, product
-from tests.providers.server import Say
 from tests.security.sizes import count
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, product
+from tests.support.requirements import as_nobody
 
 __all__ = ["product"]
 
@@ -48,17 +48,17 @@ def written(product: Product) -> str:
 def test_no_canary_is_seen_in_a_child_the_transcript_or_the_log(product: Product) -> None:
     product.configure(f"[tools]\nenvironment = {json.dumps([*CANARIES[1:2], 'LISTED'])}\n")
     calls = [("bash", {"command": f"{look}; echo listed=$LISTED"}) for look in LOOKS]
-    product.will(Say(calls=calls), Say(text="done"))
+    product.will(ModelReply(calls=calls), ModelReply(text="done"))
     environment = {name: canary(name) for name in CANARIES} | {"LISTED": "may-be-seen"}
 
-    ran = product.run_apart(
+    result = product.run_apart(
         "-p", "-v", "--yolo", "--output-format=stream-json", "x", env=environment
     )
 
-    assert ran.exit_code == 0
-    told = product.sent_text()
-    assert told.count("HOME=") >= 4
-    everything = "\n".join([told, ran.stdout, ran.stderr, written(product)])
+    assert result.exit_code == 0
+    text = product.sent_text()
+    assert text.count("HOME=") >= 4
+    everything = "\n".join([text, result.stdout, result.stderr, written(product)])
     seen = [name for name in CANARIES if canary(name) in everything]
     count("environment canaries", len(CANARIES) * len(LOOKS), len(seen), "seen")
     assert seen == []
@@ -67,7 +67,9 @@ def test_no_canary_is_seen_in_a_child_the_transcript_or_the_log(product: Product
 @pytest.mark.parametrize("name", ["CARGO_HOME", "GIT_AUTHOR_NAME"])
 def test_what_a_person_lists_is_passed(product: Product, name: str) -> None:
     product.configure(f'[tools]\nenvironment = ["{name}"]\n')
-    product.will(Say(calls=[("bash", {"command": f"echo got ${name}"})]), Say(text="done"))
+    product.will(
+        ModelReply(calls=[("bash", {"command": f"echo got ${name}"})]), ModelReply(text="done")
+    )
 
     product.run("-p", "--yolo", "x", env={name: "the value"})
 
@@ -76,7 +78,7 @@ def test_what_a_person_lists_is_passed(product: Product, name: str) -> None:
 
 def test_the_key_of_a_service_is_not_passed_even_when_listed(product: Product) -> None:
     product.configure('[tools]\nenvironment = ["FAKE_KEY"]\n')
-    product.will(Say(calls=[("bash", {"command": "env"})]), Say(text="done"))
+    product.will(ModelReply(calls=[("bash", {"command": "env"})]), ModelReply(text="done"))
 
     product.run("-p", "--yolo", "x")
 
@@ -87,8 +89,8 @@ def test_the_key_of_a_service_is_not_passed_even_when_listed(product: Product) -
 def test_a_command_cannot_read_the_environment_of_the_program_itself(
     open_tmp_path: Path, product: Product
 ) -> None:
-    product.will(Say(calls=[("bash", {"command": "cat /proc/$PPID/environ; id -u"})]))
-    product.will(Say(text="done"))
+    product.will(ModelReply(calls=[("bash", {"command": "cat /proc/$PPID/environ; id -u"})]))
+    product.will(ModelReply(text="done"))
 
     prefix = as_nobody()
     for folder in (product.base, *product.base.rglob("*")):

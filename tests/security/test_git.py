@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from dirge_py.permission.git.files import ACTING_SETTINGS
-from tests.permission.authorizing import Desk
 from tests.permission.conftest import Project
 from tests.permission.test_git_acting_settings import SECRET, Hostile
 from tests.permission.test_git_config import HOSTILE, marker
 from tests.security.sizes import ASKED, count
+from tests.support.authorizer_driver import AuthorizerDriver
 
 COMMANDS = [
     "git status", "git diff", "git diff --stat", "git diff HEAD", "git diff --cached", "git log -p",
@@ -44,9 +44,9 @@ async def try_all(project: Project, prefix: str = "") -> tuple[int, int]:
 
     What runs unasked really runs.
     """
-    desk = Desk(project, loop_guard=0)
+    driver = AuthorizerDriver(project, loop_guard=0)
     for command in FEW:
-        await desk.run(desk.bash(prefix + command))
+        await driver.run(driver.bash(prefix + command))
     return len(FEW), int((project.home / "ran").exists())
 
 
@@ -145,12 +145,12 @@ async def test_the_marker_would_tell(project: Project) -> None:
 
 
 async def test_plain_repositories_are_looked_at_unasked(project: Project) -> None:
-    desk = Desk(project)
+    driver = AuthorizerDriver(project)
 
-    told = await desk.run(desk.bash("git diff --stat && git log --oneline -1"))
+    text = await driver.run(driver.bash("git diff --stat && git log --oneline -1"))
 
-    assert "README.md" in told
-    assert desk.person.asked == []
+    assert "README.md" in text
+    assert driver.user.asked == []
 
 
 RISKY = [row for row in ACTING_SETTINGS if row.answer not in ("variable", "unread")]
@@ -162,7 +162,7 @@ async def test_every_setting_that_acts_starts_nothing_and_shows_no_secret(
 ) -> None:
     """One at a time, run as the engine runs them, or asked about."""
     hostile = Hostile(tmp_path.resolve())
-    desk = Desk(hostile.project, loop_guard=0)
+    driver = AuthorizerDriver(hostile.project, loop_guard=0)
     ran = shown = 0
     rows = RISKY if ASKED else RISKY[:: len(RISKY) // 6]
     for row in rows:
@@ -170,8 +170,8 @@ async def test_every_setting_that_acts_starts_nothing_and_shows_no_secret(
         (hostile.inner / "f").unlink()
         (hostile.inner / "f").write_text("f\n")
         for command in FEW:
-            told = await desk.run(desk.bash(command))
-            shown += SECRET.split()[0] in told
+            text = await driver.run(driver.bash(command))
+            shown += SECRET.split()[0] in text
         ran += (hostile.project.home / "ran").exists()
     hostile.project.workspace.close()
 

@@ -14,8 +14,8 @@ import pytest
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.types.abort import AbortSignal
-from tests.files.requirement import as_nobody
 from tests.security.sizes import ASKED, count, size
+from tests.support.requirements import as_nobody
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

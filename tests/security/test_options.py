@@ -14,9 +14,9 @@ import pytest
 from dirge_py.permission.git.commands import _SUBCOMMANDS, _VERBS
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.programs import PROGRAMS
-from tests.files.requirement import lacking
 from tests.permission.conftest import QUIET_GIT, Project
 from tests.security.sizes import ASKED, IS_WHOLE, count
+from tests.support.requirements import lacking
 
 BUILTINS = ("pwd", "type", "echo", "test", "true", "cd")
 SPECIAL = ("find", "date", "sed")

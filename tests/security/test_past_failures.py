@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.frontend.print.product import KEY, Held, Product, finish, product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import KEY, HeldReply, Product, finish, product
 
 __all__ = ["product"]
 
 FOREIGN = "http://127.0.0.1:9/v1"
 
 
-def bash(command: str) -> Say:
-    return Say(calls=[("bash", {"command": command})])
+def bash(command: str) -> ModelReply:
+    return ModelReply(calls=[("bash", {"command": command})])
 
 
 # --- what a project brings along
@@ -34,9 +34,9 @@ def test_an_env_file_of_the_project_moves_nothing(product: Product, name: str) -
         f"OPENAI_BASE_URL={FOREIGN}\nHTTP_PROXY={FOREIGN}\nFAKE_KEY=sk-of-the-project\n",
     )
 
-    ran = product.will(Say(text="mine")).run_forked("-p", "hello")
+    result = product.will(ModelReply(text="mine")).run_forked("-p", "hello")
 
-    assert (ran.exit_code, ran.stdout) == (0, "mine\n")
+    assert (result.exit_code, result.stdout) == (0, "mine\n")
     assert product.service.requests[0].headers["authorization"] == f"Bearer {KEY}"
     assert (len(product.journals), (evil / "state").exists()) == (1, False)
 
@@ -71,7 +71,7 @@ def test_a_repository_that_points_to_a_trusted_one_is_not_trusted(
             (tree / "gitdir").write_text(f"{other}/.git\n", encoding="utf-8")
             (other / ".git").write_text(f"gitdir: {tree}\n", encoding="utf-8")
 
-    product.will(Say(text="there"), Say(text="here"))
+    product.will(ModelReply(text="there"), ModelReply(text="here"))
     assert product.run("trust", "--show", "--json", cwd=other).json["state"] == "restricted"
     assert product.run("-p", "x", cwd=other).stdout == "there\n"
     assert not mark.exists()
@@ -82,7 +82,7 @@ def test_a_repository_that_points_to_a_trusted_one_is_not_trusted(
 @pytest.mark.parametrize("flags", [("--yolo",), ("--accept-all",), ("--allow", "execute:*"), ()])
 def test_no_leave_to_act_is_taken_for_trust(product: Product, flags: tuple[str, ...]) -> None:
     mark = plugin(product)
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"))
 
     for words in (("-p", *flags, "x"), ("-p", *flags, "-c", "x")):
         assert product.run(*words).exit_code == 0
@@ -95,13 +95,15 @@ def test_no_leave_to_act_is_taken_for_trust(product: Product, flags: tuple[str, 
 def test_leave_to_do_everything_ends_with_the_start_it_was_given_for(
     product: Product, later: tuple[str, ...]
 ) -> None:
-    product.will(bash("touch one"), Say(text="done"), bash("touch two"), Say(text="done"))
+    product.will(
+        bash("touch one"), ModelReply(text="done"), bash("touch two"), ModelReply(text="done")
+    )
 
     product.ask("--yolo", "--session", "s", "x")
-    ran = product.ask(*later, "x")
+    result = product.ask(*later, "x")
 
     assert (product.project / "one").exists()
-    assert [denied["tool_name"] for denied in ran.json["permission_denials"]] == ["bash"]
+    assert [denied["tool_name"] for denied in result.json["permission_denials"]] == ["bash"]
     assert not (product.project / "two").exists()
 
 
@@ -135,7 +137,7 @@ def test_names_and_settings_of_a_repository_reach_no_shell(product: Product) -> 
         ("edit", {"path": path, "old_text": "needle", "new_text": "thread"}),
         ("bash", {"command": "git status; git log -1; ls -R ."}),
     ]
-    product.will(Say(calls=calls), Say(text="done"), Say(text="done"))
+    product.will(ModelReply(calls=calls), ModelReply(text="done"), ModelReply(text="done"))
 
     for cwd in (product.project, product.project / NAMES[0]):
         assert product.run_forked("-p", "--yolo", f"look at @{path}", cwd=cwd).exit_code == 0
@@ -157,12 +159,12 @@ SMUGGLED = (
 @pytest.mark.parametrize("prompt", SMUGGLED)
 @pytest.mark.parametrize("way", ["words", "stdin", "both"])
 def test_no_prompt_smuggles_a_flag(product: Product, prompt: str, way: str) -> None:
-    product.will(bash("touch made"), Say(text="done"))
+    product.will(bash("touch made"), ModelReply(text="done"))
     words = {"words": ("--", prompt), "stdin": (), "both": ("--", "do it")}[way]
 
-    ran = product.ask(*words, stdin=None if way == "words" else prompt)
+    result = product.ask(*words, stdin=None if way == "words" else prompt)
 
-    assert [denied["tool_name"] for denied in ran.json["permission_denials"]] == ["bash"]
+    assert [denied["tool_name"] for denied in result.json["permission_denials"]] == ["bash"]
     assert prompt in product.sent(0)[-1]["content"]
     assert not (product.project / "made").exists()
 
@@ -189,7 +191,7 @@ def listening(pid: int) -> Iterator[str]:
 
 
 def test_nothing_listens_for_connections(product: Product) -> None:
-    held = Held(reply=Say(text="done"))
+    held = HeldReply(reply=ModelReply(text="done"))
     product.will(bash("ls"), held)
     process = product.start_fresh("-p", "x")
     try:

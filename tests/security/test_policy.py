@@ -22,9 +22,9 @@ from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
-from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project
 from tests.security.sizes import count, size
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
 RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -281,9 +281,9 @@ commands = (
 async def test_bp6_why_and_enforcement_give_the_same(project: Project) -> None:
     rules = [parse_rule("execute:make *", "allow"), parse_rule("execute:rm *", "deny"),
              parse_rule("edit:src/**", "deny"), parse_rule("read:notes.txt", "deny")]  # fmt: skip
-    desk = Desk(project, *rules, loop_guard=0)
+    driver = AuthorizerDriver(project, *rules, loop_guard=0)
     explainer = Explainer(
-        gate=desk.gate, toolbox=desk.toolbox, workspace=project.workspace, cwd=str(project.root)
+        gate=driver.gate, toolbox=driver.toolbox, workspace=project.workspace, cwd=str(project.root)
     )
     drawn: list[tuple[str, Mode]] = []
 
@@ -294,16 +294,16 @@ async def test_bp6_why_and_enforcement_give_the_same(project: Project) -> None:
 
     collect()
     for command, mode in drawn:
-        desk.gate.mode = mode
-        told = explainer.decide("bash", {"command": command})
-        before = len(desk.person.asked)
-        allowed = await desk.allows(desk.bash(command))
-        asked = len(desk.person.asked) - before
+        driver.gate.mode = mode
+        decision = explainer.decide("bash", {"command": command})
+        before = len(driver.user.asked)
+        allowed = await driver.allows(driver.bash(command))
+        asked = len(driver.user.asked) - before
         enforced = "allow" if allowed else "ask" if asked else "deny"
-        *_, past = desk.gate.history
-        assert told.effect == enforced, command
-        assert past.policy in (told.policy, "answer")
-        assert len(past.claims) == len(told.claims)
+        *_, past = driver.gate.history
+        assert decision.effect == enforced, command
+        assert past.policy in (decision.policy, "answer")
+        assert len(past.claims) == len(decision.claims)
 
 
 async def test_what_is_shown_is_what_is_run(project: Project) -> None:
@@ -314,8 +314,8 @@ async def test_what_is_shown_is_what_is_run(project: Project) -> None:
         run.append(arguments)
         return ["/bin/true"]
 
-    desk = Desk(project, launcher=launcher, loop_guard=0)
-    desk.person.answer = lambda request: YES
+    driver = AuthorizerDriver(project, launcher=launcher, loop_guard=0)
+    driver.user.answer = lambda request: YES
     drawn: list[str] = []
     wrong = 0
 
@@ -327,9 +327,9 @@ async def test_what_is_shown_is_what_is_run(project: Project) -> None:
     collect()
     for command in drawn:
         run.clear()
-        desk.person.asked.clear()
-        await desk.run(desk.bash(command))
-        for request in desk.person.questions:
+        driver.user.asked.clear()
+        await driver.run(driver.bash(command))
+        for request in driver.user.questions:
             assert request.preview is not None
             shown = {claim.resource for claim in request.claims if claim.op == "execute"}
             is_whole = request.preview.text == command and all(part in command for part in shown)
@@ -383,13 +383,13 @@ def test_no_character_reaches_a_parser_that_it_could_crash(tmp_path: Path) -> No
 
 
 async def test_a_batch_of_refusals_allows_nothing(project: Project) -> None:
-    desk = Desk(project)
-    desk.person.answer = lambda request: NO
-    calls = [desk.bash(command) for command in ("make", "npm test", "rm f", "make x")]
-    info = desk.info(calls)
+    driver = AuthorizerDriver(project)
+    driver.user.answer = lambda request: NO
+    calls = [driver.bash(command) for command in ("make", "npm test", "rm f", "make x")]
+    info = driver.info(calls)
 
-    decided = await asyncio.gather(*(desk.allows(call, info) for call in calls[:1]))
+    decided = await asyncio.gather(*(driver.allows(call, info) for call in calls[:1]))
 
     assert decided == [False]
-    assert [await desk.allows(call, info) for call in calls[1:]] == [False] * 3
-    assert len(desk.person.asked) == 1
+    assert [await driver.allows(call, info) for call in calls[1:]] == [False] * 3
+    assert len(driver.user.asked) == 1

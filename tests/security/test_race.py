@@ -20,7 +20,7 @@ _HERE = -100
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """A project with `folder`, and a link beside it that leads to the same names outside."""
     for folder in (tmp_path / "project" / "folder", tmp_path / "outside"):
         folder.mkdir(parents=True)
@@ -95,12 +95,12 @@ def move_one(files: CallFiles, number: int) -> None:
     [(replace_one, 2), (create_one, 4), (change_several, 8), (move_one, 8)],
 )
 def test_nothing_outside_is_touched_while_a_path_flips(
-    room: Path, act: Callable[[CallFiles, int], None], share: int
+    folder: Path, act: Callable[[CallFiles, int], None], share: int
 ):
     wanted, tried, done = WRITES // share, 0, 0
     with (
-        closing(Workspace([room / "project"], room / "project")) as workspace,
-        flipping(room / "project" / "folder", room / "project" / "link"),
+        closing(Workspace([folder / "project"], folder / "project")) as workspace,
+        flipping(folder / "project" / "folder", folder / "project" / "link"),
     ):
         files = workspace.at_call("c")
         # A short run might never meet the folder as it is; then nothing would have been tried.
@@ -112,8 +112,8 @@ def test_nothing_outside_is_touched_while_a_path_flips(
             except FileError:
                 pass
 
-    outside = {each.name: each.read_bytes() for each in (room / "outside").rglob("*")}
+    outside = {each.name: each.read_bytes() for each in (folder / "outside").rglob("*")}
     count(f"race: {act.__name__}", tried, int(outside != dict.fromkeys(("file", "gone"), SECRET)))
     assert outside == {"file": SECRET, "gone": SECRET}
-    assert not list(room.rglob(".dirge-*"))
+    assert not list(folder.rglob(".dirge-*"))
     assert done > 0

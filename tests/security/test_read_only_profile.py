@@ -72,7 +72,7 @@ _BEGINS = re.compile(r'execve\(.*"--norc", "--noprofile", "-c", "--", "(.*?)"\],
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProcessTrace:
     """What one process did, system call by system call, those that succeeded only."""
 
     name: str
@@ -98,14 +98,14 @@ class Trace:
         begun = ((at, _BEGINS.match(line)) for at, line in enumerate(self._lines.get(pid, [])))
         return next(((at, found[1]) for at, found in begun if found), (0, ""))
 
-    def seen(self, pid: int) -> Iterator[Seen]:
+    def seen(self, pid: int) -> Iterator[ProcessTrace]:
         """What the process did from the command's beginning on, and all that it started."""
         first, _command = self._begun(pid)
         for line in self._lines.pop(pid, [])[first:]:
             found = _CALL.match(line)
             if found is None or found[3] == "?" or int(found[3]) < 0:
                 continue
-            yield Seen(found[1], tuple(_QUOTED.findall(found[2])), line)
+            yield ProcessTrace(found[1], tuple(_QUOTED.findall(found[2])), line)
             if found[1] in ("clone", "clone3", "fork", "vfork"):
                 yield from self.seen(int(found[3]))
 
@@ -212,7 +212,7 @@ async def test_what_a_repository_makes_git_start_can_only_look(
     assert (place / "ran").exists()  # so this setting would have started it
 
 
-def _is_bad(seen: Seen, place: Path) -> bool:
+def _is_bad(seen: ProcessTrace, place: Path) -> bool:
     if seen.name in ("execve", "execveat"):
         # Relative names are looked for from a folder of the project.
         path = os.path.realpath(place / "project" / seen.paths[0])

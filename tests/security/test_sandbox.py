@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.files.requirement import lacking
 from tests.security.sizes import count
+from tests.support.requirements import lacking
 
 HERE = Path(__file__).parent
 IN_A_SANDBOX = str(HERE / "in_a_sandbox.py")
@@ -64,7 +64,7 @@ class Site:
         )
 
     def run(self, kind: str, *command: str) -> "subprocess.CompletedProcess[str]":
-        ran = subprocess.run(
+        result = subprocess.run(
             [*self.prefix, self.python, "-B", IN_A_SANDBOX, self.room(), kind, *command],
             env=self.environment,
             cwd=self.work,
@@ -73,9 +73,9 @@ class Site:
             timeout=60,
             check=False,
         )
-        if ran.returncode == 99:
-            lacking(f"a working sandbox made with {kind}: {self.python}: {ran.stderr}")
-        return ran
+        if result.returncode == 99:
+            lacking(f"a working sandbox made with {kind}: {self.python}: {result.stderr}")
+        return result
 
 
 @pytest.fixture(params=["as we are", "as an ordinary user"])
@@ -188,10 +188,10 @@ def test_no_way_leads_out(site: Site, kind: str) -> None:
     before = contents(site.base)
     given = json.dumps({**site.targets, "pid": "PID"}).replace('"PID"', "{pid}")
 
-    ran = site.run(kind, "/usr/bin/python3", "-I", "-S", "-c", WAYS, given)
+    result = site.run(kind, "/usr/bin/python3", "-I", "-S", "-c", WAYS, given)
 
-    assert ran.returncode == 0, ran.stderr
-    through = {name for name, is_out in json.loads(ran.stdout).items() if is_out}
+    assert result.returncode == 0, result.stderr
+    through = {name for name, is_out in json.loads(result.stdout).items() if is_out}
     if kind == "landlock":
         through -= NOT_WITH_LANDLOCK
     left = {
@@ -201,7 +201,7 @@ def test_no_way_leads_out(site: Site, kind: str) -> None:
     }
     mark = site.targets["mark"]
     escaped = [*Path("/").glob(f"*/{mark}"), *Path("/").glob(f"*/*/{mark}")]
-    count(f"sandbox escapes, {kind}", len(json.loads(ran.stdout)), len(through) + len(left))
+    count(f"sandbox escapes, {kind}", len(json.loads(result.stdout)), len(through) + len(left))
     assert (through, left, escaped) == (set(), {}, [])
     assert set(before) <= set(contents(site.base))
 
@@ -209,7 +209,7 @@ def test_no_way_leads_out(site: Site, kind: str) -> None:
 def test_without_a_sandbox_these_ways_lead_out(site: Site) -> None:
     # Else the test above might see nothing because it can do nothing.
     given = json.dumps({**site.targets, "pid": os.getpid(), "only": HARMLESS})
-    ran = subprocess.run(
+    result = subprocess.run(
         [*site.prefix, "/usr/bin/python3", "-I", "-S", "-c", WAYS, given],
         env=site.environment,
         cwd=site.work,
@@ -218,4 +218,4 @@ def test_without_a_sandbox_these_ways_lead_out(site: Site) -> None:
         check=True,
     )
 
-    assert json.loads(ran.stdout) == dict.fromkeys(HARMLESS, True)
+    assert json.loads(result.stdout) == dict.fromkeys(HARMLESS, True)

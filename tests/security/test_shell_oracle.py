@@ -14,8 +14,8 @@ import pytest
 
 from dirge_py.lib.shell_lexer import NotPlain, Part, lex
 from dirge_py.permission.shell import sees_the_same
-from tests.files.requirement import lacking
 from tests.security.sizes import count, size
+from tests.support.requirements import lacking
 
 Accepted = tuple[str, tuple[Part, ...]]
 Calls = Counter[tuple[str, ...]]

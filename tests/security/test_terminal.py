@@ -35,11 +35,11 @@ from dirge_py.ui.panels.permission import PermissionChoice, paint_request
 from dirge_py.ui.status import StatusModel, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from tests.conversation.room import Room
-from tests.providers.server import FakeService, Say
 from tests.security.sizes import count, size
-from tests.ui.on_a_pty import Terminal
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.project import ScriptedProject
+from tests.support.terminal import Terminal
 from tests.ui.test_transcript import Page
 
 INK = styles_for(load_theme("dark"))
@@ -101,10 +101,10 @@ def judge(lines: Iterable[str]) -> None:
 
 
 @pytest.fixture
-def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(home)
-    monkeypatch.chdir(room.project)
-    return room
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(home)
+    monkeypatch.chdir(project.folder)
+    return project
 
 
 # -- in the transcript
@@ -180,11 +180,11 @@ def test_nor_does_it_when_sequences_are_mixed() -> None:
 # -- around it
 
 
-def texts(d: RunningApp) -> Iterator[str]:
+def texts(driver: AppDriver) -> Iterator[str]:
     """Every line of every sheet, in view or not, and all that is in view."""
-    for sheet in d.app.query(ScrollingLines):
+    for sheet in driver.app.query(ScrollingLines):
         yield from (strip.text for strip in sheet._strips)
-    yield from d.screen.split("\n")
+    yield from driver.screen.split("\n")
 
 
 def request(text: str) -> PermissionRequest:
@@ -202,7 +202,7 @@ def request(text: str) -> PermissionRequest:
     )
 
 
-async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> None:
+async def test_questions_and_trust_lists_draw_nothing_but_text(project: ScriptedProject) -> None:
     some = CORPUS[:: size(80, 1)]
     # All at once, and without a screen, they are in the next test.
     many = "\n".join(CORPUS[:: size(7, 1)])
@@ -210,21 +210,21 @@ async def test_questions_and_trust_lists_draw_nothing_but_text(room: Room) -> No
     form = [Question(question=many, header=CORPUS[0], options=options)]
     files = tuple(ActingFile(path=t, kind=t, size=1, sha256=t) for t in some)
     offer = TrustOffer(project=CORPUS[0], files=files, digest="d")
-    async with running_app(room) as d:
+    async with running_app(project) as driver:
         for ask in (
-            lambda: d.asker.question(form),  # type: ignore[attr-defined]
-            lambda: d.asker.trust(offer),  # type: ignore[attr-defined]
-            lambda: d.asker.permission([request(many), *map(request, CORPUS[:9])]),
+            lambda: driver.asker.question(form),  # type: ignore[attr-defined]
+            lambda: driver.asker.trust(offer),  # type: ignore[attr-defined]
+            lambda: driver.asker.permission([request(many), *map(request, CORPUS[:9])]),
         ):
-            worker = d.app.run_worker(ask())
-            await d.until(lambda: d.panel and d.panel.has_focus)
-            await d.pilot.press("h", *(["enter"] if d.dialog else []))
-            await d.pilot.pause()
-            judge(texts(d))
+            worker = driver.app.run_worker(ask())
+            await driver.until(lambda: driver.panel and driver.panel.has_focus)
+            await driver.pilot.press("h", *(["enter"] if driver.dialog else []))
+            await driver.pilot.pause()
+            judge(texts(driver))
             worker.cancel()
-            await d.until(lambda: d.panel is None)
-            d.app.composer.put("")
-            await d.pilot.pause()
+            await driver.until(lambda: driver.panel is None)
+            driver.app.composer.put("")
+            await driver.pilot.pause()
 
 
 @pytest.mark.parametrize("text", ["\n".join(CORPUS), CORPUS[9], "\x1b]0;OWNED\x07", "\u202e"])
@@ -240,16 +240,18 @@ def test_a_permission_question_draws_nothing_but_text(text: str) -> None:
     judge([asked.rules_shown])
 
 
-async def test_lists_pastes_and_the_status_line_draw_nothing_but_text(room: Room) -> None:
+async def test_lists_pastes_and_the_status_line_draw_nothing_but_text(
+    project: ScriptedProject,
+) -> None:
     drawn: list[str] = []
-    async with running_app(room) as d:
+    async with running_app(project) as driver:
         for text in CORPUS:
-            d.app.proposals.offer([Choice(id=text, label=text, detail=text)], title=text)
-            drawn += [d.app.proposals.render_line(y).text for y in range(3)]
+            driver.app.proposals.offer([Choice(id=text, label=text, detail=text)], title=text)
+            drawn += [driver.app.proposals.render_line(y).text for y in range(3)]
         for at in range(0, len(CORPUS), 20):
-            d.app.composer.put("")
-            await d.paste(" ".join(CORPUS[at : at + 20]))
-            drawn += d.screen.split("\n")
+            driver.app.composer.put("")
+            await driver.paste(" ".join(CORPUS[at : at + 20]))
+            drawn += driver.screen.split("\n")
     standing = StatusModel(place="\n".join(CORPUS), model=CORPUS[0], mode="plan", state="ready")
     drawn += [text for text, _ in status_line(standing, 1000, INK)]
     judge(drawn)
@@ -289,7 +291,9 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
     (folder / "said").write_text(said)
     (folder / name).write_text("x")
     calls = [("bash", {"command": "cat said; ls"}), ("bash", {"command": f"touch x\n{said}"})]
-    with FakeService([Say(text=said, calls=calls[:1]), Say(calls=calls[1:])]) as service:
+    with FakeService(
+        [ModelReply(text=said, calls=calls[:1]), ModelReply(calls=calls[1:])]
+    ) as service:
         terminal = Terminal(
             ["-m", "dirge_py", "go"], cwd=folder, OPENAI_BASE_URL=service.openai_url
         )
@@ -350,7 +354,7 @@ def printed(strips: Iterable[Strip]) -> str:
     return "\n".join(line.removeprefix("│ ") for line in lines if line.startswith("│ "))
 
 
-def told(shown: str) -> str:
+def restore_escapes(shown: str) -> str:
     """The command that these words on the screen stand for: its escapes are taken back."""
     shown = re.sub(r"\n<(\d+) empty lines>\n", lambda m: "\n" * (int(m[1]) + 1), shown)
     shown = re.sub(r" <(\d+) blanks> |<(\d+) blanks?>", lambda m: " " * int(m[1] or m[2]), shown)
@@ -374,7 +378,7 @@ def test_a_question_shows_the_command_that_would_run() -> None:
         )
         tried.append(command)
         wide = printed(paint_request(asked, "", 1_000_000, INK))
-        assert told(wide) == spelled(command)
+        assert restore_escapes(wide) == spelled(command)
         # On a narrow screen it is wrapped, which takes blanks away and nothing else.
         narrow = printed(paint_request(asked, "", 33, INK))
         assert "".join(narrow.split()) == "".join(wide.split())

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.apart import run_forked
-from tests.files.requirement import lacking
-from tests.frontend.print.product import PATIENCE_S, Product, product
-from tests.providers.server import Say
 from tests.security.sizes import count, size
-from tests.ui.on_a_pty import Terminal, hand
+from tests.support.fake_service import ModelReply
+from tests.support.forked_process import run_forked
+from tests.support.product import PATIENCE_S, Product, product
+from tests.support.requirements import lacking
+from tests.support.terminal import Terminal, hand
 
 __all__ = ["product"]
 
@@ -203,13 +203,13 @@ def test_a10_headless_everything_of_the_project_is_off(
 ) -> None:
     place = hostile.product.file("src/deep/x").parent
     for cwd in (hostile.product.project, place, worktree(hostile.product)):
-        ran = hostile.product.run(*words, cwd=cwd)
+        result = hostile.product.run(*words, cwd=cwd)
         assert hostile.marked == []
         if words[:2] == ("-p", "hello"):
-            assert (ran.exit_code, ran.stdout) == (0, "Done.\n")
-            assert ran.stderr.count("`dirge trust --show`") == 1
+            assert (result.exit_code, result.stdout) == (0, "Done.\n")
+            assert result.stderr.count("`dirge trust --show`") == 1
         if "--prompt" in words:
-            assert (ran.exit_code, "there is no prompt 'plan'" in ran.stderr) == (2, True)
+            assert (result.exit_code, "there is no prompt 'plan'" in result.stderr) == (2, True)
 
 
 def test_the_screen_starts_asks_and_lets_nothing_act_before_the_answer(hostile: Hostile) -> None:
@@ -236,15 +236,15 @@ def test_what_was_accepted_runs_and_a_change_does_not(hostile: Hostile) -> None:
     hostile.accept()
     assert hostile.marked == []
 
-    ran = product.run("-p", "hello")
-    assert (ran.exit_code, "trust" in ran.stderr) == (0, False)
+    result = product.run("-p", "hello")
+    assert (result.exit_code, "trust" in result.stderr) == (0, False)
     assert hostile.marked == ["plugin", "registered"]
 
     product.file(".dirge/plugins/evil.py", hostile.plugin("changed"))
     product.file(".dirge/plugins/later.py", hostile.plugin("later"))
-    told = product.run("-p", "hello")
-    assert "2 files in .dirge of this project are not trusted" in told.stderr
-    assert "None of its plugins is loaded" in told.stderr
+    process = product.run("-p", "hello")
+    assert "2 files in .dirge of this project are not trusted" in process.stderr
+    assert "None of its plugins is loaded" in process.stderr
     assert hostile.marked == ["plugin", "registered"]
 
     hostile.accept()
@@ -271,10 +271,10 @@ def test_no_plugin_runs_beside_a_file_that_is_not_as_it_was_trusted(
         beside.symlink_to(other)
     else:
         beside.write_bytes(other.read_bytes())
-    told = product.run("-p", "hello")
+    result = product.run("-p", "hello")
 
     assert hostile.marked == []
-    assert "None of its plugins is loaded" in told.stderr
+    assert "None of its plugins is loaded" in result.stderr
 
 
 def test_what_runs_is_what_was_hashed_whatever_stands_there_by_then(hostile: Hostile) -> None:
@@ -301,9 +301,9 @@ def test_the_plugin_of_the_user_goes_before_one_of_the_same_name(hostile: Hostil
     mine.mkdir()
     (mine / "evil.py").write_text("def register(dirge): pass\n", encoding="utf-8")
 
-    ran = product.run("-p", "hello")
+    result = product.run("-p", "hello")
     assert hostile.marked == []
-    assert "plugin `evil` of" in ran.stderr
+    assert "plugin `evil` of" in result.stderr
 
 
 def test_a_project_cannot_change_the_settings_of_what_is_the_users(hostile: Hostile) -> None:
@@ -330,14 +330,14 @@ def test_what_a_trusted_project_forbids_holds_whatever_the_user_allows(hostile: 
         '[[permission.rule]]\nop = "edit"\nmatch = "generated/**"\neffect = "deny"\n'
         '[[reminder]]\nevery_turns = 1\ntext = "Change the template."\n',
     )
-    call = Say(calls=[("write", {"path": "generated/x", "content": "x"})])
+    call = ModelReply(calls=[("write", {"path": "generated/x", "content": "x"})])
     flags = ("--yolo", "--allow", "edit:**")
 
-    free = product.will(call, Say(text="done")).ask(*flags, "x")
+    free = product.will(call, ModelReply(text="done")).ask(*flags, "x")
     assert (free.json["permission_denials"], "template" in product.sent_text()) == ([], False)
     hostile.accept()
     (product.project / "generated/x").unlink()
-    held = product.will(call, Say(text="done")).ask(*flags, "x")
+    held = product.will(call, ModelReply(text="done")).ask(*flags, "x")
     assert [denial["tool_name"] for denial in held.json["permission_denials"]] == ["write"]
     assert "Change the template." in product.sent_text()
     assert not (product.project / "generated/x").exists()
@@ -397,14 +397,14 @@ def embedded(hostile: Hostile, agent: str) -> str:
 def test_an_agent_without_settings_never_looks_at_it(hostile: Hostile) -> None:
     hostile.good()
     hostile.accept()
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-P", "-c", embedding("Agent('x', stream_fn=model.stream_fn)")],
         cwd=hostile.product.project,
         env=hostile.product.environment,
         capture_output=True,
         text=True,
     )
-    assert (ran.returncode, ran.stdout) == (0, "Done.\n")
+    assert (result.returncode, result.stdout) == (0, "Done.\n")
     assert hostile.marked == []
 
 
@@ -423,8 +423,8 @@ def test_a_service_that_is_not_the_users_gets_no_request(product: Product) -> No
     hostile_free.product, hostile_free.marks = product, product.base / "marks"
     hostile_free.marks.mkdir()
     hostile_free._bring()
-    ran = product.will(Say(text="mine")).run("-p", "hello")
-    assert (ran.exit_code, ran.stdout) == (0, "mine\n")
+    result = product.will(ModelReply(text="mine")).run("-p", "hello")
+    assert (result.exit_code, result.stdout) == (0, "mine\n")
     assert len(product.service.requests) == 1
     assert os.listdir(hostile_free.marks) == []
 

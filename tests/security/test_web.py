@@ -24,7 +24,7 @@ from dirge_py.tools.web.dns_guard import PORTS, DnsGuard, resolve_host
 from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ToolFailed
 from tests.security.sizes import count, size
-from tests.tools.web.site import Reply, moved, serving
+from tests.support.web_site import Reply, moved, serving
 
 PUBLIC = "93.184.215.14"
 
@@ -286,8 +286,8 @@ async def test_every_step_of_a_chain_is_looked_up_and_judged_anew(witness: Witne
     async with serving({"/1": moved("/2"), "/2": moved("/3"), "/3": "secret"}) as site:
         witness.allowed = {site.port}
         web = WebService(DnsGuard([f"chain.example:{site.port}"], resolve=forgetful))
-        said = await outcome(web, f"http://chain.example:{site.port}/1")
-    assert "not known" in said
+        answer = await outcome(web, f"http://chain.example:{site.port}/1")
+    assert "not known" in answer
     assert [each.path for each in site.requests] == ["/1", "/2"]
 
 
@@ -318,13 +318,13 @@ async def test_no_bomb_fills_the_memory(name: str) -> None:
         await outcome(web, f"{site.url}/warm-up")
         tracemalloc.start()
         try:
-            said = await outcome(web, site.url)
+            answer = await outcome(web, site.url)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
     count(f"bomb: {name}", 1, peak // 2**20, "MB at most")
     assert peak < 50 * 2**20
-    assert ("more than 100 times its size" in said) is (name == "zeros")
+    assert ("more than 100 times its size" in answer) is (name == "zeros")
 
 
 PAGES = {

@@ -26,7 +26,7 @@ from tests.session.test_transcript import answer, asks, chain, deferred, started
 ONE = Usage(input=10, output=5)
 
 
-def said(text, usage=None, **fields):
+def assistant_text(text, usage=None, **fields):
     return AssistantMessage(content=(TextBlock(text),), usage=usage, **fields)
 
 
@@ -61,9 +61,9 @@ def run(recorder, *messages):
 
 def test_a_compaction_is_found_again_and_leaves_the_messages_as_they_were(start, store):
     recorder = start()
-    run(recorder, user_text("one"), said("two"))
+    run(recorder, user_text("one"), assistant_text("two"))
     recorder.note_compaction(compaction(0, 2))
-    run(recorder, user_text("three"), said("four"))
+    run(recorder, user_text("three"), assistant_text("four"))
     recorder.note_compaction(compaction(0, 3, "all of it"))
     recorder.close()
 
@@ -75,7 +75,7 @@ def test_a_compaction_is_found_again_and_leaves_the_messages_as_they_were(start,
 
 def test_a_compaction_of_another_branch_is_not_of_this_one(start, store):
     recorder = start()
-    run(recorder, user_text("one"), said("two"))
+    run(recorder, user_text("one"), assistant_text("two"))
     first = recorder.load().record_ids[0]
     recorder.note_compaction(compaction(0, 2))
 
@@ -86,7 +86,7 @@ def test_a_compaction_of_another_branch_is_not_of_this_one(start, store):
 
 def test_a_compaction_is_left_out_once_its_messages_are_others(start, store):
     recorder = start()
-    run(recorder, user_text("one"), said("two"), user_text("three"))
+    run(recorder, user_text("one"), assistant_text("two"), user_text("three"))
     recorder.note_compaction(compaction(0, 2))
     recorder.close()
     path = store.folder / "s.jsonl"
@@ -101,7 +101,14 @@ def test_a_compaction_is_left_out_once_its_messages_are_others(start, store):
 
 def test_a_compaction_is_kept_while_a_call_waits_and_when_it_was_answered(start, store):
     recorder = start()
-    run(recorder, user_text("one"), said("two"), user_text("three"), asks("a", "b"), answer("a"))
+    run(
+        recorder,
+        user_text("one"),
+        assistant_text("two"),
+        user_text("three"),
+        asks("a", "b"),
+        answer("a"),
+    )
     recorder.sink(AgentEnd(messages=(), outcome=AwaitingConfirmation(call_ids=("b",))))
     recorder.note_compaction(compaction(0, 2))
     recorder.close()
@@ -109,7 +116,7 @@ def test_a_compaction_is_kept_while_a_call_waits_and_when_it_was_answered(start,
     assert store.read("s").compactions == (compaction(0, 2),)
 
     recorder = start()
-    run(recorder, answer("b"), said("four"))
+    run(recorder, answer("b"), assistant_text("four"))
     recorder.close()
 
     loaded = store.read("s")
@@ -119,10 +126,10 @@ def test_a_compaction_is_kept_while_a_call_waits_and_when_it_was_answered(start,
 
 def test_a_replaced_context_stands_for_all_before_it(start, store):
     recorder = start()
-    run(recorder, user_text("one"), said("two", ONE))
+    run(recorder, user_text("one"), assistant_text("two", ONE))
     recorder.note_compaction(compaction(0, 2))
-    recorder.sink(ContextReplaced(messages=(user_text("in short"), said("yes"))))
-    run(recorder, user_text("three"), said("four", ONE))
+    recorder.sink(ContextReplaced(messages=(user_text("in short"), assistant_text("yes"))))
+    run(recorder, user_text("three"), assistant_text("four", ONE))
     recorder.note_compaction(compaction(0, 4))
     recorder.close()
 
@@ -141,7 +148,7 @@ def test_a_replaced_context_stands_for_all_before_it(start, store):
 def test_every_message_has_the_record_it_came_from_after_a_replacement(start):
     recorder = start()
     run(recorder, user_text("one"))
-    recorder.sink(ContextReplaced(messages=(user_text("in short"), said("yes"))))
+    recorder.sink(ContextReplaced(messages=(user_text("in short"), assistant_text("yes"))))
     run(recorder, user_text("three"))
 
     ids = recorder.load().record_ids
@@ -166,7 +173,7 @@ def test_a_replaced_context_may_hold_calls_that_are_answered_later(start):
 def test_nothing_secret_is_stored_with_a_replaced_context_or_a_compaction(start, store):
     recorder = start(redact=lambda text: text.replace("sk-secret", "[key]"))
     run(recorder, user_text("one"))
-    recorder.sink(ContextReplaced(messages=(user_text("sk-secret"), said("sk-secret"))))
+    recorder.sink(ContextReplaced(messages=(user_text("sk-secret"), assistant_text("sk-secret"))))
     recorder.note_compaction(compaction(0, 1, "the key is sk-secret"))
 
     assert b"sk-secret" not in (store.folder / "s.jsonl").read_bytes()
@@ -214,9 +221,9 @@ def test_models_asked_on_the_side_cost_but_make_no_turn(start, store):
     """Judges and summarisers report their tokens before, between and after the turns."""
     recorder = start()
     side = Usage(input=1)
-    run(recorder, user_text("one"), said("two", ONE))
+    run(recorder, user_text("one"), assistant_text("two", ONE))
     recorder.sink(UsageReported(usage=side, model="m", cost_usd=0.25))
-    recorder.sink(MessageEnd(said("unpriced as yet", ONE)))
+    recorder.sink(MessageEnd(assistant_text("unpriced as yet", ONE)))
     recorder.sink(UsageReported(usage=side, model="m", cost_usd=0.25))
     recorder.sink(UsageReported(usage=ONE, model="m", cost_usd=0.5))
 
@@ -229,7 +236,12 @@ def test_models_asked_on_the_side_cost_but_make_no_turn(start, store):
 @pytest.mark.parametrize("reason", ["compaction", "pause_turn"])
 def test_an_answer_that_a_service_will_finish_is_no_turn(start, reason):
     recorder = start()
-    run(recorder, user_text("one"), said("…", ONE, stop_reason=reason), said("done", ONE))
+    run(
+        recorder,
+        user_text("one"),
+        assistant_text("…", ONE, stop_reason=reason),
+        assistant_text("done", ONE),
+    )
 
     assert recorder.load().turns == 1
 
@@ -246,12 +258,12 @@ def test_a_deferred_call_that_was_passed_over_never_ran():
 
 def test_a66_two_runs_and_a_compaction_are_numbered_without_gaps(start, store):
     recorder = start()
-    run(recorder, user_text("one"), said("two", ONE))
+    run(recorder, user_text("one"), assistant_text("two", ONE))
     recorder.note_compaction(compaction(0, 2))
     recorder.close()
     seen = store.events_since("s", 0)[-1].seq
     recorder = start()
-    run(recorder, user_text("three"), said("four", ONE))
+    run(recorder, user_text("three"), assistant_text("four", ONE))
     recorder.close()
 
     records = store.events_since("s", 0)

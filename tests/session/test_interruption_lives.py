@@ -28,8 +28,8 @@ from dirge_py.types.llm import LlmContext
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import Claim, text_result
-from tests.agent_loop.kit import Tool
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool
 
 KINDS = {"look": "read", "press": "other"}
 
@@ -59,7 +59,7 @@ class Acting(Tool):
 
 
 @dataclass
-class Life:
+class SessionProcess:
     """One process that has the session open."""
 
     base: Path
@@ -143,11 +143,11 @@ def result_text(encoded: dict[str, Any]) -> str:
 
 
 async def carried_on(
-    life: Life, choices: Sequence[CallChoice]
+    life: SessionProcess, choices: Sequence[CallChoice]
 ) -> tuple[Conversation, InterruptedRun | None, set[str]]:
     """The conversation at its end, what it began with, and the calls that were to run again."""
-    talk = life.open()
-    interruption = talk.interruption
+    conversation = life.open()
+    interruption = conversation.interruption
     again: set[str] = set()
     if interruption is not None:
         picked = {
@@ -156,9 +156,9 @@ async def carried_on(
         }
         decided = {one.call.id: one.chosen or picked[one.call.id] for one in interruption.unknown}
         again = {call_id for call_id, choice in decided.items() if choice == "again"}
-        assert isinstance(await talk.continue_run(decide_calls(interruption, picked)), Done)
-    await talk.close()
-    return talk, interruption, again
+        assert isinstance(await conversation.continue_run(decide_calls(interruption, picked)), Done)
+    await conversation.close()
+    return conversation, interruption, again
 
 
 async def lives(
@@ -168,10 +168,10 @@ async def lives(
     cuts: Sequence[float],
     choices: Sequence[CallChoice],
 ) -> None:
-    life = Life(base, calls, is_sequential)
-    talk = life.open()
-    assert isinstance(await talk.send("go"), Done)
-    await talk.close()
+    life = SessionProcess(base, calls, is_sequential)
+    conversation = life.open()
+    assert isinstance(await conversation.send("go"), Done)
+    await conversation.close()
     pressed: dict[str, int] = {}
     allowed: dict[str, int] = {}
     for at in cuts:
@@ -179,8 +179,8 @@ async def lives(
         for call_id, _ in life.acts:
             pressed[call_id] = pressed.get(call_id, 0) + 1
         results, begun, chosen = known(life.journal)
-        life = Life(base, calls, is_sequential, begun_at=life.length)
-        talk, interruption, again = await carried_on(life, choices)
+        life = SessionProcess(base, calls, is_sequential, begun_at=life.length)
+        conversation, interruption, again = await carried_on(life, choices)
         ran = [call_id for call_id, _ in life.acts]
         if interruption is None:
             assert not ran
@@ -190,12 +190,12 @@ async def lives(
         assert not set(results) & set(ran), "what was finished ran again"
         assert begun & presses & set(ran) == again, "an unknown call ran without a word, or did not"
         assert not {call_id for call_id in chosen if chosen[call_id] != "again"} & set(ran)
-        answers = [m for m in talk.messages if isinstance(m, AssistantMessage)]
+        answers = [m for m in conversation.messages if isinstance(m, AssistantMessage)]
         asked = {call.id for answer in answers for call in answer.calls}
         assert set(ran) - again == asked - set(results) - (begun & presses)
         for call_id in again:
             allowed[call_id] = allowed.get(call_id, 0) + 1
-        check_answers(talk, life.model, results)
+        check_answers(conversation, life.model, results)
     for call_id, _ in life.acts:
         pressed[call_id] = pressed.get(call_id, 0) + 1
     for number, call in enumerate(calls):
@@ -204,14 +204,18 @@ async def lives(
             assert pressed.get(call_id, 0) <= 1 + allowed.get(call_id, 0)
 
 
-def check_answers(talk: Conversation, model: ScriptedModel, results: dict[str, str]) -> None:
+def check_answers(
+    conversation: Conversation, model: ScriptedModel, results: dict[str, str]
+) -> None:
     """Each call has its one answer, sent in the order of the calls, and stored as it was told."""
-    assert_balanced(talk.messages)
-    told = {m.tool_call_id: m.text for m in talk.messages if isinstance(m, ToolResultMessage)}
+    assert_balanced(conversation.messages)
+    told = {
+        m.tool_call_id: m.text for m in conversation.messages if isinstance(m, ToolResultMessage)
+    }
     assert {call_id: told[call_id] for call_id in results} == results
     sent = [m.tool_call_id for m in model.seen[-1].messages if isinstance(m, ToolResultMessage)]
     assert sent == sorted(sent)
-    assert normalize_history(talk.messages).closed == 0
+    assert normalize_history(conversation.messages).closed == 0
 
 
 @settings(max_examples=size(25, 3000), deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -19,8 +19,8 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from tests.agent_loop.strict import faults
 from tests.security.sizes import size
+from tests.support.history_faults import faults
 
 
 def conversation(path):

@@ -10,10 +10,10 @@ from dirge_py.session.store import Store
 from dirge_py.types.errors import SessionBusy
 from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import ToolResultMessage, user_text
-from tests.agent_loop.strict import faults
-from tests.apart import Piped
 from tests.security.sizes import size
 from tests.session.crashing_child import live
+from tests.support.forked_process import Piped
+from tests.support.history_faults import faults
 
 ROOT = Path(__file__).parents[2]
 KILLS = size(6, 24)

@@ -10,7 +10,7 @@ from dirge_py.session.history import plan_events_in
 from dirge_py.session.record import Record
 from dirge_py.types.events import EvidenceTaken, PlanPhase
 from dirge_py.types.messages import Usage
-from tests.conversation.room import Room
+from tests.support.project import ScriptedProject
 
 
 def records(*told: tuple[str, Any]) -> list[Record]:
@@ -53,7 +53,7 @@ def test_an_implementation_stands_before_its_messages_and_a_review_behind_them()
 
 
 async def test_what_was_told_is_found_as_it_was_told(home: Path) -> None:
-    room = Room(home)
+    project = ScriptedProject(home)
     ended = PlanPhase(
         phase="review",
         step=2,
@@ -75,13 +75,13 @@ async def test_what_was_told_is_found_as_it_was_told(home: Path) -> None:
         output_sha256="ab",
         tree="cd",
     )
-    room.model.will_say("Yes.")
-    async with room.open() as talk:
-        await talk.send("Count.")
+    project.model.will_say("Yes.")
+    async with project.open() as conversation:
+        await conversation.send("Count.")
         started = PlanPhase(phase="review", step=2, state="started")
         for event in (started, taken, ended):
-            talk.report(event)
-        assert plan_events_in(talk.timeline.records()) == [(2, taken), (2, ended)]
+            conversation.report(event)
+        assert plan_events_in(conversation.timeline.records()) == [(2, taken), (2, ended)]
 
 
 JSON = st.recursive(

@@ -55,18 +55,18 @@ def answer(call_id):
 
 
 @pytest.fixture
-def told():
+def notices():
     return []
 
 
 @pytest.fixture
-def start(store, told, clock):
+def start(store, notices, clock):
     """Opens recorders that are closed at the end of the test."""
     opened = []
 
     def open_recorder(name=None, **options):
         journal = store.open(name) if name else store.create("s")
-        recorder = Recorder(journal, on_notice=told.append, clock=clock, **options)
+        recorder = Recorder(journal, on_notice=notices.append, clock=clock, **options)
         opened.append(recorder)
         return recorder
 
@@ -308,14 +308,14 @@ def test_deferred_calls_are_found_open_again(start):
     assert resumed.load().open_calls == ()
 
 
-async def test_while_the_disk_is_full_only_reading_goes_on(start, told, full_disk):
+async def test_while_the_disk_is_full_only_reading_goes_on(start, notices, full_disk):
     recorder = start()
     recorder.sink(MessageEnd(user_text("go")))
     full_disk.fill()
-    ran = []
+    calls = []
 
     async def proceed():
-        ran.append(1)
+        calls.append(1)
         return text_result("ran")
 
     reading = await recorder.interceptor(call_of("read", "meta"), proceed)
@@ -324,12 +324,12 @@ async def test_while_the_disk_is_full_only_reading_goes_on(start, told, full_dis
     assert (reading.text, reading.is_error) == ("ran", False)
     assert changing.is_error and "Not run" in changing.text
     assert changing.details["outcome"] == "error"
-    assert ran == [1]
-    assert len(told) == 1 and "cannot be saved" in told[0]
+    assert calls == [1]
+    assert len(notices) == 1 and "cannot be saved" in notices[0]
 
 
 async def test_what_a_full_disk_refused_is_saved_later_in_order(
-    start, store, told, full_disk, clock
+    start, store, notices, full_disk, clock
 ):
     recorder = start()
     recorder.sink(MessageEnd(user_text("one")))
@@ -347,12 +347,12 @@ async def test_what_a_full_disk_refused_is_saved_later_in_order(
 
     assert recorder.is_saving
     assert [m.text for m in recorder.load().messages] == ["one", "two", "three", "four", "five"]
-    assert len(told) == 2 and "saved again" in told[1]
+    assert len(notices) == 2 and "saved again" in notices[1]
     assert [r.parent for r in records] == [None, *(r.id for r in records[:-1])]
     assert [r.ts[17:19] for r in records[-4:]] != [records[-1].ts[17:19]] * 4
 
 
-def test_closing_on_a_full_disk_says_once_what_is_lost(start, told, full_disk):
+def test_closing_on_a_full_disk_says_once_what_is_lost(start, notices, full_disk):
     recorder = start()
     recorder.sink(MessageEnd(user_text("one")))
     full_disk.fill()
@@ -360,19 +360,19 @@ def test_closing_on_a_full_disk_says_once_what_is_lost(start, told, full_disk):
     recorder.close()
     recorder.close()
 
-    assert [text for text in told if "not saved" in text] == [
+    assert [text for text in notices if "not saved" in text] == [
         "1 records of session s were not saved."
     ]
 
 
-def test_what_is_told_after_the_end_is_no_trouble_with_the_disk(start, told, store):
+def test_what_is_told_after_the_end_is_no_trouble_with_the_disk(start, notices, store):
     recorder = start()
     recorder.sink(MessageEnd(user_text("one")))
     recorder.close()
     before = stored(store)
     recorder.sink(SystemNotice("Ended with the session: sh1 (`make`)."))
 
-    assert (told, stored(store)) == ([], before)
+    assert (notices, stored(store)) == ([], before)
 
 
 async def test_a_start_that_could_not_be_recorded_is_not_recorded_later(start, store, full_disk):
@@ -390,12 +390,12 @@ async def test_a_start_that_could_not_be_recorded_is_not_recorded_later(start, s
     assert "tool_started" not in [r.type for r in stored(store)]
 
 
-def test_an_event_that_cannot_be_recorded_does_not_stop_the_run(start, told):
+def test_an_event_that_cannot_be_recorded_does_not_stop_the_run(start, notices):
     recorder = start()
 
     recorder.sink(MessageEnd("no message at all"))
 
-    assert len(told) == 1 and "message_end" in told[0]
+    assert len(notices) == 1 and "message_end" in notices[0]
 
 
 def test_a_payload_no_json_can_hold_is_recorded_nevertheless(start):

@@ -20,7 +20,7 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.agent_loop.strict import faults
+from tests.support.history_faults import faults
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def store(tmp_path, project, clock):
     return Store(tmp_path / "state", project, clock=clock, limits=SegmentLimits(records=50))
 
 
-def talk(store, turns, session_id="s"):
+def record_turns(store, turns, session_id="s"):
     recorder = Recorder(store.open_or_create(session_id))
     before = len(recorder.load().messages)
     for n in range(turns):
@@ -62,7 +62,7 @@ def texts_of(store, session_id="s"):
 
 
 def test_a82_a_full_segment_is_followed_by_one_that_names_what_came_before(store):
-    talk(store, 20)
+    record_turns(store, 20)
 
     first, second, third = map(lines_of, segments_of(store))
     assert [len(first), len(second)] == [50, 50]
@@ -77,8 +77,8 @@ def test_a82_a_full_segment_is_followed_by_one_that_names_what_came_before(store
 
 
 def test_a82_several_segments_are_one_entry_with_one_cost(store):
-    talk(store, 15)
-    talk(store, 15)
+    record_turns(store, 15)
+    record_turns(store, 15)
 
     [summary] = store.list()
     loaded = store.read("s")
@@ -90,10 +90,10 @@ def test_a82_several_segments_are_one_entry_with_one_cost(store):
 
 
 def test_a82_a_fork_of_several_segments_goes_on_from_all_of_them(store):
-    talk(store, 20)
+    record_turns(store, 20)
 
     store.fork("s", "f").close()
-    talk(store, 1, "f")
+    record_turns(store, 1, "f")
 
     assert texts_of(store, "f")[:20] == texts_of(store)
     assert len(texts_of(store, "f")) == 21
@@ -117,7 +117,7 @@ def test_a_segment_is_full_by_size_too(store, tmp_path):
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_damage_in_any_segment_costs_only_what_it_hit(store, number):
-    talk(store, 20)
+    record_turns(store, 20)
     path = segments_of(store)[number]
     lines = path.read_bytes().splitlines(keepends=True)
     hit = next(line for line in lines if b'"prompt ' in line and b'"title"' not in line)
@@ -134,7 +134,7 @@ def test_damage_in_any_segment_costs_only_what_it_hit(store, number):
 
 
 def test_a_torn_end_of_an_older_segment_is_kept_aside_and_told_once(store):
-    talk(store, 20)
+    record_turns(store, 20)
     older = segments_of(store)[0]
     torn = older.read_bytes().splitlines()[-1][:-7]
     older.write_bytes(older.read_bytes()[:-8])
@@ -152,12 +152,12 @@ def test_a_torn_end_of_an_older_segment_is_kept_aside_and_told_once(store):
 
 @pytest.mark.parametrize("left", [b"", b"\0" * 40, b'{"v":1,"seq":51,"ts":"2026'])
 def test_a_crash_while_a_segment_began_leaves_a_session_that_goes_on(store, left):
-    talk(store, 8)
+    record_turns(store, 8)
     [only] = segments_of(store)
     only.with_suffix("").mkdir(exist_ok=True)
     (only.with_suffix("") / "0002.jsonl").write_bytes(left)
 
-    talk(store, 5)
+    record_turns(store, 5)
 
     assert len(texts_of(store)) == 13
     begin = read_journal(only.with_suffix("") / "0002.jsonl").records[0]
@@ -165,18 +165,18 @@ def test_a_crash_while_a_segment_began_leaves_a_session_that_goes_on(store, left
 
 
 def test_a_missing_segment_costs_only_itself_and_is_told_once(store):
-    talk(store, 25)
+    record_turns(store, 25)
     segments_of(store)[1].unlink()
 
     recorder = Recorder(store.open("s"))
     loaded = recorder.load()
     recorder.close()
     again = Recorder(store.open("s"))
-    told = again.load().notices
+    notices = again.load().notices
     again.close()
 
     assert any("0002.jsonl" in notice for notice in loaded.notices)
-    assert not any("0002.jsonl" in notice for notice in told)
+    assert not any("0002.jsonl" in notice for notice in notices)
     prompts = [m.text for m in loaded.messages if m.role == "user"]
     assert prompts[0] == "prompt 0"
     assert 10 < len(prompts) < 25
@@ -184,7 +184,7 @@ def test_a_missing_segment_costs_only_itself_and_is_told_once(store):
 
 
 def test_a_session_without_its_first_segment_is_opened_by_its_id(store):
-    talk(store, 20)
+    record_turns(store, 20)
     segments_of(store)[0].unlink()
 
     journal = store.open("s")
@@ -197,7 +197,7 @@ def test_a_session_without_its_first_segment_is_opened_by_its_id(store):
 
 
 def test_what_cannot_be_begun_is_begun_later(store, tmp_path):
-    talk(store, 8)
+    record_turns(store, 8)
     (store.folder / "s").write_text("in the way")
 
     journal = store.open("s")
@@ -211,9 +211,9 @@ def test_what_cannot_be_begun_is_begun_later(store, tmp_path):
 
 
 def test_everything_of_a_session_is_named(store):
-    talk(store, 20)
+    record_turns(store, 20)
     (store.folder / "s.damaged").write_bytes(b"x")
-    talk(store, 1, "s2")
+    record_turns(store, 1, "s2")
 
     named = store.paths_of("s")
 

@@ -5,7 +5,7 @@ import pytest
 
 from dirge_py.session.store import Trash
 from dirge_py.types.errors import SessionBusy, SessionError
-from tests.session.index.kit import exchange, record
+from tests.support.stored_sessions import exchange, record
 
 DAY_S = 24 * 60 * 60
 

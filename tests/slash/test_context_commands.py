@@ -11,7 +11,7 @@ from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import ContextCompacted
-from tests.context.kit import single_prompt_run
+from tests.support.histories import single_prompt_run
 
 COMMANDS = discover(slash)
 
@@ -20,10 +20,10 @@ async def shown(line: str, **conversation: Any) -> PrintFront:
     front = PrintFront(COMMANDS)
     typed = COMMANDS.read(line)
     assert typed is not None
-    talk: Any = SimpleNamespace(
+    fake_conversation: Any = SimpleNamespace(
         is_running=False, is_compacting=False, exclusive_owner=None, **conversation
     )
-    await COMMANDS.run(typed, talk, front)
+    await COMMANDS.run(typed, fake_conversation, front)
     return front
 
 

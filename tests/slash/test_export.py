@@ -21,10 +21,10 @@ async def typed(line: str, **conversation: Any) -> str:
     front = PrintFront(COMMANDS)
     command = COMMANDS.read(line)
     assert command is not None
-    talk: Any = SimpleNamespace(
+    fake_conversation: Any = SimpleNamespace(
         is_running=False, is_compacting=False, exclusive_owner=None, **conversation
     )
-    await COMMANDS.run(command, talk, front)
+    await COMMANDS.run(command, fake_conversation, front)
     return front.shown[0]
 
 

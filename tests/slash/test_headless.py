@@ -1,20 +1,20 @@
 """Commands that tell something, as the prompt of `dirge -p`."""
 
-from tests.frontend.print.product import Product, product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, product
 
 __all__ = ["product"]
 
 
 def test_the_cost_of_a_session_is_told_without_asking_a_model(product: Product) -> None:
-    product.will(Say(text="Hello."))
+    product.will(ModelReply(text="Hello."))
     product.run("-p", "--session", "s", "hi")
 
-    told = product.run("-p", "--session", "s", "/cost")
+    result = product.run("-p", "--session", "s", "/cost")
 
-    assert told.exit_code == 0
-    assert "requests" in told.stdout
-    assert "Requests while idle: 0" in told.stdout
+    assert result.exit_code == 0
+    assert "requests" in result.stdout
+    assert "Requests while idle: 0" in result.stdout
     assert len(product.service.requests) == 1
 
 

@@ -13,50 +13,56 @@ from dirge_py.slash.help import newest_notes
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
-from tests.conversation.room import Room
-from tests.slash.hand import typed
+from tests.support.project import ScriptedProject
+from tests.support.typed_commands import run_command
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    monkeypatch.setenv("DIRGE_STATE_DIR", str(room.state_dir))
-    return room
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(tmp_path)
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("DIRGE_STATE_DIR", str(project.state_dir))
+    return project
 
 
-async def test_the_cost_is_told_by_model_and_hidden_requests_apart(room: Room) -> None:
-    room.model.will_say("Hello.", usage=Usage(input=1000, output=20, cache_read=800))
-    async with room.open() as talk:
-        assert "No requests yet" in (await typed("/cost", talk)).text
-        await talk.send("hi")
-        talk.side_questions = 1
-        talk.report(UsageReported(usage=Usage(input=70, output=7), model="fake/gpt-4.1"))
-        talk.side_questions = 0
+async def test_the_cost_is_told_by_model_and_hidden_requests_apart(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("Hello.", usage=Usage(input=1000, output=20, cache_read=800))
+    async with project.open() as conversation:
+        assert "No requests yet" in (await run_command("/cost", conversation)).text
+        await conversation.send("hi")
+        conversation.side_questions = 1
+        conversation.report(UsageReported(usage=Usage(input=70, output=7), model="fake/gpt-4.1"))
+        conversation.side_questions = 0
 
-        told = (await typed("/usage", talk)).text
+        text = (await run_command("/usage", conversation)).text
 
-    rows = {line.split()[0]: line.split() for line in told.splitlines() if line.split()}
+    rows = {line.split()[0]: line.split() for line in text.splitlines() if line.split()}
     assert rows["fake/gpt-4o"][1:5] == ["1", "1,000", "20", "800"]
     assert rows["fake/gpt-4.1"][1:4] == ["1", "70", "7"]
     assert rows["total"][1:4] == ["2", "1,070", "27"]
-    assert "asked on the side" in told
-    assert "Requests while idle: 0" in told
+    assert "asked on the side" in text
+    assert "Requests while idle: 0" in text
 
 
-async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(room: Room) -> None:
-    room.configure('[roles]\nfallback = "fake/gpt-4.1"\n')
-    room.model.will_say("Hello.", usage=Usage(input=1000, output=20))
-    room.model.will_fail(kind="auth")
-    room.model.will_say("Empty.", usage=Usage(input=2000, output=10))
-    async with room.open() as talk:
-        await talk.send("hi")
-        await talk.send("look")
-        talk.report(UsageReported(usage=Usage(input=70), model="fake/unheard-of", role="critic"))
+async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(
+    project: ScriptedProject,
+) -> None:
+    project.configure('[roles]\nfallback = "fake/gpt-4.1"\n')
+    project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
+    project.model.will_fail(kind="auth")
+    project.model.will_say("Empty.", usage=Usage(input=2000, output=10))
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        await conversation.send("look")
+        conversation.report(
+            UsageReported(usage=Usage(input=70), model="fake/unheard-of", role="critic")
+        )
 
-        told = (await typed("/cost", talk)).text
+        text = (await run_command("/cost", conversation)).text
 
-    rows = [line.split() for line in told.splitlines()]
+    rows = [line.split() for line in text.splitlines()]
     assert ["main", "1", "1,000", "20", "0", "$0.0027"] in rows
     assert ["critic", "*", "1", "70", "0", "0", "unknown"] in rows
     assert ["its", "last", "turn", "1", "2,000", "10", "0", "$0.0041"] in rows
@@ -64,44 +70,46 @@ async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(room: Ro
     assert ["the", "last", "prompt", "2", "2,070", "10", "0", "$0.0041+"] in rows
     [total] = [row for row in rows if row[:1] == ["total"]]
     assert total[-1] == "$0.0068+", "at least"
-    tables = [line for line in told.splitlines() if line.startswith("  ")]
+    tables = [line for line in text.splitlines() if line.startswith("  ")]
     assert len({len(line) for line in tables}) == 1, "one column under the other"
     assert max(map(len, tables)) <= 60, "a narrow terminal need not break them"
 
 
-async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(room: Room) -> None:
-    room.model.will_say("Hello.", usage=Usage(input=1000, output=20))
-    room.model.will_say("Half.").will_say("Whole.", usage=Usage(input=1000, output=20))
-    async with room.open() as talk:
+async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
+    project.model.will_say("Half.").will_say("Whole.", usage=Usage(input=1000, output=20))
+    async with project.open() as conversation:
         for prompt in ("one", "two", "three"):
-            await talk.send(prompt)
+            await conversation.send(prompt)
 
-        cached = (await typed("/cache", talk)).text
-        told = (await typed("/cost", talk)).text
-        status = (await typed("/status", talk)).text
+        cached = (await run_command("/cache", conversation)).text
+        text = (await run_command("/cost", conversation)).text
+        status = (await run_command("/status", conversation)).text
 
     assert [line.split()[1:] for line in cached.splitlines() if line.split()[:1] == ["2"]] == [
         ["unknown"]
     ]
-    assert "$0.0054+" in status and "$0.0054+" in told and "A + means" in told
+    assert "$0.0054+" in status and "$0.0054+" in text and "A + means" in text
 
 
-async def test_a_request_that_nobody_asked_for_is_counted(room: Room) -> None:
-    async with room.open() as talk:
-        talk.report(UsageReported(usage=Usage(input=70), model="fake/gpt-4o"))
+async def test_a_request_that_nobody_asked_for_is_counted(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        conversation.report(UsageReported(usage=Usage(input=70), model="fake/gpt-4o"))
 
-        assert "Requests while idle: 1" in (await typed("/cost", talk)).text
+        assert "Requests while idle: 1" in (await run_command("/cost", conversation)).text
 
 
-async def test_without_a_session_the_turns_are_known_all_the_same(room: Room) -> None:
-    room.configure("\n[session]\nsave = false\nsnapshots = false\n")
-    room.model.will_say("Hello.", usage=Usage(input=1000, output=20))
-    async with room.open() as talk:
-        await talk.send("hi")
+async def test_without_a_session_the_turns_are_known_all_the_same(project: ScriptedProject) -> None:
+    project.configure("\n[session]\nsave = false\nsnapshots = false\n")
+    project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
+    async with project.open() as conversation:
+        await conversation.send("hi")
 
-        told = (await typed("/cost", talk)).text
+        text = (await run_command("/cost", conversation)).text
 
-    [row] = [line.split() for line in told.splitlines() if line.split()[:1] == ["fake/gpt-4o"]]
+    [row] = [line.split() for line in text.splitlines() if line.split()[:1] == ["fake/gpt-4o"]]
     assert row[1:] == ["1", "1,000", "20", "0", "$0.0027"]
 
 
@@ -145,40 +153,42 @@ def test_an_answer_whose_tokens_nobody_told_counts_as_a_request() -> None:
     assert (asked.model, asked.cost_usd, asked.usage) == ("a/one", None, Usage())
 
 
-async def test_the_cache_is_told_request_by_request(room: Room) -> None:
+async def test_the_cache_is_told_request_by_request(project: ScriptedProject) -> None:
     for usage in (Usage(input=1000, cache_read=900), Usage(input=1000, cache_read=100)):
-        room.model.will_say("Yes.", usage=usage)
-    async with room.open() as talk:
-        await talk.send("one")
-        talk.settings.set_model("gpt-4.1")
-        await talk.send("two")
+        project.model.will_say("Yes.", usage=usage)
+    async with project.open() as conversation:
+        await conversation.send("one")
+        conversation.settings.set_model("gpt-4.1")
+        await conversation.send("two")
 
-        told = (await typed("/cache", talk)).text
-    async with room.open("newest") as talk:
-        again = (await typed("/cache", talk)).text
+        text = (await run_command("/cache", conversation)).text
+    async with project.open("newest") as conversation:
+        again = (await run_command("/cache", conversation)).text
 
-    assert "50% of 2,000 input tokens in 2 requests" in told
-    assert told.splitlines()[-1].endswith("10%  another model, fake/gpt-4.1")
-    assert again == told
+    assert "50% of 2,000 input tokens in 2 requests" in text
+    assert text.splitlines()[-1].endswith("10%  another model, fake/gpt-4.1")
+    assert again == text
 
 
-async def test_the_section_of_the_prompt_that_broke_the_cache_is_named(room: Room) -> None:
+async def test_the_section_of_the_prompt_that_broke_the_cache_is_named(
+    project: ScriptedProject,
+) -> None:
     for cached in (900, 0, 0):
-        room.model.will_say("Yes.", usage=Usage(input=1000, cache_read=cached))
-    async with room.open() as talk:
-        await talk.send("one")
-        (room.project / ".git").mkdir()
-        (room.project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
-        await talk.send("two")
-        aside = await talk.fork(ForkOptions(tools=()))
+        project.model.will_say("Yes.", usage=Usage(input=1000, cache_read=cached))
+    async with project.open() as conversation:
+        await conversation.send("one")
+        (project.folder / ".git").mkdir()
+        (project.folder / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+        await conversation.send("two")
+        aside = await conversation.fork(ForkOptions(tools=()))
         await aside.close()
-        await talk.send("three")
+        await conversation.send("three")
 
-        *_, second, third = (await typed("/cache", talk)).text.splitlines()
+        *_, second, third = (await run_command("/cache", conversation)).text.splitlines()
 
     assert second.endswith("0%  the system prompt changed: environment")
     assert third.endswith("0%")
-    [*_, last] = talk.reported
+    [*_, last] = conversation.reported
     assert last.changed == ()
 
 
@@ -196,87 +206,91 @@ def test_what_changed_among_the_messages_is_told_with_what_changed_it() -> None:
     assert requests_of(records)[1].since == ("message 2 of 9 changed (old history was folded)",)
 
 
-async def test_the_status_tells_how_things_stand(room: Room, tmp_path: Path) -> None:
-    (room.project / ".git").mkdir()
-    (room.project / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
-    room.model.will_say("Hello.")
-    async with room.open() as talk:
-        await talk.send("hi")
-        talk.rename("the parser")
-        talk.settings.add_folder(tmp_path / "config")
+async def test_the_status_tells_how_things_stand(project: ScriptedProject, tmp_path: Path) -> None:
+    (project.folder / ".git").mkdir()
+    (project.folder / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+    project.model.will_say("Hello.")
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        conversation.rename("the parser")
+        conversation.settings.add_folder(tmp_path / "config")
 
-        told = (await typed("/status", talk)).text
+        text = (await run_command("/status", conversation)).text
 
         for expected in (
             f"dirge {__version__}",
-            f"{talk.session_id}  the parser",
-            str(room.journal),
-            f"{room.project} · topic",
+            f"{conversation.session_id}  the parser",
+            str(project.journal),
+            f"{project.folder} · topic",
             str(tmp_path / "config"),
             "fake/gpt-4o, thinking",
             "standard",
             "bash",
         ):
-            assert expected in told
+            assert expected in text
 
 
-async def test_the_todo_list_is_shown_with_what_is_done(room: Room) -> None:
+async def test_the_todo_list_is_shown_with_what_is_done(project: ScriptedProject) -> None:
     items = [
         {"id": "1", "text": "read", "status": "done"},
         {"id": "2", "text": "write", "status": "pending"},
     ]
-    room.model.will_call("todo", items=items)
-    room.model.will_say("Noted.")
-    async with room.open() as talk:
-        assert (await typed("/todos", talk)).text == "The todo list is empty."
-        await talk.send("plan")
+    project.model.will_call("todo", items=items)
+    project.model.will_say("Noted.")
+    async with project.open() as conversation:
+        assert (await run_command("/todos", conversation)).text == "The todo list is empty."
+        await conversation.send("plan")
 
-        assert (await typed("/todos", talk)).text == ("Todo list, 1 of 2 done\n[x] read\n[ ] write")
+        assert (await run_command("/todos", conversation)).text == (
+            "Todo list, 1 of 2 done\n[x] read\n[ ] write"
+        )
 
 
-async def test_effort_shows_and_sets_how_long_the_model_thinks(room: Room) -> None:
-    async with room.open() as talk:
-        assert "xhigh" in "".join((await typed("/effort", talk, None)).asked)
-        await typed("/effort high", talk)
-        assert talk.settings.thinking == "high"
+async def test_effort_shows_and_sets_how_long_the_model_thinks(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        assert "xhigh" in "".join((await run_command("/effort", conversation, None)).asked)
+        await run_command("/effort high", conversation)
+        assert conversation.settings.thinking == "high"
         with pytest.raises(UsageError, match="no level 'huge'"):
-            await typed("/effort huge", talk)
-        assert talk.settings.thinking == "high"
+            await run_command("/effort huge", conversation)
+        assert conversation.settings.thinking == "high"
 
 
-async def test_a_side_question_knows_the_conversation_and_leaves_no_trace_in_it(room: Room) -> None:
-    room.model.will_say("It is a parser.")
-    room.model.will_say("You asked about the parser.", usage=Usage(input=300, output=9))
-    async with room.open() as talk:
-        await talk.send("what is it?")
-        before = list(talk.messages)
+async def test_a_side_question_knows_the_conversation_and_leaves_no_trace_in_it(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("It is a parser.")
+    project.model.will_say("You asked about the parser.", usage=Usage(input=300, output=9))
+    async with project.open() as conversation:
+        await conversation.send("what is it?")
+        before = list(conversation.messages)
 
-        told = (await typed("/btw what did I ask?", talk)).text
+        text = (await run_command("/btw what did I ask?", conversation)).text
 
-        assert "You asked about the parser." in told
-        assert list(talk.messages) == before
-        assert talk.usage.input >= 300
-        assert talk.idle_requests == 0
-    asked = room.model.seen[-1]
+        assert "You asked about the parser." in text
+        assert list(conversation.messages) == before
+        assert conversation.usage.input >= 300
+        assert conversation.idle_requests == 0
+    asked = project.model.seen[-1]
     assert any("It is a parser." in getattr(m, "text", "") for m in asked.messages)
     assert "what did I ask?" in asked.messages[-1].text  # type: ignore[union-attr]
     assert not asked.tools
-    assert "what did I ask" not in room.journal.read_text()
+    assert "what did I ask" not in project.journal.read_text()
 
 
-async def test_a_side_question_that_gets_no_answer_says_why(room: Room) -> None:
-    async with room.open() as talk:
+async def test_a_side_question_that_gets_no_answer_says_why(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
         with pytest.raises(UsageError, match="Ask what"):
-            await typed("/btw", talk)
-        room.model.will_fail("the service is down")
+            await run_command("/btw", conversation)
+        project.model.will_fail("the service is down")
         with pytest.raises(DirgeError, match="No answer came"):
-            await typed("/btw why?", talk)
-        assert talk.side_questions == 0
+            await run_command("/btw why?", conversation)
+        assert conversation.side_questions == 0
 
 
-async def test_the_newest_part_of_the_changelog_is_shown(room: Room) -> None:
-    async with room.open() as talk:
-        assert f"dirge {__version__}" in (await typed("/changelog", talk)).text
+async def test_the_newest_part_of_the_changelog_is_shown(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        assert f"dirge {__version__}" in (await run_command("/changelog", conversation)).text
 
     wrapped = "# C\n\n## [1.0.0]\n\n- one and\n  the same\n- other\n"
     assert newest_notes(wrapped).endswith("- one and the same\n- other")
@@ -285,11 +299,11 @@ async def test_the_newest_part_of_the_changelog_is_shown(room: Room) -> None:
 
 
 async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k3y-that-nobody-may-see")
     monkeypatch.setenv("pg_pass", "w0rd-that-nobody-may-see")
-    log = room.state_dir / "log"
+    log = project.state_dir / "log"
     log.mkdir(parents=True)
     notes = [
         {"level": "INFO", "logger": "dirge_py", "text": "fine"},
@@ -297,12 +311,12 @@ async def test_a_report_has_no_secrets_and_nothing_of_what_was_said(
         {"level": "ERROR", "logger": "db", "text": "w0rd-that-nobody-may-see\n## \x1b[2Jmine"},
     ]
     (log / "dirge.jsonl").write_text("".join(f"{json.dumps(n)}\n" for n in [*notes, "odd"]))
-    room.model.will_say("A secret of mine.")
-    async with room.open() as talk:
-        await talk.send("tell me")
-        shown = (await typed("/feedback the screen flickers", talk)).text
+    project.model.will_say("A secret of mine.")
+    async with project.open() as conversation:
+        await conversation.send("tell me")
+        shown = (await run_command("/feedback the screen flickers", conversation)).text
 
-    [file] = room.project.glob("dirge-report-*.md")
+    [file] = project.folder.glob("dirge-report-*.md")
     report = file.read_text()
     assert str(file) in shown
     assert "Nothing was sent" in shown

@@ -20,7 +20,7 @@ from tests.extensions.memory.test_files import add, kept_in
 COMMANDS = discover(slash)
 
 
-class Screen(PrintFront):
+class EditorFront(PrintFront):
     """A front end with an editor: what it is given becomes what `edited` says."""
 
     def __init__(self, commands: Registry, edited: Any) -> None:
@@ -39,7 +39,7 @@ class Screen(PrintFront):
 
 
 @dataclass
-class Talk:
+class MemoryConversation:
     memory: FileMemory | None = None
     is_running: bool = False
     is_compacting: bool = False
@@ -53,23 +53,25 @@ class Talk:
         return Memory(self.memory) if self.memory is not None else None
 
 
-async def typed(line: str, talk: Talk, front: PrintFront | None = None) -> Sequence[str]:
+async def typed(
+    line: str, conversation: MemoryConversation, front: PrintFront | None = None
+) -> Sequence[str]:
     front = front or PrintFront(COMMANDS)
     command = COMMANDS.read(line)
     assert command is not None
-    await COMMANDS.run(command, talk, front)  # type: ignore[arg-type]
+    await COMMANDS.run(command, conversation, front)  # type: ignore[arg-type]
     return front.shown
 
 
 async def test_what_is_remembered_is_shown_with_where_it_is(tmp_path: Path) -> None:
-    talk = Talk(kept_in(tmp_path))
+    conversation = MemoryConversation(kept_in(tmp_path))
 
-    [done] = await typed("/remember make check   runs all\ntwice", talk)
+    [done] = await typed("/remember make check   runs all\ntwice", conversation)
     assert "Added to MEMORY.md" in done
     assert "next run" in done
-    await typed("/remember --user likes tabs", talk)
+    await typed("/remember --user likes tabs", conversation)
 
-    [shown] = await typed("/memory", talk)
+    [shown] = await typed("/memory", conversation)
     assert str(tmp_path / "state" / "MEMORY.md") in shown
     assert "- make check   runs all\n  twice" in shown
     assert str(tmp_path / "config" / "USER.md") in shown
@@ -77,7 +79,7 @@ async def test_what_is_remembered_is_shown_with_where_it_is(tmp_path: Path) -> N
 
 
 async def test_empty_stores_are_shown_as_such(tmp_path: Path) -> None:
-    [shown] = await typed("/memory", Talk(kept_in(tmp_path)))
+    [shown] = await typed("/memory", MemoryConversation(kept_in(tmp_path)))
 
     assert shown.count("(nothing yet)") == 2
 
@@ -92,8 +94,8 @@ async def test_a_store_is_edited_as_a_whole(tmp_path: Path, line: str, name: Any
     async def edited(text: str) -> str:
         return f"{text}- new"
 
-    front = Screen(COMMANDS, edited)
-    [done] = await typed(line, Talk(memory), front)
+    front = EditorFront(COMMANDS, edited)
+    [done] = await typed(line, MemoryConversation(memory), front)
 
     assert front.given == ["- old\n"]
     assert "was rewritten" in done
@@ -105,12 +107,12 @@ async def test_an_editor_that_changes_nothing_writes_nothing(tmp_path: Path) -> 
         return None if not text else text.removesuffix("\n")
 
     memory = kept_in(tmp_path)
-    [shown] = await typed("/memory edit", Talk(memory), Screen(COMMANDS, edited))
+    [shown] = await typed("/memory edit", MemoryConversation(memory), EditorFront(COMMANDS, edited))
     assert shown == "Nothing was changed."
     assert list(tmp_path.iterdir()) == []
 
     await memory.update(add("old"))
-    [shown] = await typed("/memory edit", Talk(memory), Screen(COMMANDS, edited))
+    [shown] = await typed("/memory edit", MemoryConversation(memory), EditorFront(COMMANDS, edited))
     assert shown == "Nothing was changed."
 
 
@@ -123,9 +125,9 @@ async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_inp
         await kept_in(tmp_path).update(add("of another process"))
         return "- mine"
 
-    front = Screen(COMMANDS, edited)
+    front = EditorFront(COMMANDS, edited)
     with pytest.raises(MemoryConflict):
-        await typed("/memory edit", Talk(memory), front)
+        await typed("/memory edit", MemoryConversation(memory), front)
 
     assert front.input == "- mine"
     assert await memory.read("memory") == "- of another process\n"
@@ -134,7 +136,7 @@ async def test_what_was_edited_while_another_process_wrote_comes_back_to_the_inp
 @pytest.mark.parametrize("line", ["/memory x", "/memory edit all", "/remember", "/remember --user"])
 async def test_what_makes_no_sense_says_what_does(tmp_path: Path, line: str) -> None:
     with pytest.raises(UsageError) as refused:
-        await typed(line, Talk(kept_in(tmp_path)))
+        await typed(line, MemoryConversation(kept_in(tmp_path)))
 
     assert "/memory edit" in refused.value.hint or "/remember TEXT" in refused.value.hint
 
@@ -142,13 +144,13 @@ async def test_what_makes_no_sense_says_what_does(tmp_path: Path, line: str) -> 
 async def test_without_memory_the_setting_is_named(tmp_path: Path) -> None:
     for line in ("/memory", "/remember x"):
         with pytest.raises(UsageError) as refused:
-            await typed(line, Talk())
+            await typed(line, MemoryConversation())
         assert "[memory]" in refused.value.hint
 
 
 async def test_editing_needs_a_screen_and_the_rest_does_not(tmp_path: Path) -> None:
     with pytest.raises(Unsupported):
-        await typed("/memory edit", Talk(kept_in(tmp_path)))
+        await typed("/memory edit", MemoryConversation(kept_in(tmp_path)))
     for name in ("memory", "remember", "init"):
         command = COMMANDS.find(name)
         assert command is not None
@@ -156,15 +158,15 @@ async def test_editing_needs_a_screen_and_the_rest_does_not(tmp_path: Path) -> N
 
 
 async def test_init_sends_a_prompt_about_agents_md_with_the_wishes_behind_it() -> None:
-    talk = Talk()
+    conversation = MemoryConversation()
 
-    await typed("/init mention the fixtures", talk)
+    await typed("/init mention the fixtures", conversation)
 
-    [prompt] = talk.sent
+    [prompt] = conversation.sent
     assert prompt.startswith("Write AGENTS.md at the root of this project")
     assert prompt.endswith("What matters to me in particular: mention the fixtures")
 
 
 async def test_init_waits_for_a_run_to_end() -> None:
     with pytest.raises(UsageError, match="has to wait"):
-        await typed("/init", Talk(is_running=True))
+        await typed("/init", MemoryConversation(is_running=True))

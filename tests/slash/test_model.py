@@ -14,9 +14,9 @@ from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
-from tests.conversation.room import NO_SNAPSHOTS, Person
-from tests.providers.server import FakeService, Raw
-from tests.slash.hand import typed
+from tests.support.fake_service import FakeService, RawReply
+from tests.support.project import NO_SNAPSHOTS, ScriptedUser
+from tests.support.typed_commands import run_command
 
 CONFIG = """
 provider = "work"
@@ -32,12 +32,12 @@ api_key_env = "WORK_KEY"
 KEYS = {"WORK_KEY": "w", "MISTRAL_API_KEY": "m"}
 
 
-class Open(Protocol):
+class OpenConversation(Protocol):
     def __call__(self, **keys: str) -> AbstractAsyncContextManager[Conversation]: ...
 
 
 @pytest.fixture
-def talking(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+def open_conversation(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenConversation]:
     (home / "config.toml").write_text(CONFIG + NO_SNAPSHOTS)
     (home / "project").mkdir()
     monkeypatch.chdir(home / "project")
@@ -47,19 +47,21 @@ def talking(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
         environment = {"HOME": str(home), "DIRGE_STATE_DIR": str(home / "state"), **keys}
         config = load(environment=environment, path=home / "config.toml")
         options = BuildOptions(session=SessionChoice(kind="newest"))
-        talk = build(config, Person(), options, stream_fn=ScriptedModel().stream_fn)
+        conversation = build(config, ScriptedUser(), options, stream_fn=ScriptedModel().stream_fn)
         try:
-            yield talk
+            yield conversation
         finally:
-            await talk.close()
+            await conversation.close()
 
     yield open_one
 
 
-async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talking: Open) -> None:
-    async with talking(**KEYS) as talk:
-        assert talk.settings.set_model("claude-sonnet-5") == "work/claude-sonnet-5"
-        screen = await typed("/model", talk, None)
+async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(
+    open_conversation: OpenConversation,
+) -> None:
+    async with open_conversation(**KEYS) as conversation:
+        assert conversation.settings.set_model("claude-sonnet-5") == "work/claude-sonnet-5"
+        screen = await run_command("/model", conversation, None)
     specs = [line.split(" | ")[0] for line in screen.asked]
     assert specs == [
         "work/claude-opus-5",
@@ -73,16 +75,18 @@ async def test_what_can_be_used_is_listed_by_provider_the_present_one_first(talk
     assert "local/qwen3 | " in screen.asked  # its window is unknown, and not shown as if it was not
 
 
-async def test_the_present_model_is_listed_also_where_no_entry_has_it(talking: Open) -> None:
-    async with talking(**KEYS) as talk:
-        talk.settings.set_model("local/odd")
-        screen = await typed("/model", talk, None)
+async def test_the_present_model_is_listed_also_where_no_entry_has_it(
+    open_conversation: OpenConversation,
+) -> None:
+    async with open_conversation(**KEYS) as conversation:
+        conversation.settings.set_model("local/odd")
+        screen = await run_command("/model", conversation, None)
     assert screen.asked[0].startswith("local/odd") and len(screen.asked) == 8
 
 
-async def test_a_switch_tells_the_level_that_it_brings(talking: Open) -> None:
-    async with talking(**KEYS) as talk:
-        screen = await typed("/model claude-sonnet-5:high", talk)
+async def test_a_switch_tells_the_level_that_it_brings(open_conversation: OpenConversation) -> None:
+    async with open_conversation(**KEYS) as conversation:
+        screen = await run_command("/model claude-sonnet-5:high", conversation)
     assert "The model is work/claude-sonnet-5, thinking high, from the next turn on." in screen.text
 
 
@@ -96,24 +100,26 @@ async def test_a_switch_tells_the_level_that_it_brings(talking: Open) -> None:
         ("local", "local/qwen3"),
     ],
 )
-async def test_a_switch_goes_to_who_serves_the_model(talking: Open, spec: str, model: str) -> None:
-    async with talking(**KEYS) as talk:
-        screen = await typed(f"/model {spec}", talk)
-        assert talk.settings.model == model
+async def test_a_switch_goes_to_who_serves_the_model(
+    open_conversation: OpenConversation, spec: str, model: str
+) -> None:
+    async with open_conversation(**KEYS) as conversation:
+        screen = await run_command(f"/model {spec}", conversation)
+        assert conversation.settings.model == model
     assert f"The model is {model}" in screen.text and "from the next turn on." in screen.text
 
 
 @pytest.mark.parametrize("way", [("/model local/", "fancy"), ("/model", "local/…", "fancy")])
 async def test_all_models_of_a_service_are_asked_for(
-    talking: Open, home: Path, way: tuple[str, ...]
+    open_conversation: OpenConversation, home: Path, way: tuple[str, ...]
 ) -> None:
     listed = {"data": [{"id": "fancy"}, {"id": "gpt-5.5"}, {"id": "qwen3"}]}
-    with FakeService([Raw(body=json.dumps(listed))]) as service:
+    with FakeService([RawReply(body=json.dumps(listed))]) as service:
         config = home / "config.toml"
         config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", service.openai_url))
-        async with talking(**KEYS) as talk:
-            screen = await typed(way[0], talk, *way[1:])
-            assert talk.settings.model == "local/fancy"
+        async with open_conversation(**KEYS) as conversation:
+            screen = await run_command(way[0], conversation, *way[1:])
+            assert conversation.settings.model == "local/fancy"
         assert [seen.path for seen in service.requests] == ["/v1/models"]
     specs = [line.split(" | ")[0] for line in screen.asked]
     # What is known of is first.
@@ -122,28 +128,38 @@ async def test_all_models_of_a_service_are_asked_for(
 
 
 async def test_a_listed_id_that_ends_like_a_level_is_taken_as_it_stands(
-    talking: Open, home: Path
+    open_conversation: OpenConversation, home: Path
 ) -> None:
-    with FakeService([Raw(body='{"data": [{"id": "phi3:medium"}, {"id": "phi3"}]}')]) as service:
+    with FakeService(
+        [RawReply(body='{"data": [{"id": "phi3:medium"}, {"id": "phi3"}]}')]
+    ) as service:
         config = home / "config.toml"
         config.write_text(config.read_text().replace("http://127.0.0.1:9/v1", service.openai_url))
-        async with talking(**KEYS) as talk:
-            await talk.send("hello")
-            await typed("/model local/", talk, "phi3:medium")
-            assert talk.settings.model == "local/phi3:medium"
-            await talk.send("go on")
-        async with talking(**KEYS) as talk:
-            assert (talk.settings.model, list(talk.notices)) == ("local/phi3:medium", [])
-            await typed("/model local/phi3:high", talk)
-            assert (talk.settings.model, talk.settings.thinking) == ("local/phi3", "high")
+        async with open_conversation(**KEYS) as conversation:
+            await conversation.send("hello")
+            await run_command("/model local/", conversation, "phi3:medium")
+            assert conversation.settings.model == "local/phi3:medium"
+            await conversation.send("go on")
+        async with open_conversation(**KEYS) as conversation:
+            assert (conversation.settings.model, list(conversation.notices)) == (
+                "local/phi3:medium",
+                [],
+            )
+            await run_command("/model local/phi3:high", conversation)
+            assert (conversation.settings.model, conversation.settings.thinking) == (
+                "local/phi3",
+                "high",
+            )
 
 
-async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(talking: Open) -> None:
-    async with talking(**KEYS) as talk:
+async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(
+    open_conversation: OpenConversation,
+) -> None:
+    async with open_conversation(**KEYS) as conversation:
         with pytest.raises(ConfigError) as caught:
-            await typed("/model wrok/", talk)
+            await run_command("/model wrok/", conversation)
         assert caught.value.hint == "Did you mean `work`?"
-        screen = await typed("/model /", talk, None)
+        screen = await run_command("/model /", conversation, None)
         assert "work/claude-opus-5" in screen.asked[0]
 
 
@@ -157,15 +173,15 @@ async def test_a_service_with_a_wrong_name_is_refused_with_the_nearest(talking: 
     ],
 )
 async def test_a_service_that_lists_nothing_is_told_and_the_model_stays(
-    talking: Open, home: Path, spec: str, error: Any, reason: str
+    open_conversation: OpenConversation, home: Path, spec: str, error: Any, reason: str
 ) -> None:
     with (home / "config.toml").open("a") as config:
         config.write('[providers.film]\ntype = "replay"\nscript = "x.jsonl"\n')
-    async with talking(**KEYS) as talk:
-        assert "film" not in talk.settings.services()
+    async with open_conversation(**KEYS) as conversation:
+        assert "film" not in conversation.settings.services()
         with pytest.raises(error, match=reason):
-            await typed(f"/model {spec}", talk)
-        assert talk.settings.model == "work/claude-opus-5"
+            await run_command(f"/model {spec}", conversation)
+        assert conversation.settings.model == "work/claude-opus-5"
 
 
 @pytest.mark.parametrize(
@@ -177,21 +193,23 @@ async def test_a_service_that_lists_nothing_is_told_and_the_model_stays(
     ],
 )
 async def test_what_cannot_be_used_is_refused_and_the_model_stays(
-    talking: Open, spec: str, error: Any, reason: str
+    open_conversation: OpenConversation, spec: str, error: Any, reason: str
 ) -> None:
-    async with talking(**KEYS) as talk:
+    async with open_conversation(**KEYS) as conversation:
         with pytest.raises(error, match=reason):
-            await typed(f"/model {spec}", talk)
-        assert talk.settings.model == "work/claude-opus-5"
+            await run_command(f"/model {spec}", conversation)
+        assert conversation.settings.model == "work/claude-opus-5"
 
 
-async def test_a_session_comes_back_with_its_provider_and_model(talking: Open) -> None:
-    async with talking(**KEYS) as talk:
-        await talk.send("hello")
-        await typed("/model codestral-3", talk)
-        await talk.send("go on")
-    async with talking(**KEYS) as talk:
-        assert talk.settings.model == "mistral/codestral-3"
-    async with talking(WORK_KEY="w") as talk:
-        assert talk.settings.model == "work/claude-opus-5"
-        assert "mistral/codestral-3 can't be used" in "\n".join(talk.notices)
+async def test_a_session_comes_back_with_its_provider_and_model(
+    open_conversation: OpenConversation,
+) -> None:
+    async with open_conversation(**KEYS) as conversation:
+        await conversation.send("hello")
+        await run_command("/model codestral-3", conversation)
+        await conversation.send("go on")
+    async with open_conversation(**KEYS) as conversation:
+        assert conversation.settings.model == "mistral/codestral-3"
+    async with open_conversation(WORK_KEY="w") as conversation:
+        assert conversation.settings.model == "work/claude-opus-5"
+        assert "mistral/codestral-3 can't be used" in "\n".join(conversation.notices)

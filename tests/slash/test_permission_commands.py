@@ -1,16 +1,14 @@
 """/why about what was decided, and /allow."""
 
-from pathlib import Path
-
 import pytest
 
 from dirge_py.slash.permission import allow, why
 from dirge_py.types.errors import UsageError
 from dirge_py.types.questions import PermissionAnswer
-from tests.conversation.room import Room
+from tests.support.project import ScriptedProject
 
 
-class Screen:
+class RecordingFront:
     def __init__(self) -> None:
         self.shown: list[str] = []
 
@@ -18,28 +16,21 @@ class Screen:
         self.shown.append(text)
 
 
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    return room
+async def test_why_lists_what_was_decided_and_explains_one(project: ScriptedProject) -> None:
+    project.user.answer = PermissionAnswer(effect="deny", comment="not now")
+    project.model.will_call("list_dir", path=".").will_call("bash", command="make x").will_say("ok")
+    screen = RecordingFront()
 
-
-async def test_why_lists_what_was_decided_and_explains_one(room: Room) -> None:
-    room.person.answer = PermissionAnswer(effect="deny", comment="not now")
-    room.model.will_call("list_dir", path=".").will_call("bash", command="make x").will_say("ok")
-    screen = Screen()
-
-    async with room.open() as talk:
-        await why("", talk, screen)  # type: ignore[arg-type]
-        await talk.send("go")
-        await why("", talk, screen)  # type: ignore[arg-type]
-        await why(" 2 ", talk, screen)  # type: ignore[arg-type]
+    async with project.open() as conversation:
+        await why("", conversation, screen)  # type: ignore[arg-type]
+        await conversation.send("go")
+        await why("", conversation, screen)  # type: ignore[arg-type]
+        await why(" 2 ", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            await why("9", talk, screen)  # type: ignore[arg-type]
-        await why("bash make x", talk, screen)  # type: ignore[arg-type]
+            await why("9", conversation, screen)  # type: ignore[arg-type]
+        await why("bash make x", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            await why("bash", talk, screen)  # type: ignore[arg-type]
+            await why("bash", conversation, screen)  # type: ignore[arg-type]
 
     nothing, listing, one, now = screen.shown
     assert nothing == "No decisions yet."
@@ -52,24 +43,26 @@ async def test_why_lists_what_was_decided_and_explains_one(room: Room) -> None:
     assert now.splitlines()[1].startswith("ask: ")
 
 
-async def test_allow_adds_lists_and_takes_back(room: Room) -> None:
-    screen = Screen()
+async def test_allow_adds_lists_and_takes_back(project: ScriptedProject) -> None:
+    screen = RecordingFront()
 
-    async with room.open() as talk:
-        await allow("add 'execute:make *'", talk, screen)  # type: ignore[arg-type]
-        await allow("", talk, screen)  # type: ignore[arg-type]
+    async with project.open() as conversation:
+        await allow("add 'execute:make *'", conversation, screen)  # type: ignore[arg-type]
+        await allow("", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            await allow("remove 9", talk, screen)  # type: ignore[arg-type]
-        assert [str(grant) for grant in talk.settings.grants] == ["execute:make *"]
-        await allow("remove 1", talk, screen)  # type: ignore[arg-type]
+            await allow("remove 9", conversation, screen)  # type: ignore[arg-type]
+        assert [str(grant) for grant in conversation.settings.grants] == ["execute:make *"]
+        await allow("remove 1", conversation, screen)  # type: ignore[arg-type]
 
     assert "1  execute:make *" in screen.shown[1]
     assert "Nothing is allowed" in screen.shown[2]
 
 
-async def test_a_rule_that_could_open_nothing_is_refused_with_the_reason(room: Room) -> None:
-    screen = Screen()
-    async with room.open() as talk:
+async def test_a_rule_that_could_open_nothing_is_refused_with_the_reason(
+    project: ScriptedProject,
+) -> None:
+    screen = RecordingFront()
+    async with project.open() as conversation:
         with pytest.raises(UsageError, match=r"allow nothing: \.git is protected"):
-            await allow("add edit:.git/**", talk, screen)  # type: ignore[arg-type]
-        assert talk.settings.grants == ()
+            await allow("add edit:.git/**", conversation, screen)  # type: ignore[arg-type]
+        assert conversation.settings.grants == ()

@@ -11,7 +11,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 
 
-class Ran:
+class RanCommands:
     def __init__(self) -> None:
         self.args: list[str] = []
 
@@ -20,7 +20,7 @@ class Ran:
 
 
 def command(name: str, run: Any = None, **more: Any) -> Command:
-    return Command(name=name, summary=f"does {name}", run=run or Ran(), **more)
+    return Command(name=name, summary=f"does {name}", run=run or RanCommands(), **more)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_completion_puts_names_before_aliases():
     [("yes", "x", True), ("listing", "", True), ("listing", "x", False), ("no", "", False)],
 )
 async def test_during_a_run_a_command_may_have_to_wait(while_running: Any, args: str, runs: bool):
-    ran = Ran()
-    registry = Registry([command("x", ran, while_running=while_running)])
+    result = RanCommands()
+    registry = Registry([command("x", result, while_running=while_running)])
     typed = registry.read(f"/x {args}")
     assert typed is not None
     busy: Any = SimpleNamespace(is_running=True)
@@ -75,7 +75,7 @@ async def test_during_a_run_a_command_may_have_to_wait(while_running: Any, args:
     else:
         with pytest.raises(UsageError, match="has to wait"):
             await registry.run(typed, busy, None)  # type: ignore[arg-type]
-    assert ran.args == ([args] if runs else [])
+    assert result.args == ([args] if runs else [])
 
 
 async def test_an_unknown_command_names_the_nearest():

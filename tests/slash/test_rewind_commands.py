@@ -1,7 +1,6 @@
 """`/rewind`, `/undo`, `/redo`, `/retry`, `/tree`, `/fork`, `/clone`, `/sessions`, as typed."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +13,13 @@ from dirge_py.slash.registry import discover
 from dirge_py.slash.rewind import draw_tree
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.questions import Question, QuestionAnswer
-from tests.conversation.room import Room
-from tests.session.rewind.kept import desk
+from tests.support.project import ScriptedProject
+from tests.support.rewind_driver import rewindable
 
 COMMANDS = discover(slash)
 
 
-class Screen(PrintFront):
+class PickingFront(PrintFront):
     """A front end behind which somebody picks the line with a word, and options by their label."""
 
     def __init__(self, *answers: str | Sequence[str] | None) -> None:
@@ -57,30 +56,29 @@ class Screen(PrintFront):
         return "\n".join(self.shown)
 
 
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    return room
-
-
-async def run(line: str, talk: Conversation, *answers: str | Sequence[str] | None) -> Screen:
-    screen = Screen(*answers)
+async def run(
+    line: str, conversation: Conversation, *answers: str | Sequence[str] | None
+) -> PickingFront:
+    screen = PickingFront(*answers)
     typed = COMMANDS.read(line)
     assert typed is not None
-    await COMMANDS.run(typed, talk, screen)
+    await COMMANDS.run(typed, conversation, screen)
     assert screen.answers == []
     return screen
 
 
-async def test_rewind_shows_what_would_change_and_does_what_is_chosen(room: Room) -> None:
-    async with desk(room) as d:
-        d.edit(a="one\n", mine="one\n")
-        await d.prompt("the first", "printf 'two\\nthree\\n' > a; echo x > b")
-        d.edit(mine="my own\n")
-        await d.prompt("the second", "echo y >> mine")
+async def test_rewind_shows_what_would_change_and_does_what_is_chosen(
+    project: ScriptedProject,
+) -> None:
+    async with rewindable(project) as driver:
+        driver.edit(a="one\n", mine="one\n")
+        await driver.prompt("the first", "printf 'two\\nthree\\n' > a; echo x > b")
+        driver.edit(mine="my own\n")
+        await driver.prompt("the second", "echo y >> mine")
 
-        screen = await run("/rewind", d.talk, "the first", "conversation and files", ["mine"])
+        screen = await run(
+            "/rewind", driver.conversation, "the first", "conversation and files", ["mine"]
+        )
 
         assert screen.asked[0] == "(current) | stay here"
         assert screen.asked[1].startswith("the second | just now, 1 file changed since")
@@ -91,91 +89,99 @@ async def test_rewind_shows_what_would_change_and_does_what_is_chosen(room: Room
         assert "Changed by you since, and kept unless you choose them:\n  ~ mine" in preview
         assert screen.input == "the first"
         assert "3 files put back: a, b, mine" in screen.text
-        assert d.files == {"a": "one\n", "mine": "one\n"}
+        assert driver.files == {"a": "one\n", "mine": "one\n"}
 
 
 @pytest.mark.parametrize("answers", [("(current)",), (None,), ("one", "cancel"), ("one", None)])
-async def test_who_would_rather_stay_stays(room: Room, answers: tuple[str | None, ...]) -> None:
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        await talk.send("one")
-        screen = await run("/rewind", talk, *answers)
-        assert (len(talk.messages), screen.input) == (2, "")
+async def test_who_would_rather_stay_stays(
+    project: ScriptedProject, answers: tuple[str | None, ...]
+) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        await conversation.send("one")
+        screen = await run("/rewind", conversation, *answers)
+        assert (len(conversation.messages), screen.input) == (2, "")
 
 
-async def test_undo_asks_once_if_files_change_and_not_otherwise(room: Room) -> None:
-    async with desk(room) as d:
-        await d.prompt("make it", "echo x > a")
-        assert (await run("/undo", d.talk, "cancel")).input == ""
-        assert d.files == {"a": "x\n"}
+async def test_undo_asks_once_if_files_change_and_not_otherwise(project: ScriptedProject) -> None:
+    async with rewindable(project) as driver:
+        await driver.prompt("make it", "echo x > a")
+        assert (await run("/undo", driver.conversation, "cancel")).input == ""
+        assert driver.files == {"a": "x\n"}
 
-        screen = await run("/undo", d.talk, "go back")
-        assert (screen.input, d.files) == ("make it", {})
+        screen = await run("/undo", driver.conversation, "go back")
+        assert (screen.input, driver.files) == ("make it", {})
         assert "1 file put back: a" in screen.text
 
-        screen = await run("/redo", d.talk)
-        assert d.files == {"a": "x\n"}
-        await d.prompt("only talk")
-        assert (await run("/retry", d.talk)).input == "only talk"
+        screen = await run("/redo", driver.conversation)
+        assert driver.files == {"a": "x\n"}
+        await driver.prompt("only talk")
+        assert (await run("/retry", driver.conversation)).input == "only talk"
 
 
-async def test_n_goes_back_so_many_prompts(room: Room) -> None:
-    async with room.open() as talk:
+async def test_n_goes_back_so_many_prompts(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
         for prompt in ("one", "two", "three"):
-            room.model.will_say("yes")
-            await talk.send(prompt)
+            project.model.will_say("yes")
+            await conversation.send(prompt)
         with pytest.raises(UsageError, match="1 to 3"):
-            await run("/rewind 4", talk)
-        screen = await run("/rewind 2", talk, "only the conversation")
-        assert (screen.input, len(talk.messages)) == ("two", 2)
+            await run("/rewind 4", conversation)
+        screen = await run("/rewind 2", conversation, "only the conversation")
+        assert (screen.input, len(conversation.messages)) == ("two", 2)
 
 
 @pytest.mark.parametrize("line", ["/rewind", "/rewind 7", "/undo", "/retry", "/fork", "/clone"])
-async def test_where_nothing_was_said_there_is_nothing_to_go_back_to(room: Room, line: str) -> None:
-    async with room.open() as talk:
+async def test_where_nothing_was_said_there_is_nothing_to_go_back_to(
+    project: ScriptedProject, line: str
+) -> None:
+    async with project.open() as conversation:
         with pytest.raises(DirgeError, match="here is nothing to go back to"):
-            await run(line, talk)
+            await run(line, conversation)
 
 
 @pytest.mark.parametrize("number", ["0", "3", "one", "9" * 5000])
-async def test_there_are_only_so_many_prompts_to_go_back(room: Room, number: str) -> None:
-    room.model.will_say("a").will_say("b")
-    async with room.open() as talk:
+async def test_there_are_only_so_many_prompts_to_go_back(
+    project: ScriptedProject, number: str
+) -> None:
+    project.model.will_say("a").will_say("b")
+    async with project.open() as conversation:
         for prompt in ("one", "two"):
-            await talk.send(prompt)
+            await conversation.send(prompt)
         with pytest.raises(UsageError, match="1 to 2"):
-            await run(f"/rewind {number}", talk)
+            await run(f"/rewind {number}", conversation)
 
 
-async def test_fork_and_clone_take_an_id_or_let_pick(room: Room) -> None:
-    async with room.open() as talk:
+async def test_fork_and_clone_take_an_id_or_let_pick(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
         for prompt in ("one", "two"):
-            room.model.will_say(f"re {prompt}")
-            await talk.send(prompt)
-        shown = (await run("/tree", talk)).text.splitlines()
-        assert (await run("/branch", talk, "two")).input == "two"
-        assert len(talk.messages) == 2
-        text = (await run(f"/tree {shown[1].split()[1]}", talk)).text
+            project.model.will_say(f"re {prompt}")
+            await conversation.send(prompt)
+        shown = (await run("/tree", conversation)).text.splitlines()
+        assert (await run("/branch", conversation, "two")).input == "two"
+        assert len(conversation.messages) == 2
+        text = (await run(f"/tree {shown[1].split()[1]}", conversation)).text
         assert text.startswith("The session is at that point now.")
-        assert len(talk.messages) == 4
-        await run("/clone", talk, "re one")
-        assert len(talk.messages) == 2
+        assert len(conversation.messages) == 4
+        await run("/clone", conversation, "re one")
+        assert len(conversation.messages) == 2
         with pytest.raises(DirgeError, match="no message 'zzz'"):
-            await run("/clone zzz", talk)
+            await run("/clone zzz", conversation)
 
 
-async def test_the_tree_marks_where_you_are_and_sets_in_what_was_left(room: Room) -> None:
-    async with room.open() as talk:
+async def test_the_tree_marks_where_you_are_and_sets_in_what_was_left(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
         for prompt in ("one", "two\x1b[31m"):
-            room.model.will_say("yes")
-            await talk.send(prompt)
-        await talk.timeline.undo()
-        room.model.will_say("yes")
-        await talk.send("other")
+            project.model.will_say("yes")
+            await conversation.send(prompt)
+        await conversation.timeline.undo()
+        project.model.will_say("yes")
+        await conversation.send("other")
 
-        lines = (await run("/tree", talk)).text.splitlines()
+        lines = (await run("/tree", conversation)).text.splitlines()
 
-        names = talk.timeline.tree().names
+        names = conversation.timeline.tree().names
         assert [line.split()[0] for line in lines[:3]] == list(names[:3])
         texts = [line[2 + len(names[0]) + 2 :].removesuffix("  just now") for line in lines]
         assert [text.strip() for text in texts[:1]] == ["one"]
@@ -213,81 +219,85 @@ def test_a_thousand_branches_are_drawn_without_running_out_of_stack_or_width() -
 
 
 @pytest.mark.parametrize("line", ["/rewind", "/undo", "/redo", "/retry", "/fork", "/clone"])
-async def test_nothing_moves_during_a_run(room: Room, line: str) -> None:
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        run_of_it = talk.send("one")
+async def test_nothing_moves_during_a_run(project: ScriptedProject, line: str) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        run_of_it = conversation.send("one")
         with pytest.raises(UsageError, match="has to wait"):
-            await run(line, talk)
+            await run(line, conversation)
         await run_of_it
 
 
-async def test_sessions_takes_an_id_or_words_of_a_title(room: Room) -> None:
+async def test_sessions_takes_an_id_or_words_of_a_title(project: ScriptedProject) -> None:
     ids: list[str] = []
     for prompt in ("mend the parser", "write the docs"):
-        async with room.open() as talk:
-            room.model.will_say("yes")
-            await talk.send(prompt)
-            ids.append(talk.session_id or "")
-    async with room.open() as talk:
+        async with project.open() as conversation:
+            project.model.will_say("yes")
+            await conversation.send(prompt)
+            ids.append(conversation.session_id or "")
+    async with project.open() as conversation:
         for line, answers in ((f"/sessions {ids[0]}", ()), ("/resume PARSER mend", ("parser",))):
-            screen = Screen(*answers)
+            screen = PickingFront(*answers)
             typed = COMMANDS.read(line)
             assert typed is not None
             with pytest.raises(Unsupported):
-                await COMMANDS.run(typed, talk, screen)
+                await COMMANDS.run(typed, conversation, screen)
             assert screen.opened == ids[0]
-        assert "title contains 'nothing'" in (await run("/sessions nothing", talk)).text
+        assert "title contains 'nothing'" in (await run("/sessions nothing", conversation)).text
 
 
-async def test_e11_the_current_session_is_deleted_and_a_fresh_one_begins(room: Room) -> None:
-    class Leaving(Screen):
+async def test_e11_the_current_session_is_deleted_and_a_fresh_one_begins(
+    project: ScriptedProject,
+) -> None:
+    class Leaving(PickingFront):
         async def open(self, session_id: str | None) -> Conversation:
             assert session_id is None
-            await talk.close()
+            await conversation.close()
             self.opened = "new"
-            return talk
+            return conversation
 
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        await talk.send("mend the parser")
-        gone = talk.session_id or ""
-        assert (await run("/sessions delete", talk, "keep it")).text == "Nothing was deleted."
-        assert f"▸ {gone}" in (await run("/sessions list", talk)).text
-        assert gone in (await run("/sessions current", talk)).text
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        await conversation.send("mend the parser")
+        gone = conversation.session_id or ""
+        assert (
+            await run("/sessions delete", conversation, "keep it")
+        ).text == "Nothing was deleted."
+        assert f"▸ {gone}" in (await run("/sessions list", conversation)).text
+        assert gone in (await run("/sessions current", conversation)).text
 
         screen = Leaving("delete it")
         typed = COMMANDS.read(f"/sessions delete {gone}")
         assert typed is not None
-        await COMMANDS.run(typed, talk, screen)
+        await COMMANDS.run(typed, conversation, screen)
 
         assert "mend the parser" in screen.asked[0]
         assert screen.opened == "new"
         assert f"--undo {gone}" in screen.text
-        assert "no stored sessions" in (await run("/sessions list", talk)).text
+        assert "no stored sessions" in (await run("/sessions list", conversation)).text
 
 
-async def test_another_session_is_deleted_and_this_one_stays(room: Room) -> None:
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        await talk.send("one")
-        other = talk.session_id or ""
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        await talk.send("two")
-        screen = await run(f"/sessions delete {other}", talk, "delete it")
+async def test_another_session_is_deleted_and_this_one_stays(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        await conversation.send("one")
+        other = conversation.session_id or ""
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        await conversation.send("two")
+        screen = await run(f"/sessions delete {other}", conversation, "delete it")
 
         assert screen.opened == ""
-        assert [one.id for one in talk.session.list_sessions()] == [talk.session_id]
+        assert [one.id for one in conversation.session.list_sessions()] == [conversation.session_id]
         with pytest.raises(DirgeError, match="no session 'nowhere'"):
-            await run("/sessions delete nowhere", talk)
+            await run("/sessions delete nowhere", conversation)
 
 
-async def test_during_a_run_sessions_are_only_listed(room: Room) -> None:
-    async with room.open() as talk:
-        room.model.will_say("yes")
-        run_of_it = talk.send("one")
-        assert await run("/sessions", talk)
+async def test_during_a_run_sessions_are_only_listed(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        run_of_it = conversation.send("one")
+        assert await run("/sessions", conversation)
         with pytest.raises(UsageError, match="has to wait"):
-            await run(f"/sessions {talk.session_id}", talk)
+            await run(f"/sessions {conversation.session_id}", conversation)
         await run_of_it

@@ -28,13 +28,13 @@ async def shown(line: str, shells: Shells | None) -> str:
     front = PrintFront(COMMANDS)
     typed = COMMANDS.read(line)
     assert typed is not None
-    talk: Any = SimpleNamespace(
+    conversation: Any = SimpleNamespace(
         is_running=True,
         is_compacting=False,
         exclusive_owner=None,
         environment=SimpleNamespace(shells=shells),
     )
-    await COMMANDS.run(typed, talk, front)
+    await COMMANDS.run(typed, conversation, front)
     return "\n".join(front.shown)
 
 

@@ -15,5 +15,5 @@ def test_the_page_shows_an_example():
 
 @pytest.mark.parametrize("source", EXAMPLES, ids=map(str, range(len(EXAMPLES))))
 def test_the_example_runs_as_it_stands(source, tmp_path):
-    ran = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True)
-    assert (ran.returncode, ran.stderr.decode()) == (0, "")
+    result = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True)
+    assert (result.returncode, result.stderr.decode()) == (0, "")

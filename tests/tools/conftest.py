@@ -14,8 +14,8 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import LoopTool, LoopToolResult, Preview
 
 
-class Bench:
-    """The built-in tools in a folder, called as the loop calls them."""
+class ToolDriver:
+    """The built-in tools in a folder, called as the agent loop calls them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,9 +55,9 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
+def tools(tmp_path: Path) -> Iterator[ToolDriver]:
     folder = tmp_path / "project"
     folder.mkdir()
-    bench = Bench(folder)
-    with contextlib.closing(bench.workspace):
-        yield bench
+    tools = ToolDriver(folder)
+    with contextlib.closing(tools.workspace):
+        yield tools

@@ -19,16 +19,16 @@ from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError, ToolFailed
 from dirge_py.types.tools import LoopToolResult
-from tests.frontend.print.product import Product, product
 from tests.frontend.print.test_outcomes import is_alive
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, product
 
 __all__ = ["product"]
 
 GATE = "until [ -e gate ]; do sleep 0.01; done"
 
 
-class Room:
+class ShellTools:
     """A folder with all three tools."""
 
     def __init__(self, folder: Path) -> None:
@@ -64,27 +64,27 @@ class Room:
 
 
 @pytest.fixture
-async def room(tmp_path: Path) -> AsyncIterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    await room.runner.shutdown()
+async def shell_tools(tmp_path: Path) -> AsyncIterator[ShellTools]:
+    shell_tools = ShellTools(tmp_path)
+    yield shell_tools
+    await shell_tools.runner.shutdown()
 
 
-async def test_a108_an_id_comes_at_once_then_only_what_is_new(room):
-    started = await room.start(f"echo a; {GATE}; echo b")
-    (room.folder / "gate").touch()
-    await room.shells.get("sh1").ended()
-    rest = await room.output()
+async def test_a108_an_id_comes_at_once_then_only_what_is_new(shell_tools):
+    started = await shell_tools.start(f"echo a; {GATE}; echo b")
+    (shell_tools.folder / "gate").touch()
+    await shell_tools.shells.get("sh1").ended()
+    rest = await shell_tools.output()
 
     assert started.text.startswith("a\nsh1 has been running for ")
     assert started.details["outcome"] == "ok"
     assert (started.details["shell_id"], started.details["state"]) == ("sh1", "running")
     assert rest.text.startswith("b\nsh1 has ended after ")
-    assert (await room.output()).text.startswith("(no new output)\nsh1 has ended after ")
+    assert (await shell_tools.output()).text.startswith("(no new output)\nsh1 has ended after ")
 
 
-async def test_one_that_fails_at_the_start_is_told_at_once(room):
-    result = await room.start("no-such-program --serve")
+async def test_one_that_fails_at_the_start_is_told_at_once(shell_tools):
+    result = await shell_tools.start("no-such-program --serve")
 
     assert "no-such-program: command not found" in result.text
     assert result.text.endswith("\nExit code: 127")
@@ -92,69 +92,69 @@ async def test_one_that_fails_at_the_start_is_told_at_once(room):
     assert result.details["state"] == "exited"
 
 
-async def test_a108_killing_is_confirmed_and_its_output_stays(room):
-    await room.start(f"echo a; {GATE}; echo b")
-    assert (await room.kill()).text.startswith("sh1 was stopped after ")
+async def test_a108_killing_is_confirmed_and_its_output_stays(shell_tools):
+    await shell_tools.start(f"echo a; {GATE}; echo b")
+    assert (await shell_tools.kill()).text.startswith("sh1 was stopped after ")
 
-    result = await room.output()
+    result = await shell_tools.output()
     assert result.text.startswith("(no new output)\nsh1 was stopped after ")
     assert (result.details["state"], result.details["exit_code"]) == ("killed", None)
 
 
-async def test_d55_a_ninth_is_refused_with_the_list(room):
+async def test_d55_a_ninth_is_refused_with_the_list(shell_tools):
     for _ in range(8):
-        room.shells.start("sleep 100", cwd=str(room.folder))
+        shell_tools.shells.start("sleep 100", cwd=str(shell_tools.folder))
 
     with pytest.raises(ProcessError, match=r"8 commands run in the background.*sh1.*sh8"):
-        await room.start("sleep 100")
+        await shell_tools.start("sleep 100")
 
 
 @pytest.mark.parametrize("tool", ["output", "kill"])
-async def test_an_unknown_id_is_answered_with_the_known_ones(room, tool):
-    room.shells.start("true", cwd=str(room.folder))
+async def test_an_unknown_id_is_answered_with_the_known_ones(shell_tools, tool):
+    shell_tools.shells.start("true", cwd=str(shell_tools.folder))
 
     with pytest.raises(ProcessError) as caught:
-        await getattr(room, tool)("sh7")
+        await getattr(shell_tools, tool)("sh7")
 
     assert "'sh7'" in caught.value.message
     assert caught.value.hint == "There are: sh1."
 
 
-async def test_a_time_limit_holds_in_the_background(room):
-    await room.start("sleep 100", timeout=0.1)
+async def test_a_time_limit_holds_in_the_background(shell_tools):
+    await shell_tools.start("sleep 100", timeout=0.1)
 
-    result = await room.output(wait=10)
+    result = await shell_tools.output(wait=10)
 
     assert "sh1 was stopped at its time limit, after 0." in result.text
     assert result.details["state"] == "timed_out"
 
 
-async def test_a_question_in_the_background_is_told_and_nothing_is_stopped(room):
+async def test_a_question_in_the_background_is_told_and_nothing_is_stopped(shell_tools):
     command = "printf 'Password: '; sleep 100"
     quick = WatchSettings(asks_s=0.3, look_s=0.1)
-    shell = room.shells.start(command, cwd=str(room.folder), watching=quick)
+    shell = shell_tools.shells.start(command, cwd=str(shell_tools.folder), watching=quick)
     async with asyncio.timeout(20):
         while not shell.state.question:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
-    result = await room.output()
+    result = await shell_tools.output()
 
     assert result.text.startswith("Password: \nsh1 has been running for ")
     assert "waits for an answer that cannot come: 'Password:'" in result.text
     assert shell.is_running
 
 
-async def test_input_reaches_a_background_command(room):
-    result = await room.start("read a; echo got $a", input="it\n")
+async def test_input_reaches_a_background_command(shell_tools):
+    result = await shell_tools.start("read a; echo got $a", input="it\n")
 
     assert result.text.startswith("got it\nsh1 has ended")
 
 
-async def test_a_long_piece_of_output_shows_both_ends_and_where_all_of_it_is(room):
-    await room.start(f"echo first; {GATE}; seq 1 100000")
-    (room.folder / "gate").touch()
-    await room.shells.get("sh1").ended()
-    result = await room.output()
+async def test_a_long_piece_of_output_shows_both_ends_and_where_all_of_it_is(shell_tools):
+    await shell_tools.start(f"echo first; {GATE}; seq 1 100000")
+    (shell_tools.folder / "gate").touch()
+    await shell_tools.shells.get("sh1").ended()
+    result = await shell_tools.output()
 
     path = Path(result.details["output_path"])
     assert path.read_text().split() == ["first", *(str(n) for n in range(1, 100_001))]
@@ -163,27 +163,27 @@ async def test_a_long_piece_of_output_shows_both_ends_and_where_all_of_it_is(roo
     assert str(path) in result.text
 
 
-async def test_a_command_moved_away_is_answered_with_its_id_and_output(room):
+async def test_a_command_moved_away_is_answered_with_its_id_and_output(shell_tools):
     args = bash.BashArgs(command=f"echo a; {GATE}; echo b")
-    run = asyncio.ensure_future(bash.TOOL.run(args, room.ctx))
+    run = asyncio.ensure_future(bash.TOOL.run(args, shell_tools.ctx))
     async with asyncio.timeout(10):
-        while not room.updates:  # noqa: ASYNC110
+        while not shell_tools.updates:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
-    assert room.shells.to_background("call-1") == "sh1"
+    assert shell_tools.shells.to_background("call-1") == "sh1"
     moved = await run
-    (room.folder / "gate").touch()
+    (shell_tools.folder / "gate").touch()
 
     assert moved.text.startswith(
         "a\nThe user moved the command to the background. It continues.\nsh1"
     )
     assert (moved.details["outcome"], moved.details["shell_id"]) == ("ok", "sh1")
-    assert (await room.output(wait=10)).text.startswith("b\n")
+    assert (await shell_tools.output(wait=10)).text.startswith("b\n")
 
 
-async def test_where_nothing_can_go_on_that_is_said(room):
+async def test_where_nothing_can_go_on_that_is_said(shell_tools):
     with pytest.raises(ToolFailed, match="without `background`"):
-        await bash.TOOL.run(bash.BashArgs(command="true", background=True), room.context())
+        await bash.TOOL.run(bash.BashArgs(command="true", background=True), shell_tools.context())
 
 
 @pytest.mark.parametrize("wait", [-1, 61])
@@ -199,19 +199,19 @@ def test_reading_output_again_and_again_is_no_loop():
 def test_a108_the_program_starts_reads_and_ends_them(product: Product) -> None:
     command = "setsid sleep 100 & echo $! $$ > pids; echo up; wait"
     product.will(
-        Say(calls=[("bash", {"command": command, "background": True})]),
-        Say(calls=[("bash", {"command": "echo foreground"})]),
-        Say(calls=[("bash_output", {"id": "sh1", "wait": 0.1})]),
-        Say(calls=[("bash_output", {"id": "sh1", "wait": 0.1})]),
-        Say(text="done"),
+        ModelReply(calls=[("bash", {"command": command, "background": True})]),
+        ModelReply(calls=[("bash", {"command": "echo foreground"})]),
+        ModelReply(calls=[("bash_output", {"id": "sh1", "wait": 0.1})]),
+        ModelReply(calls=[("bash_output", {"id": "sh1", "wait": 0.1})]),
+        ModelReply(text="done"),
     )
 
-    ran = product.run_forked("-p", "--yolo", "--output-format", "json", "x")
+    result = product.run_forked("-p", "--yolo", "--output-format", "json", "x")
 
-    told = [message["content"] for message in product.sent() if message["role"] == "tool"]
-    assert ran.json["result"] == "done"
-    assert told[0].startswith("up\nsh1 has been running for ")
-    assert all(text.startswith("(no new output)\nsh1 has been running") for text in told[2:])
+    results = [message["content"] for message in product.sent() if message["role"] == "tool"]
+    assert result.json["result"] == "done"
+    assert results[0].startswith("up\nsh1 has been running for ")
+    assert all(text.startswith("(no new output)\nsh1 has been running") for text in results[2:])
     assert not any(is_alive(int(pid)) for pid in (product.project / "pids").read_text().split())
 
 
@@ -220,10 +220,10 @@ def test_which_commands_ended_with_the_session_is_told_behind_the_result(
     product: Product, events: str
 ) -> None:
     call = ("bash", {"command": "sleep 100", "background": True})
-    product.will(Say(calls=[call]), Say(text="It runs."))
+    product.will(ModelReply(calls=[call]), ModelReply(text="It runs."))
 
     formats = ("--output-format", "stream-json", "--event-format", events)
-    ran = product.run_forked("-p", "--yolo", *formats, "x")
+    result = product.run_forked("-p", "--yolo", *formats, "x")
 
-    assert ran.lines[-1]["result"] == "It runs."
-    assert ran.stderr == "dirge: Ended with the session: sh1 (`sleep 100`).\n"
+    assert result.lines[-1]["result"] == "It runs."
+    assert result.stderr == "dirge: Ended with the session: sh1 (`sleep 100`).\n"

@@ -18,8 +18,8 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import Claim, ShellCommand, ToolCall
-from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project, allow, deny
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 
 @pytest.fixture
@@ -30,38 +30,38 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 
 @pytest.fixture
-def desk(project: Project) -> Desk:
-    return Desk(project)
+def driver(project: Project) -> AuthorizerDriver:
+    return AuthorizerDriver(project)
 
 
-def context(desk: Desk, cwd: str | None = None) -> ToolContext:
+def context(driver: AuthorizerDriver, cwd: str | None = None) -> ToolContext:
     return ToolContext(
-        cwd=cwd or str(desk.project.root),
-        services=desk.services,
+        cwd=cwd or str(driver.project.root),
+        services=driver.services,
         call_id="c",
         signal=None,  # type: ignore[arg-type]
         on_update=lambda update: None,
     )
 
 
-def claims(desk: Desk, workdir: str, command: str = "make") -> list[Claim]:
-    return list(TOOL.claims(BashArgs(command=command, workdir=workdir), context(desk)))
+def claims(driver: AuthorizerDriver, workdir: str, command: str = "make") -> list[Claim]:
+    return list(TOOL.claims(BashArgs(command=command, workdir=workdir), context(driver)))
 
 
-async def test_a_command_starts_in_its_workdir(desk):
-    desk.person.answer = lambda request: YES
-    assert await desk.run(desk.call("bash", command="pwd", workdir="src")) == str(
-        desk.project.root / "src"
+async def test_a_command_starts_in_its_workdir(driver):
+    driver.user.answer = lambda request: YES
+    assert await driver.run(driver.call("bash", command="pwd", workdir="src")) == str(
+        driver.project.root / "src"
     )
 
 
-async def test_the_result_names_the_folder_if_it_is_another_one(bench):
-    (bench.folder / "src").mkdir()
-    there = await bench.call("bash", command="pwd", workdir="src")
-    here = await bench.call("bash", command="pwd", workdir=".")
+async def test_the_result_names_the_folder_if_it_is_another_one(tools):
+    (tools.folder / "src").mkdir()
+    there = await tools.call("bash", command="pwd", workdir="src")
+    here = await tools.call("bash", command="pwd", workdir=".")
 
-    assert (there.text, there.details["workdir"]) == (str(bench.folder / "src"),) * 2
-    assert (here.text, here.details.get("workdir")) == (str(bench.folder), None)
+    assert (there.text, there.details["workdir"]) == (str(tools.folder / "src"),) * 2
+    assert (here.text, here.details.get("workdir")) == (str(tools.folder), None)
 
 
 async def test_a_command_in_the_background_starts_in_its_workdir(project):
@@ -78,13 +78,13 @@ async def test_a_command_in_the_background_starts_in_its_workdir(project):
     assert (result.details["shell_id"], result.details["workdir"]) == ("sh1", f"{project.root}/src")
 
 
-def test_what_is_judged_and_shown_is_the_cd_and_the_command(desk):
-    root = str(desk.project.root)
-    assert claims(desk, "src") == [
+def test_what_is_judged_and_shown_is_the_cd_and_the_command(driver):
+    root = str(driver.project.root)
+    assert claims(driver, "src") == [
         Claim("execute", ShellCommand("cd src && make", root)),
         Claim("read", f"{root}/src"),
     ]
-    preview = TOOL.preview(BashArgs(command="make", workdir="my src"), context(desk))
+    preview = TOOL.preview(BashArgs(command="make", workdir="my src"), context(driver))
     assert preview.text == "cd 'my src' && make"
 
 
@@ -100,19 +100,19 @@ def test_what_is_judged_and_shown_is_the_cd_and_the_command(desk):
         ("", None),
     ],
 )
-def test_no_folder_is_taken_for_something_else(desk, workdir, text):
+def test_no_folder_is_taken_for_something_else(driver, workdir, text):
     if workdir == "":
         with pytest.raises(ValueError, match="empty"):
             BashArgs(command="make", workdir="")
         return
-    expected = text or f"cd {desk.project.home} && make"
-    assert claims(desk, workdir)[0].resource.text == expected
+    expected = text or f"cd {driver.project.home} && make"
+    assert claims(driver, workdir)[0].resource.text == expected
 
 
-def test_the_working_directory_by_its_own_name_is_no_other_folder(desk):
-    root = str(desk.project.root)
-    assert claims(desk, root) == claims(desk, f"{root}/src/..") == claims(desk, ".")
-    assert claims(desk, ".") == [Claim("execute", ShellCommand("make", root))]
+def test_the_working_directory_by_its_own_name_is_no_other_folder(driver):
+    root = str(driver.project.root)
+    assert claims(driver, root) == claims(driver, f"{root}/src/..") == claims(driver, ".")
+    assert claims(driver, ".") == [Claim("execute", ShellCommand("make", root))]
 
 
 @pytest.mark.parametrize(
@@ -130,58 +130,58 @@ def test_the_working_directory_by_its_own_name_is_no_other_folder(desk):
         ("src", "cat ../.env", True),
     ],
 )
-async def test_a_folder_is_judged_as_a_cd_would_be(desk, workdir, command, is_asked):
-    (desk.project.root / "link").symlink_to(desk.project.home)
-    await desk.decide(desk.call("bash", command=command, workdir=workdir))
-    assert bool(desk.person.asked) == is_asked
+async def test_a_folder_is_judged_as_a_cd_would_be(driver, workdir, command, is_asked):
+    (driver.project.root / "link").symlink_to(driver.project.home)
+    await driver.decide(driver.call("bash", command=command, workdir=workdir))
+    assert bool(driver.user.asked) == is_asked
 
 
 async def test_an_allowed_program_does_not_run_in_a_folder_outside_unasked(project):
-    desk = Desk(project, allow("execute:make *"))
-    await desk.decide(desk.call("bash", command="make", workdir=".."))
-    await desk.decide(desk.call("bash", command="make", workdir="src"))
-    assert [one.claims[0].resource for one in desk.person.questions] == [f"cd {project.home}"]
+    driver = AuthorizerDriver(project, allow("execute:make *"))
+    await driver.decide(driver.call("bash", command="make", workdir=".."))
+    await driver.decide(driver.call("bash", command="make", workdir="src"))
+    assert [one.claims[0].resource for one in driver.user.questions] == [f"cd {project.home}"]
 
 
 async def test_a_folder_that_must_not_be_read_is_no_place_to_start_in(project):
-    desk = Desk(project, deny("read:src/**"), mode="yolo")
-    assert not await desk.allows(desk.call("bash", command="make", workdir="src"))
+    driver = AuthorizerDriver(project, deny("read:src/**"), mode="yolo")
+    assert not await driver.allows(driver.call("bash", command="make", workdir="src"))
 
 
-async def test_the_home_folder_is_not_destroyed_from_within(desk):
-    told = await desk.run(desk.call("bash", command="rm -rf ./*", workdir="/"))
-    assert "destroy" in told
-    assert not desk.person.asked
+async def test_the_home_folder_is_not_destroyed_from_within(driver):
+    text = await driver.run(driver.call("bash", command="rm -rf ./*", workdir="/"))
+    assert "destroy" in text
+    assert not driver.user.asked
 
 
-async def test_a_grant_given_in_the_working_directory_does_not_hold_elsewhere(desk):
-    desk.gate.add_grant("execute:make")
-    assert await desk.allows(desk.bash("make"))
-    assert not await desk.allows(desk.call("bash", command="make", workdir="src"))
-    assert len(desk.person.questions) == 1
+async def test_a_grant_given_in_the_working_directory_does_not_hold_elsewhere(driver):
+    driver.gate.add_grant("execute:make")
+    assert await driver.allows(driver.bash("make"))
+    assert not await driver.allows(driver.call("bash", command="make", workdir="src"))
+    assert len(driver.user.questions) == 1
 
 
 async def test_plan_mode_judges_the_folder(project):
-    desk = Desk(project, mode="plan")
-    assert await desk.allows(desk.call("bash", command="ls", workdir="src"))
-    assert not await desk.allows(desk.call("bash", command="ls", workdir="/etc"))
+    driver = AuthorizerDriver(project, mode="plan")
+    assert await driver.allows(driver.call("bash", command="ls", workdir="src"))
+    assert not await driver.allows(driver.call("bash", command="ls", workdir="/etc"))
 
 
 @pytest.mark.parametrize(
     ("workdir", "words"),
     [("nowhere", "There is no folder nowhere"), ("README.md", "README.md is not a folder")],
 )
-async def test_what_is_no_folder_is_an_error_and_nothing_runs(desk, workdir, words):
-    desk.person.answer = lambda request: YES
-    told = await desk.run(desk.call("bash", command="touch made", workdir=workdir))
-    assert words in told
-    assert not (desk.project.root / "made").exists()
+async def test_what_is_no_folder_is_an_error_and_nothing_runs(driver, workdir, words):
+    driver.user.answer = lambda request: YES
+    text = await driver.run(driver.call("bash", command="touch made", workdir=workdir))
+    assert words in text
+    assert not (driver.project.root / "made").exists()
 
 
-async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(desk):
-    link = desk.project.root / "link"
+async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(driver):
+    link = driver.project.root / "link"
     link.symlink_to("src")
-    call = desk.call("bash", command="touch made", workdir="link")
+    call = driver.call("bash", command="touch made", workdir="link")
 
     asked = []
 
@@ -190,20 +190,20 @@ async def test_a_link_that_was_turned_after_it_was_judged_is_not_followed(desk):
         if len(asked) > 1:
             return NO
         link.unlink()
-        link.symlink_to(desk.project.home)
+        link.symlink_to(driver.project.home)
         return YES
 
-    desk.person.answer = turn
-    assert "denied" in await desk.run(call)
+    driver.user.answer = turn
+    assert "denied" in await driver.run(call)
     assert len(asked) == 2
-    assert not (desk.project.home / "made").exists()
+    assert not (driver.project.home / "made").exists()
 
 
-async def test_a_folder_is_found_as_cd_finds_it_not_through_a_link(bench):
-    (bench.folder / "deep/er").mkdir(parents=True)
-    (bench.folder / "link").symlink_to("deep/er")
-    result = await bench.call("bash", command="pwd", workdir="link/..")
-    assert result.text == str(bench.folder)
+async def test_a_folder_is_found_as_cd_finds_it_not_through_a_link(tools):
+    (tools.folder / "deep/er").mkdir(parents=True)
+    (tools.folder / "link").symlink_to("deep/er")
+    result = await tools.call("bash", command="pwd", workdir="link/..")
+    assert result.text == str(tools.folder)
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_names_of_other_agents_mean_the_same_here(arguments, meant):
     assert TOOL.prepare({"command": "ls", **arguments}) == {"command": "ls", **meant}
 
 
-async def test_a_time_limit_in_milliseconds_is_kept(bench):
-    result = await bench.call("bash", command="sleep 60", timeout_ms=100)
+async def test_a_time_limit_in_milliseconds_is_kept(tools):
+    result = await tools.call("bash", command="sleep 60", timeout_ms=100)
     assert result.details["outcome"] == "timeout"
     assert "after 0.1 s" in result.text
 
@@ -245,28 +245,28 @@ def test_the_title_of_a_call_names_the_command_and_its_folder():
     assert title_of_call(block) == "bash: (pkg) make"
 
 
-def test_a_folder_of_a_room_is_judged_by_what_it_is_there(desk):
+def test_a_folder_of_a_room_is_judged_by_what_it_is_there(driver):
     """A copy of the project has its own working directory; the project itself is outside of it."""
-    copy = desk.project.home / "copy"
+    copy = driver.project.home / "copy"
     copy.mkdir()
     told = TOOL.claims(
-        BashArgs(command="make", workdir=str(desk.project.root)), context(desk, str(copy))
+        BashArgs(command="make", workdir=str(driver.project.root)), context(driver, str(copy))
     )
-    assert told[0].resource == ShellCommand(f"cd {desk.project.root} && make", os.fspath(copy))
+    assert told[0].resource == ShellCommand(f"cd {driver.project.root} && make", os.fspath(copy))
 
 
-def test_the_call_of_a_plan_is_kept_with_its_folder(desk):
+def test_the_call_of_a_plan_is_kept_with_its_folder(driver):
     from dirge_py.plan.evidence import _command_of
 
     call = ToolCall(
         id="1",
         name="bash",
         arguments={"command": "make", "workdir": "src"},
-        tool=desk.tool("bash"),
+        tool=driver.tool("bash"),
     )
     assert _command_of(call) == "cd src && make"
 
 
-async def test_a_missing_folder_is_said_by_the_tool_itself(desk):
+async def test_a_missing_folder_is_said_by_the_tool_itself(driver):
     with pytest.raises(FileError, match="There is no folder"):
-        await TOOL.run(BashArgs(command="ls", workdir="nowhere"), context(desk))
+        await TOOL.run(BashArgs(command="ls", workdir="nowhere"), context(driver))

@@ -5,135 +5,135 @@ import time
 import pytest
 
 
-async def read_then_edit(bench, path, old, new, **more):
-    await bench.text("read", path=path)
-    return await bench.text("edit", path=path, old_text=old, new_text=new, **more)
+async def read_then_edit(tools, path, old, new, **more):
+    await tools.text("read", path=path)
+    return await tools.text("edit", path=path, old_text=old, new_text=new, **more)
 
 
-async def test_d07_a_byte_order_mark_is_not_shown_and_stays(bench):
-    file = bench.put("a", b"\xef\xbb\xbfone\ntwo\n")
+async def test_d07_a_byte_order_mark_is_not_shown_and_stays(tools):
+    file = tools.put("a", b"\xef\xbb\xbfone\ntwo\n")
 
-    assert "1: one" in await bench.text("read", path="a")
-    await bench.text("edit", path="a", old_text="one", new_text="eins")
+    assert "1: one" in await tools.text("read", path="a")
+    await tools.text("edit", path="a", old_text="one", new_text="eins")
 
     assert file.read_bytes() == b"\xef\xbb\xbfeins\ntwo\n"
 
 
-async def test_curly_quotes_and_blanks_at_line_ends_stay(bench):
-    file = bench.put("a", "“one”  \nit’s two  \n‘three’\n")
-    await bench.text("read", path="a")
+async def test_curly_quotes_and_blanks_at_line_ends_stay(tools):
+    file = tools.put("a", "“one”  \nit’s two  \n‘three’\n")
+    await tools.text("read", path="a")
 
-    assert "not" in await bench.refusal("edit", path="a", old_text="it's two", new_text="x")
-    await bench.text("edit", path="a", old_text="“one”  \nit’s two", new_text="“one”  \nit’s 2")
+    assert "not" in await tools.refusal("edit", path="a", old_text="it's two", new_text="x")
+    await tools.text("edit", path="a", old_text="“one”  \nit’s two", new_text="“one”  \nit’s 2")
 
     assert file.read_text() == "“one”  \nit’s 2  \n‘three’\n"
 
 
-async def test_d11_a_file_that_was_not_read_is_not_edited(bench):
-    file = bench.put("a", "one\n")
+async def test_d11_a_file_that_was_not_read_is_not_edited(tools):
+    file = tools.put("a", "one\n")
 
-    text = await bench.refusal("edit", path="a", old_text="one", new_text="two")
+    text = await tools.refusal("edit", path="a", old_text="one", new_text="two")
 
     assert "`read`" in text
     assert file.read_bytes() == b"one\n"
 
 
-async def test_d13_an_ambiguous_text_is_refused_with_its_lines(bench):
+async def test_d13_an_ambiguous_text_is_refused_with_its_lines(tools):
     content = "a\nx\nb\nc\nx\nd\ne\nf\nx\n"
-    file = bench.put("a", content)
-    await bench.text("read", path="a")
+    file = tools.put("a", content)
+    await tools.text("read", path="a")
 
-    text = await bench.refusal("edit", path="a", old_text="x", new_text="y")
+    text = await tools.refusal("edit", path="a", old_text="x", new_text="y")
 
     assert "3 times" in text
     assert "lines 2, 5, 9" in text
     assert file.read_text() == content
 
 
-async def test_only_twenty_lines_are_named(bench):
-    bench.put("a", "x\n" * 50)
-    await bench.text("read", path="a")
+async def test_only_twenty_lines_are_named(tools):
+    tools.put("a", "x\n" * 50)
+    await tools.text("read", path="a")
 
-    text = await bench.refusal("edit", path="a", old_text="x", new_text="y")
+    text = await tools.refusal("edit", path="a", old_text="x", new_text="y")
 
     assert "50 times" in text
     assert "19, 20 … and 30 more" in text
 
 
-async def test_a_text_that_overlaps_itself_is_ambiguous(bench):
-    bench.put("a", "aaa")
-    await bench.text("read", path="a")
+async def test_a_text_that_overlaps_itself_is_ambiguous(tools):
+    tools.put("a", "aaa")
+    await tools.text("read", path="a")
 
-    assert "2 times" in await bench.refusal("edit", path="a", old_text="aa", new_text="b")
+    assert "2 times" in await tools.refusal("edit", path="a", old_text="aa", new_text="b")
 
 
-async def test_d15_trailing_blanks_are_forgiven_and_that_is_said(bench):
-    file = bench.put("a", "one  \ntwo\t\nthree\n")
+async def test_d15_trailing_blanks_are_forgiven_and_that_is_said(tools):
+    file = tools.put("a", "one  \ntwo\t\nthree\n")
 
-    text = await read_then_edit(bench, "a", "one\ntwo\n", "one\n2\n")
+    text = await read_then_edit(tools, "a", "one\ntwo\n", "one\n2\n")
 
     assert "trailing blanks ignored" in text
     assert file.read_bytes() == b"one  \n2\nthree\n"
 
 
-async def test_d17_crlf_lines_stay_crlf(bench):
-    file = bench.put("a", b"one\r\ntwo\r\nthree\r\n")
+async def test_d17_crlf_lines_stay_crlf(tools):
+    file = tools.put("a", b"one\r\ntwo\r\nthree\r\n")
 
-    await read_then_edit(bench, "a", "one\ntwo", "1\n1.5\n2")
+    await read_then_edit(tools, "a", "one\ntwo", "1\n1.5\n2")
 
     assert file.read_bytes() == b"1\r\n1.5\r\n2\r\nthree\r\n"
 
 
-async def test_lines_an_edit_repeats_keep_their_own_line_ends(bench):
-    file = bench.put("a", b"one\r\ntwo\nthree\r\nfour\n")
+async def test_lines_an_edit_repeats_keep_their_own_line_ends(tools):
+    file = tools.put("a", b"one\r\ntwo\nthree\r\nfour\n")
 
-    await read_then_edit(bench, "a", "one\ntwo\nthree\nfour\n", "one\n2\n2b\nthree\nfour\n")
+    await read_then_edit(tools, "a", "one\ntwo\nthree\nfour\n", "one\n2\n2b\nthree\nfour\n")
 
     assert file.read_bytes() == b"one\r\n2\n2b\nthree\r\nfour\n"
 
 
-async def test_a_line_behind_the_last_line_end_copies_the_one_before(bench):
-    file = bench.put("a", b"one\r\ntwo")
+async def test_a_line_behind_the_last_line_end_copies_the_one_before(tools):
+    file = tools.put("a", b"one\r\ntwo")
 
-    await read_then_edit(bench, "a", "two", "two\nthree")
+    await read_then_edit(tools, "a", "two", "two\nthree")
 
     assert file.read_bytes() == b"one\r\ntwo\r\nthree"
 
 
-async def test_a_text_that_begins_with_a_line_break_takes_the_whole_break(bench):
-    file = bench.put("a", b"one\r\ntwo\r\n")
+async def test_a_text_that_begins_with_a_line_break_takes_the_whole_break(tools):
+    file = tools.put("a", b"one\r\ntwo\r\n")
 
-    await read_then_edit(bench, "a", "\ntwo", "\nzwei")
+    await read_then_edit(tools, "a", "\ntwo", "\nzwei")
 
     assert file.read_bytes() == b"one\r\nzwei\r\n"
 
 
-async def test_deleting_a_line_takes_its_end(bench):
-    file = bench.put("a", b"one\r\ntwo\r\nthree\r\n")
+async def test_deleting_a_line_takes_its_end(tools):
+    file = tools.put("a", b"one\r\ntwo\r\nthree\r\n")
 
-    await read_then_edit(bench, "a", "two\n", "")
+    await read_then_edit(tools, "a", "two\n", "")
 
     assert file.read_bytes() == b"one\r\nthree\r\n"
 
 
 @pytest.mark.parametrize("content", [b"caf\xe9\n", "wide\n".encode("utf-16")])
-async def test_d19_what_is_not_utf8_is_refused_unchanged(bench, content):
-    file = bench.put("a", content)
-    bench.workspace.at_call("x").remember_read(
-        str(file), bench.workspace.at_call("x").read("a").identity
+async def test_d19_what_is_not_utf8_is_refused_unchanged(tools, content):
+    file = tools.put("a", content)
+    tools.workspace.at_call("x").remember_read(
+        str(file), tools.workspace.at_call("x").read("a").identity
     )
 
-    text = await bench.refusal("edit", path="a", old_text="c", new_text="k")
+    text = await tools.refusal("edit", path="a", old_text="c", new_text="k")
 
     assert "not UTF-8" in text
     assert file.read_bytes() == content
 
 
-async def test_indentation_is_adapted_when_the_lines_fit_in_one_place(bench):
-    file = bench.put("a.py", "class A:\n    def f(self):\n        if x:\n            return 1\n")
+async def test_indentation_is_adapted_when_the_lines_fit_in_one_place(tools):
+    file = tools.put("a.py", "class A:\n    def f(self):\n        if x:\n            return 1\n")
 
     text = await read_then_edit(
-        bench, "a.py", "if x:\n    return 1\n", "if x:\n    y()\n    return 2\n"
+        tools, "a.py", "if x:\n    return 1\n", "if x:\n    y()\n    return 2\n"
     )
 
     assert "indentation adapted" in text
@@ -142,22 +142,22 @@ async def test_indentation_is_adapted_when_the_lines_fit_in_one_place(bench):
     )
 
 
-async def test_spaces_become_the_tabs_of_the_file(bench):
-    file = bench.put("a.go", "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n")
+async def test_spaces_become_the_tabs_of_the_file(tools):
+    file = tools.put("a.go", "func f() {\n\tif x {\n\t\treturn\n\t}\n}\n")
 
     await read_then_edit(
-        bench, "a.go", "    if x {\n        return\n    }", "    if y {\n        go()\n    }"
+        tools, "a.go", "    if x {\n        return\n    }", "    if y {\n        go()\n    }"
     )
 
     assert file.read_text() == "func f() {\n\tif y {\n\t\tgo()\n\t}\n}\n"
 
 
-async def test_a_forgiving_match_must_be_the_only_one(bench):
+async def test_a_forgiving_match_must_be_the_only_one(tools):
     content = "    x = 1\n    y\nz\n  x = 1\n  y\n"
-    file = bench.put("a", content)
-    await bench.text("read", path="a")
+    file = tools.put("a", content)
+    await tools.text("read", path="a")
 
-    text = await bench.refusal(
+    text = await tools.refusal(
         "edit", path="a", old_text="\tx = 1\n\ty", new_text="q", replace_all=True
     )
 
@@ -165,11 +165,11 @@ async def test_a_forgiving_match_must_be_the_only_one(bench):
     assert file.read_text() == content
 
 
-async def test_what_is_not_found_names_the_strategies_and_the_nearest_lines(bench):
-    bench.put("a", "def total(items):\n    return sum(items)\n")
-    await bench.text("read", path="a")
+async def test_what_is_not_found_names_the_strategies_and_the_nearest_lines(tools):
+    tools.put("a", "def total(items):\n    return sum(items)\n")
+    await tools.text("read", path="a")
 
-    text = await bench.refusal(
+    text = await tools.refusal(
         "edit", path="a", old_text="def total(items):\n    return max(items)", new_text="x"
     )
 
@@ -177,31 +177,31 @@ async def test_what_is_not_found_names_the_strategies_and_the_nearest_lines(benc
     assert "2:     return sum(items)" in text
 
 
-async def test_replace_all_replaces_all(bench):
-    file = bench.put("a", b"x\r\ny\nx\n")
+async def test_replace_all_replaces_all(tools):
+    file = tools.put("a", b"x\r\ny\nx\n")
 
-    text = await read_then_edit(bench, "a", "x\n", "z\nz\n", replace_all=True)
+    text = await read_then_edit(tools, "a", "x\n", "z\nz\n", replace_all=True)
 
     assert "2 places" in text
     assert file.read_bytes() == b"z\r\nz\r\ny\nz\nz\n"
 
 
-async def test_names_of_other_agents_for_the_arguments_are_understood(bench):
-    file = bench.put("a", "one")
-    await bench.text("read", file_path="a")
+async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
+    file = tools.put("a", "one")
+    await tools.text("read", file_path="a")
 
-    await bench.text("edit", file_path="a", old_string="one", new_string="two")
+    await tools.text("edit", file_path="a", old_string="one", new_string="two")
 
     assert file.read_text() == "two"
 
 
-async def test_the_preview_is_the_diff_of_the_result(bench):
-    bench.put("a", "one\ntwo\n")
-    await bench.text("read", path="a")
+async def test_the_preview_is_the_diff_of_the_result(tools):
+    tools.put("a", "one\ntwo\n")
+    await tools.text("read", path="a")
     arguments = {"path": "a", "old_text": "two", "new_text": "2\n3"}
-    preview = bench.preview("edit", **arguments)
+    preview = tools.preview("edit", **arguments)
 
-    result = await bench.call("edit", **arguments)
+    result = await tools.call("edit", **arguments)
 
     assert (
         preview.text
@@ -210,56 +210,56 @@ async def test_the_preview_is_the_diff_of_the_result(bench):
     )
     assert result.details == {
         "outcome": "ok",
-        "path": str(bench.folder / "a"),
+        "path": str(tools.folder / "a"),
         "diff": preview.text,
         "added": 2,
         "removed": 1,
     }
 
 
-async def test_a_file_that_changed_since_it_was_read_is_refused(bench):
-    file = bench.put("a", "one\n")
-    await bench.text("read", path="a")
+async def test_a_file_that_changed_since_it_was_read_is_refused(tools):
+    file = tools.put("a", "one\n")
+    await tools.text("read", path="a")
     file.write_text("one!\n")
 
-    assert "again" in await bench.refusal("edit", path="a", old_text="one", new_text="two")
+    assert "again" in await tools.refusal("edit", path="a", old_text="one", new_text="two")
     assert file.read_text() == "one!\n"
 
 
-async def test_an_edit_counts_as_having_read(bench):
-    file = bench.put("a", "one\n")
-    await read_then_edit(bench, "a", "one", "two")
-    await bench.text("edit", path="a", old_text="two", new_text="three")
+async def test_an_edit_counts_as_having_read(tools):
+    file = tools.put("a", "one\n")
+    await read_then_edit(tools, "a", "one", "two")
+    await tools.text("edit", path="a", old_text="two", new_text="three")
 
     assert file.read_text() == "three\n"
 
 
-async def test_half_a_surrogate_pair_is_refused(bench):
-    bench.put("a", "one\n")
-    await bench.text("read", path="a")
+async def test_half_a_surrogate_pair_is_refused(tools):
+    tools.put("a", "one\n")
+    await tools.text("read", path="a")
 
-    assert "surrogate" in await bench.refusal("edit", path="a", old_text="one", new_text="\ud83d")
+    assert "surrogate" in await tools.refusal("edit", path="a", old_text="one", new_text="\ud83d")
 
 
-async def test_a_link_is_kept_and_its_target_edited(bench):
-    file = bench.put("real", "one\n")
-    (bench.folder / "link").symlink_to("real")
+async def test_a_link_is_kept_and_its_target_edited(tools):
+    file = tools.put("real", "one\n")
+    (tools.folder / "link").symlink_to("real")
 
-    await read_then_edit(bench, "link", "one", "two")
+    await read_then_edit(tools, "link", "one", "two")
 
-    assert (bench.folder / "link").is_symlink()
+    assert (tools.folder / "link").is_symlink()
     assert file.read_text() == "two\n"
-    assert sorted(os.listdir(bench.folder)) == ["link", "real"]
+    assert sorted(os.listdir(tools.folder)) == ["link", "real"]
 
 
-async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody(bench):
-    bench.put("a", b"some words before, and x\nand nothing here\n" * 100_000)
-    await bench.text("read", path="a", limit=1)
+async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody(tools):
+    tools.put("a", b"some words before, and x\nand nothing here\n" * 100_000)
+    await tools.text("read", path="a", limit=1)
 
     # One of three: other programs of the machine can make any one pause longer.
     for old, new in (("and x\n", "and y\n"), ("and y\n", "and z\n"), ("and z\n", "or x\n")):
         took, longest = await with_longest_pause(
-            bench.text("edit", path="a", old_text=old, new_text=new, replace_all=True)
+            tools.text("edit", path="a", old_text=old, new_text=new, replace_all=True)
         )
         if took < 3 and longest < 0.5:
             break
@@ -268,25 +268,25 @@ async def test_100000_places_in_200000_lines_take_less_than_3_s_and_block_nobody
     assert longest < 0.5
 
 
-async def test_hunks_and_edits_far_apart_in_200000_lines_take_less_than_3_s(bench):
-    bench.put("a", b"".join(b"line %d\n" % n for n in range(200_000)))
-    await bench.text("read", path="a", limit=1)
+async def test_hunks_and_edits_far_apart_in_200000_lines_take_less_than_3_s(tools):
+    tools.put("a", b"".join(b"line %d\n" % n for n in range(200_000)))
+    await tools.text("read", path="a", limit=1)
     edits = [{"old_text": f"line {n}\n", "new_text": "x\n"} for n in (5, 199_990)]
     patch = "*** Update File: a\n@@ line 77\n line 78\n-line 79\n+x\n@@\n-line 150000\n+y"
 
-    by_edit, _ = await with_longest_pause(bench.text("edit", path="a", edits=edits))
-    by_patch, _ = await with_longest_pause(bench.text("apply_patch", patch=patch))
+    by_edit, _ = await with_longest_pause(tools.text("edit", path="a", edits=edits))
+    by_patch, _ = await with_longest_pause(tools.text("apply_patch", patch=patch))
 
     assert by_edit < 3
     assert by_patch < 3
 
 
-async def test_a_line_of_5_mb_is_edited_quickly(bench):
-    file = bench.put("a", b"x" * 2_500_000 + b"HERE" + b"x" * 2_500_000)
-    await bench.text("read", path="a", limit=1)
+async def test_a_line_of_5_mb_is_edited_quickly(tools):
+    file = tools.put("a", b"x" * 2_500_000 + b"HERE" + b"x" * 2_500_000)
+    await tools.text("read", path="a", limit=1)
 
     took, longest = await with_longest_pause(
-        bench.call("edit", path="a", old_text="HERE", new_text="THERE")
+        tools.call("edit", path="a", old_text="HERE", new_text="THERE")
     )
 
     assert file.stat().st_size == 5_000_005

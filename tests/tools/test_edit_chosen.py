@@ -13,34 +13,34 @@ CHANGED = "The user changed this edit before accepting it; what follows is what 
 
 
 @pytest.fixture
-def checked(bench):
+def checked(tools):
     """The tools with the syntax check."""
-    workspace = Workspace([bench.folder], bench.folder)
-    bench.workspace.close()
-    bench.workspace = workspace
+    workspace = Workspace([tools.folder], tools.folder)
+    tools.workspace.close()
+    tools.workspace = workspace
     services = ToolServices(files=workspace, syntax=check_syntax)
-    bench.toolbox = Toolbox(discover_tools(), services, str(bench.folder))
+    tools.toolbox = Toolbox(discover_tools(), services, str(tools.folder))
     with contextlib.closing(workspace):
-        yield bench
+        yield tools
 
 
-async def hold(bench, name, chosen_after=None, **arguments):
+async def hold(tools, name, chosen_after=None, **arguments):
     """Do the call as if a person had seen its preview; `chosen_after` is what they made of it."""
-    shown = bench.preview(name, **arguments).changes
+    shown = tools.preview(name, **arguments).changes
     chosen = [
         replace(each, after=chosen_after[each.path.rpartition("/")[2]])
         for each in shown
         if chosen_after is not None and each.path.rpartition("/")[2] in chosen_after
     ]
-    bench.workspace.hold_to("call", shown, chosen if chosen_after is not None else None)
-    return await bench.call(name, **arguments)
+    tools.workspace.hold_to("call", shown, chosen if chosen_after is not None else None)
+    return await tools.call(name, **arguments)
 
 
-async def test_what_was_accepted_as_shown_is_done_without_a_word_about_it(bench):
-    bench.put("a", "one\n")
-    await bench.text("read", path="a")
+async def test_what_was_accepted_as_shown_is_done_without_a_word_about_it(tools):
+    tools.put("a", "one\n")
+    await tools.text("read", path="a")
 
-    result = await hold(bench, "edit", path="a", old_text="one", new_text="two")
+    result = await hold(tools, "edit", path="a", old_text="one", new_text="two")
 
     assert result.text.startswith("Applied edit to a")
 
@@ -48,12 +48,12 @@ async def test_what_was_accepted_as_shown_is_done_without_a_word_about_it(bench)
 @pytest.mark.parametrize(
     ("after", "note"), [("1\ntwo\nthree\n", PARTLY), ("1\nzwei\n3\n", CHANGED)]
 )
-async def test_the_text_a_person_made_of_an_edit_is_written_and_shown(bench, after, note):
-    file = bench.put("a", "one\ntwo\nthree\n")
-    await bench.text("read", path="a")
+async def test_the_text_a_person_made_of_an_edit_is_written_and_shown(tools, after, note):
+    file = tools.put("a", "one\ntwo\nthree\n")
+    await tools.text("read", path="a")
 
     result = await hold(
-        bench,
+        tools,
         "edit",
         {"a": after},
         path="a",
@@ -66,103 +66,103 @@ async def test_the_text_a_person_made_of_an_edit_is_written_and_shown(bench, aft
     assert ("+zwei" in result.text) == (note == CHANGED)
 
 
-async def test_what_a_person_chose_counts_as_read(bench):
-    file = bench.put("a", "one\n")
-    await bench.text("read", path="a")
-    await hold(bench, "edit", {"a": "1\n"}, path="a", old_text="one", new_text="two")
+async def test_what_a_person_chose_counts_as_read(tools):
+    file = tools.put("a", "one\n")
+    await tools.text("read", path="a")
+    await hold(tools, "edit", {"a": "1\n"}, path="a", old_text="one", new_text="two")
 
-    await bench.text("edit", path="a", old_text="1", new_text="2")
+    await tools.text("edit", path="a", old_text="1", new_text="2")
 
     assert file.read_text() == "2\n"
 
 
 @pytest.mark.parametrize("name", ["write", "apply_patch"])
-async def test_a_file_the_person_does_not_want_is_not_made(bench, name):
+async def test_a_file_the_person_does_not_want_is_not_made(tools, name):
     arguments = {
         "write": {"path": "a", "content": "x\n"},
         "apply_patch": {"patch": "*** Add File: a\n+x\n*** Add File: b\n+y"},
     }[name]
 
-    result = await hold(bench, name, {"a": None}, **arguments)
+    result = await hold(tools, name, {"a": None}, **arguments)
 
-    assert not (bench.folder / "a").exists()
-    assert (bench.folder / "b").exists() == (name == "apply_patch")
+    assert not (tools.folder / "a").exists()
+    assert (tools.folder / "b").exists() == (name == "apply_patch")
     assert result.text.startswith(PARTLY)
 
 
-async def test_a_person_may_change_what_is_written_to_a_new_file(bench):
-    result = await hold(bench, "write", {"a": "mine\n"}, path="a", content="theirs\n")
+async def test_a_person_may_change_what_is_written_to_a_new_file(tools):
+    result = await hold(tools, "write", {"a": "mine\n"}, path="a", content="theirs\n")
 
-    assert (bench.folder / "a").read_text() == "mine\n"
+    assert (tools.folder / "a").read_text() == "mine\n"
     assert result.text.startswith(f"{CHANGED}\nCreated a: 5 bytes (1 lines).")
     assert "+mine" in result.text
 
 
-async def test_a_file_whose_move_is_not_wanted_stays(bench):
-    file = bench.put("a", "x\n")
-    await bench.text("read", path="a")
+async def test_a_file_whose_move_is_not_wanted_stays(tools):
+    file = tools.put("a", "x\n")
+    await tools.text("read", path="a")
 
-    await hold(bench, "apply_patch", {"b": None}, patch="*** Update File: a\n*** Move to: b")
+    await hold(tools, "apply_patch", {"b": None}, patch="*** Update File: a\n*** Move to: b")
 
     assert file.read_text() == "x\n"
-    assert not (bench.folder / "b").exists()
+    assert not (tools.folder / "b").exists()
 
 
-async def test_of_a_file_that_moves_a_person_may_take_a_part(bench):
-    bench.put("a", "one\ntwo\nthree\nfour\nfive\n")
-    await bench.text("read", path="a")
+async def test_of_a_file_that_moves_a_person_may_take_a_part(tools):
+    tools.put("a", "one\ntwo\nthree\nfour\nfive\n")
+    await tools.text("read", path="a")
 
     result = await hold(
-        bench,
+        tools,
         "apply_patch",
         {"b": "1\ntwo\nthree\nfour\nfive\n"},
         patch="*** Update File: a\n*** Move to: b\n@@\n-one\n+1\n two\n@@\n four\n-five\n+5",
     )
 
-    assert (bench.folder / "b").read_text() == "1\ntwo\nthree\nfour\nfive\n"
-    assert not (bench.folder / "a").exists()
+    assert (tools.folder / "b").read_text() == "1\ntwo\nthree\nfour\nfive\n"
+    assert not (tools.folder / "a").exists()
     assert result.text.startswith(PARTLY)
     assert result.details["diff"].startswith("--- a\n+++ b\n@@ -1,4 +1,4 @@\n-one\n+1\n")
 
 
 @pytest.mark.parametrize("after", ["x\n", None])
-async def test_a_deletion_that_was_refused_keeps_the_file(bench, after):
-    file = bench.put("a", "x\n")
-    await bench.text("read", path="a")
+async def test_a_deletion_that_was_refused_keeps_the_file(tools, after):
+    file = tools.put("a", "x\n")
+    await tools.text("read", path="a")
 
-    await hold(bench, "apply_patch", {"a": after}, patch="*** Delete File: a\n*** Add File: b\n+y")
+    await hold(tools, "apply_patch", {"a": after}, patch="*** Delete File: a\n*** Add File: b\n+y")
 
     assert file.read_text() == "x\n"
-    assert (bench.folder / "b").read_text() == "y\n"
+    assert (tools.folder / "b").read_text() == "y\n"
 
 
 @pytest.mark.parametrize("happening", ["changed", "gone", "appeared"])
-async def test_another_version_than_the_one_shown_is_not_touched(bench, happening):
-    file = bench.put("a", "one\n")
-    await bench.text("read", path="a")
+async def test_another_version_than_the_one_shown_is_not_touched(tools, happening):
+    file = tools.put("a", "one\n")
+    await tools.text("read", path="a")
     if happening == "appeared":
         file.unlink()
     arguments = {"path": "a", "content": "two\n"}
-    bench.workspace.hold_to("call", bench.preview("write", **arguments).changes, None)
+    tools.workspace.hold_to("call", tools.preview("write", **arguments).changes, None)
     file.write_text("theirs\n")
     if happening == "gone":
         file.unlink()
 
-    text = await bench.refusal("write", **arguments)
+    text = await tools.refusal("write", **arguments)
 
     assert "changed since it was shown" in text
-    assert [each.read_text() for each in bench.folder.iterdir()] == (
+    assert [each.read_text() for each in tools.folder.iterdir()] == (
         [] if happening == "gone" else ["theirs\n"]
     )
 
 
-async def test_bytes_that_are_no_text_come_through_a_preview_unharmed(bench):
-    file = bench.put("a", b"caf\xe9\n")
-    await bench.text("read", path="a")
-    change = bench.preview("write", path="a", content="x").changes[0]
+async def test_bytes_that_are_no_text_come_through_a_preview_unharmed(tools):
+    file = tools.put("a", b"caf\xe9\n")
+    await tools.text("read", path="a")
+    change = tools.preview("write", path="a", content="x").changes[0]
 
-    bench.workspace.hold_to("call", [change], [replace(change, after=change.before + "+")])
-    await bench.text("write", path="a", content="x")
+    tools.workspace.hold_to("call", [change], [replace(change, after=change.before + "+")])
+    await tools.text("write", path="a", content="x")
 
     assert file.read_bytes() == b"caf\xe9\n+"
 

@@ -3,11 +3,11 @@ import pytest
 from dirge_py.types.tools import InvalidArguments
 
 
-async def test_several_edits_are_made_in_order_with_one_diff(bench):
-    file = bench.put("a", b"one\r\ntwo\r\nthree\r\n")
-    await bench.text("read", path="a")
+async def test_several_edits_are_made_in_order_with_one_diff(tools):
+    file = tools.put("a", b"one\r\ntwo\r\nthree\r\n")
+    await tools.text("read", path="a")
 
-    result = await bench.call(
+    result = await tools.call(
         "edit",
         path="a",
         edits=[
@@ -22,11 +22,11 @@ async def test_several_edits_are_made_in_order_with_one_diff(bench):
     assert result.details["diff"].count("@@ ") == 1
 
 
-async def test_one_of_several_edits_that_misses_leaves_all_undone_and_is_named(bench):
-    file = bench.put("a", "one\ntwo\n")
-    await bench.text("read", path="a")
+async def test_one_of_several_edits_that_misses_leaves_all_undone_and_is_named(tools):
+    file = tools.put("a", "one\ntwo\n")
+    await tools.text("read", path="a")
 
-    text = await bench.refusal(
+    text = await tools.refusal(
         "edit",
         path="a",
         edits=[{"old_text": "one", "new_text": "1"}, {"old_text": "six", "new_text": "6"}],
@@ -36,11 +36,11 @@ async def test_one_of_several_edits_that_misses_leaves_all_undone_and_is_named(b
     assert file.read_text() == "one\ntwo\n"
 
 
-async def test_two_edits_far_apart_in_a_long_file_show_only_what_they_change(bench):
-    bench.put("a", "".join(f"line {n}\n" for n in range(5000)))
-    await bench.text("read", path="a")
+async def test_two_edits_far_apart_in_a_long_file_show_only_what_they_change(tools):
+    tools.put("a", "".join(f"line {n}\n" for n in range(5000)))
+    await tools.text("read", path="a")
 
-    result = await bench.call(
+    result = await tools.call(
         "edit",
         path="a",
         edits=[
@@ -63,20 +63,20 @@ async def test_two_edits_far_apart_in_a_long_file_show_only_what_they_change(ben
         {"edits": [{"old_text": "c"}]},
     ],
 )
-async def test_exactly_one_form_is_taken(bench, arguments):
-    bench.put("a", "a\nc\n")
+async def test_exactly_one_form_is_taken(tools, arguments):
+    tools.put("a", "a\nc\n")
 
     with pytest.raises(InvalidArguments):
-        await bench.call("edit", path="a", **arguments)
+        await tools.call("edit", path="a", **arguments)
 
 
-async def test_an_empty_form_beside_a_full_one_says_nothing(bench):
-    file = bench.put("a", "one\n")
-    await bench.text("read", path="a")
+async def test_an_empty_form_beside_a_full_one_says_nothing(tools):
+    file = tools.put("a", "one\n")
+    await tools.text("read", path="a")
 
     edits = [{"old_string": "one", "new_string": "two"}]
-    await bench.text("edit", path="a", old_text="", new_text="", edits=edits)
-    await bench.text("edit", path="a", old_text="two", new_text="", edits=[])
+    await tools.text("edit", path="a", old_text="", new_text="", edits=edits)
+    await tools.text("edit", path="a", old_text="two", new_text="", edits=[])
 
     assert file.read_text() == "\n"
 
@@ -90,12 +90,12 @@ FUNCTION = """def total(items, tax):
 """
 
 
-async def test_lines_that_were_almost_right_are_found_between_their_first_and_last(bench):
-    file = bench.put("a.py", FUNCTION)
-    await bench.text("read", path="a.py")
+async def test_lines_that_were_almost_right_are_found_between_their_first_and_last(tools):
+    file = tools.put("a.py", FUNCTION)
+    await tools.text("read", path="a.py")
     old = FUNCTION.replace("# sum it up, with the tax", "# sum it up with tax")
 
-    text = await bench.text(
+    text = await tools.text(
         "edit", path="a.py", old_text=old, new_text=old.replace("(1 + tax)", "(1.0 + tax)")
     )
 
@@ -103,13 +103,13 @@ async def test_lines_that_were_almost_right_are_found_between_their_first_and_la
     assert file.read_text() == FUNCTION.replace("(1 + tax)", "(1.0 + tax)")
 
 
-async def test_almost_right_lines_in_two_places_are_refused(bench):
+async def test_almost_right_lines_in_two_places_are_refused(tools):
     content = FUNCTION + "\n" + FUNCTION
-    file = bench.put("a.py", content)
-    await bench.text("read", path="a.py")
+    file = tools.put("a.py", content)
+    await tools.text("read", path="a.py")
     old = FUNCTION.replace("# sum it up, with the tax", "# sum it up with tax")
 
-    text = await bench.refusal("edit", path="a.py", old_text=old, new_text="pass\n")
+    text = await tools.refusal("edit", path="a.py", old_text=old, new_text="pass\n")
 
     assert "occurs 2 times in a.py (anchored by first and last line): lines 1, 8" in text
     assert file.read_text() == content
@@ -127,48 +127,48 @@ async def test_almost_right_lines_in_two_places_are_refused(bench):
         ("def total(items, tax):\n    nothing\n    like\n    this\n    return amount\n", "x\n"),
     ],
 )
-async def test_what_is_not_like_the_file_is_not_replaced(bench, old, new):
-    file = bench.put("a.py", FUNCTION)
-    await bench.text("read", path="a.py")
+async def test_what_is_not_like_the_file_is_not_replaced(tools, old, new):
+    file = tools.put("a.py", FUNCTION)
+    await tools.text("read", path="a.py")
 
-    assert "was not found" in await bench.refusal("edit", path="a.py", old_text=old, new_text=new)
+    assert "was not found" in await tools.refusal("edit", path="a.py", old_text=old, new_text=new)
     assert file.read_text() == FUNCTION
 
 
-async def test_a_file_that_changed_shows_the_lines_meant_and_then_takes_the_edit(bench):
-    file = bench.put("a", "".join(f"{n}\n" for n in range(100)))
-    await bench.text("read", path="a")
+async def test_a_file_that_changed_shows_the_lines_meant_and_then_takes_the_edit(tools):
+    file = tools.put("a", "".join(f"{n}\n" for n in range(100)))
+    await tools.text("read", path="a")
     file.write_text(file.read_text().replace("48\n", "forty-eight\n"))
     edit = {"path": "a", "old_text": "50\n", "new_text": "fifty\n"}
 
-    text = await bench.refusal("edit", **edit)
+    text = await tools.refusal("edit", **edit)
 
     assert "a has changed since it was read; nothing was written." in text
     assert "49: forty-eight\n50: 49\n51: 50\n52: 51" in text
     assert "forty-eight\n49\n50\n" in file.read_text()
 
-    await bench.text("edit", **edit)
+    await tools.text("edit", **edit)
     assert "forty-eight\n49\nfifty\n" in file.read_text()
 
 
-async def test_a_file_that_changed_where_the_text_is_no_more_must_be_read(bench):
-    file = bench.put("a", "one\ntwo\n")
-    await bench.text("read", path="a")
+async def test_a_file_that_changed_where_the_text_is_no_more_must_be_read(tools):
+    file = tools.put("a", "one\ntwo\n")
+    await tools.text("read", path="a")
     file.write_text("eins\nzwei\n")
 
     for _ in range(2):
-        text = await bench.refusal("edit", path="a", old_text="one", new_text="1")
+        text = await tools.refusal("edit", path="a", old_text="one", new_text="1")
         assert "Use `read` on it again" in text
 
 
-async def test_the_same_failure_again_shows_the_file_and_then_advises_another_way(bench):
-    bench.put("a", "".join(f"line {n}\n" for n in range(1, 40)))
-    await bench.text("read", path="a")
+async def test_the_same_failure_again_shows_the_file_and_then_advises_another_way(tools):
+    tools.put("a", "".join(f"line {n}\n" for n in range(1, 40)))
+    await tools.text("read", path="a")
     edit = {"path": "a", "old_text": "line 7\nline 9\n", "new_text": "x\n"}
 
-    first = await bench.refusal("edit", **edit)
-    second = await bench.refusal("edit", **edit)
-    third = await bench.refusal("edit", **edit)
+    first = await tools.refusal("edit", **edit)
+    second = await tools.refusal("edit", **edit)
+    third = await tools.refusal("edit", **edit)
 
     assert "The nearest lines are:\n7: line 7\n8: line 8" in first
     assert "now reads, from line 1:" in second
@@ -177,5 +177,5 @@ async def test_the_same_failure_again_shows_the_file_and_then_advises_another_wa
     assert "replace the whole function" in third
     assert "or the whole file with `write`" in third
 
-    await bench.text("edit", path="a", old_text="line 8", new_text="8")
-    assert "now reads" not in await bench.refusal("edit", **edit)
+    await tools.text("edit", path="a", old_text="line 8", new_text="8")
+    assert "now reads" not in await tools.refusal("edit", **edit)

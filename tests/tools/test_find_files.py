@@ -15,14 +15,14 @@ from dirge_py.types.tools import Claim
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def finding(bench, request):
+def finding(tools, request):
     """The bench once with ripgrep and once without."""
     ripgrep = None
     if request.param == "ripgrep":
         ripgrep = find_ripgrep([]) or pytest.skip("needs ripgrep")
-    services = ToolServices(files=bench.workspace, processes=bench.tool("grep")._services.processes)
-    bench.toolbox = Toolbox([FindFilesTool(lambda roots: ripgrep)], services, str(bench.folder))
-    return bench
+    services = ToolServices(files=tools.workspace, processes=tools.tool("grep")._services.processes)
+    tools.toolbox = Toolbox([FindFilesTool(lambda roots: ripgrep)], services, str(tools.folder))
+    return tools
 
 
 async def test_the_expression_is_tried_on_the_name_alone(finding):
@@ -90,13 +90,13 @@ async def test_an_expression_that_takes_for_ever_can_be_aborted(finding):
     assert time.perf_counter() - began < 5
 
 
-async def test_an_overview_is_a_tree_with_counts(bench):
-    bench.put(".git/HEAD", "")
-    bench.put(".gitignore", "build/\n")
+async def test_an_overview_is_a_tree_with_counts(tools):
+    tools.put(".git/HEAD", "")
+    tools.put(".gitignore", "build/\n")
     for path in ("README.md", "src/a.py", "src/deep/er/still/b.py", "build/x", ".hidden"):
-        bench.put(path, "1\n2\n3")
+        tools.put(path, "1\n2\n3")
 
-    assert (await bench.text("repo_overview")).split("\n") == [
+    assert (await tools.text("repo_overview")).split("\n") == [
         ".: 3 files in 4 folders",
         "src/ (2 files)",
         "  deep/ (1 file)",
@@ -105,41 +105,41 @@ async def test_an_overview_is_a_tree_with_counts(bench):
         "README.md",
         "… 1 file not shown; give the path of a folder, or a larger max_depth.",
     ]
-    assert "      still/ (1 file)\n        b.py" in await bench.text("repo_overview", max_depth=5)
+    assert "      still/ (1 file)\n        b.py" in await tools.text("repo_overview", max_depth=5)
 
 
-async def test_lines_are_counted_when_asked(bench):
-    bench.put("src/a.py", "1\n2\n3")
-    bench.put("b.bin", "\0\n")
+async def test_lines_are_counted_when_asked(tools):
+    tools.put("src/a.py", "1\n2\n3")
+    tools.put("b.bin", "\0\n")
 
-    assert (await bench.text("repo_overview", include_line_counts=True)).split("\n")[1:] == [
+    assert (await tools.text("repo_overview", include_line_counts=True)).split("\n")[1:] == [
         "src/ (1 file)",
         "  a.py (3 lines)",
         "b.bin",
     ]
 
 
-async def test_withheld_files_are_in_no_overview(bench):
-    bench.put("a/secret", "")
-    bench.workspace.withheld = lambda real: real.endswith("secret")
+async def test_withheld_files_are_in_no_overview(tools):
+    tools.put("a/secret", "")
+    tools.workspace.withheld = lambda real: real.endswith("secret")
 
-    assert await bench.text("repo_overview") == (
+    assert await tools.text("repo_overview") == (
         ".: 0 files in 0 folders\n(1 file left out: permission rules keep it from being read.)"
     )
 
 
-async def test_an_overview_is_of_a_folder(bench):
-    bench.put("a", "")
+async def test_an_overview_is_of_a_folder(tools):
+    tools.put("a", "")
 
-    assert "`read`" in await bench.refusal("repo_overview", path="a")
-    assert "does not exist" in await bench.refusal("repo_overview", path="b")
+    assert "`read`" in await tools.refusal("repo_overview", path="a")
+    assert "does not exist" in await tools.refusal("repo_overview", path="b")
 
 
 @pytest.mark.parametrize("tool", ["find_files", "repo_overview"])
-def test_they_claim_reading_the_folder(bench, tool):
+def test_they_claim_reading_the_folder(tools, tool):
     arguments = {"path": "src"} | ({"pattern": "x"} if tool == "find_files" else {})
 
-    assert bench.toolbox.claims(tool, arguments) == [Claim("read", f"{bench.folder}/src")]
+    assert tools.toolbox.claims(tool, arguments) == [Claim("read", f"{tools.folder}/src")]
 
 
 def test_a_large_folder_leaves_room_for_the_others():

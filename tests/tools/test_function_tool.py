@@ -30,7 +30,7 @@ from dirge_py.types.tools import (
     ToolCall,
     text_result,
 )
-from tests.agent_loop.kit import Ran, ran
+from tests.support.loop_runs import LoopRun, run_loop
 
 Boxed = Callable[..., Toolbox]
 
@@ -50,11 +50,11 @@ def bound(box: Toolbox) -> LoopTool:
     return box.loop_tools[0]
 
 
-async def called(box: Toolbox, name: str, /, **arguments: Any) -> Ran:
+async def called(box: Toolbox, name: str, /, **arguments: Any) -> LoopRun:
     """A run in which the model calls the tool once."""
     model = ScriptedModel().will_call(name, **arguments).will_say("done")
     config = LoopConfig(validate=box.validate)
-    return await ran(model, "go", tools=box.loop_tools, config=config)
+    return await run_loop(model, "go", tools=box.loop_tools, config=config)
 
 
 @tool(op="read")
@@ -294,7 +294,7 @@ async def test_a26_a_tool_that_cannot_be_used_now_is_not_offered_and_says_why(bo
     box = boxed(remote, lookup)
     model = ScriptedModel().will_call("remote", key="k").will_say("done")
     config = LoopConfig(validate=box.validate)
-    run = await ran(
+    run = await run_loop(
         model, "go", tools=box.loop_tools, config=compose(hide_unavailable_tools(), config=config)
     )
 
@@ -344,7 +344,7 @@ async def test_a16_a_tool_has_a_time_limit_of_its_own(boxed: Boxed) -> None:
     box = boxed(slow)
     model = ScriptedModel().will_call("slow").will_say("done")
     config = LoopConfig(validate=box.validate, interceptors=[timeout_interceptor(60, {})])
-    run = await ran(model, "go", tools=box.loop_tools, config=config)
+    run = await run_loop(model, "go", tools=box.loop_tools, config=config)
 
     assert run.outcomes == ["timeout"]
     assert "0.05 s" in run.results[0].text
@@ -380,7 +380,7 @@ async def test_a27_progress_is_told_while_the_tool_runs(boxed: Boxed) -> None:
 
     box = boxed(count)
     model = ScriptedModel().will_call("count").will_say("done")
-    run = await ran(
+    run = await run_loop(
         model,
         "go",
         tools=box.loop_tools,

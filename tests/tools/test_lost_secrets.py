@@ -17,15 +17,15 @@ SHOWN = OLD.replace(SECRET, "[redacted]")
 
 
 @pytest.fixture
-def scrubbed(bench):
+def scrubbed(tools):
     """The tools of a program that takes secrets out of what they show."""
-    workspace = Workspace([bench.folder], bench.folder)
-    bench.workspace.close()
-    bench.workspace = workspace
+    workspace = Workspace([tools.folder], tools.folder)
+    tools.workspace.close()
+    tools.workspace = workspace
     services = ToolServices(files=workspace, syntax=check_syntax, redact=Redactor().redact)
-    bench.toolbox = Toolbox(discover_tools(), services, str(bench.folder))
+    tools.toolbox = Toolbox(discover_tools(), services, str(tools.folder))
     with contextlib.closing(workspace):
-        yield bench
+        yield tools
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,17 @@ from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.tools import Claim
 from tests.extensions.memory.test_files import kept_in
-from tests.tools.conftest import Bench
+from tests.tools.conftest import ToolDriver
 
 
 @pytest.fixture
-def remembering(bench: Bench, tmp_path: Path) -> Iterator[Bench]:
-    services = ToolServices(files=bench.workspace, memory=kept_in(tmp_path))
-    bench.toolbox = Toolbox(discover_tools(), services, str(bench.folder))
-    yield bench
+def remembering(tools: ToolDriver, tmp_path: Path) -> Iterator[ToolDriver]:
+    services = ToolServices(files=tools.workspace, memory=kept_in(tmp_path))
+    tools.toolbox = Toolbox(discover_tools(), services, str(tools.folder))
+    yield tools
 
 
-async def test_notes_are_added_shown_replaced_and_removed(remembering: Bench) -> None:
+async def test_notes_are_added_shown_replaced_and_removed(remembering: ToolDriver) -> None:
     call = remembering.text
     assert await call("memory", action="view") == "MEMORY.md is empty."
     done = await call("memory", action="add", content="use make")
@@ -33,14 +33,14 @@ async def test_notes_are_added_shown_replaced_and_removed(remembering: Bench) ->
     assert await call("memory", action="view", store="user") == "- tabs"
 
 
-async def test_what_other_agents_call_it_is_understood(remembering: Bench) -> None:
+async def test_what_other_agents_call_it_is_understood(remembering: ToolDriver) -> None:
     await remembering.text("memory", action="add", target="user", text="tabs")
     await remembering.text("memory", action="replace", target="user", old_text="tab", content="x")
 
     assert await remembering.text("memory", action="view", store="user") == "- x"
 
 
-async def test_a_match_that_fits_nothing_names_what_is_near(remembering: Bench) -> None:
+async def test_a_match_that_fits_nothing_names_what_is_near(remembering: ToolDriver) -> None:
     await remembering.text("memory", action="add", content="run the tests with make test")
 
     refused = await remembering.refusal("memory", action="remove", match="tests by make")
@@ -52,7 +52,7 @@ async def test_a_match_that_fits_nothing_names_what_is_near(remembering: Bench) 
     "arguments",
     [{"action": "add"}, {"action": "replace", "content": " "}, {"action": "remove"}],
 )
-async def test_what_is_missing_is_named(remembering: Bench, arguments: dict[str, str]) -> None:
+async def test_what_is_missing_is_named(remembering: ToolDriver, arguments: dict[str, str]) -> None:
     refused = await remembering.refusal("memory", **arguments)
 
     assert "is missing" in refused
@@ -73,7 +73,7 @@ async def test_what_is_missing_is_named(remembering: Bench, arguments: dict[str,
     ],
 )
 def test_it_claims_and_shows_what_it_would_do(
-    remembering: Bench, arguments: dict[str, str], resource: str, shown: str | None
+    remembering: ToolDriver, arguments: dict[str, str], resource: str, shown: str | None
 ) -> None:
     tool = remembering.tool("memory")
     preview = remembering.preview("memory", **arguments)

@@ -6,34 +6,34 @@ import pytest
 from dirge_py.types.tools import Claim, InvalidArguments
 
 
-async def patch(bench, *lines):
-    return await bench.text("apply_patch", patch="\n".join(lines))
+async def patch(tools, *lines):
+    return await tools.text("apply_patch", patch="\n".join(lines))
 
 
-async def refused(bench, *lines):
-    return await bench.refusal("apply_patch", patch="\n".join(lines))
+async def refused(tools, *lines):
+    return await tools.refusal("apply_patch", patch="\n".join(lines))
 
 
-async def put_and_read(bench, **files):
+async def put_and_read(tools, **files):
     for name, content in files.items():
-        bench.put(name, content)
-        await bench.text("read", path=name)
+        tools.put(name, content)
+        await tools.text("read", path=name)
 
 
-def contents(bench):
+def contents(tools):
     """What every file holds, also through links, by its path."""
     return {
-        str(file.relative_to(bench.folder)): file.read_bytes()
-        for file in sorted(bench.folder.rglob("*"))
+        str(file.relative_to(tools.folder)): file.read_bytes()
+        for file in sorted(tools.folder.rglob("*"))
         if file.is_file()
     }
 
 
-async def test_d27_one_operation_that_fails_leaves_all_files_alone_and_all_states_are_listed(bench):
-    await put_and_read(bench, b="one\ntwo\n", c="bye\n")
-    before = contents(bench)
+async def test_d27_one_operation_that_fails_leaves_all_files_alone_and_all_states_are_listed(tools):
+    await put_and_read(tools, b="one\ntwo\n", c="bye\n")
+    before = contents(tools)
 
-    result = await bench.call(
+    result = await tools.call(
         "apply_patch",
         operations=[
             {"action": "create", "path": "a", "content": "new\n"},
@@ -47,13 +47,13 @@ async def test_d27_one_operation_that_fails_leaves_all_files_alone_and_all_state
     assert "1. create a: could be done" in result.text
     assert "2. update b: FAILED: old_text was not found" in result.text
     assert "3. delete c: could be done" in result.text
-    assert contents(bench) == before
+    assert contents(tools) == before
 
 
-async def test_all_operations_are_done_with_a_line_each(bench):
-    await put_and_read(bench, b="one\ntwo\n", c="bye\n", d="stay\n")
+async def test_all_operations_are_done_with_a_line_each(tools):
+    await put_and_read(tools, b="one\ntwo\n", c="bye\n", d="stay\n")
 
-    result = await bench.call(
+    result = await tools.call(
         "apply_patch",
         operations=[
             {"action": "create", "path": "new/a", "content": "x\ny\n"},
@@ -66,18 +66,18 @@ async def test_all_operations_are_done_with_a_line_each(bench):
     assert result.text.startswith(
         "Created new/a (2 lines)\nUpdated b (+1 -1 lines)\nDeleted c\nRenamed d to e\n\n"
     )
-    assert contents(bench) == {"new/a": b"x\ny\n", "b": b"one\n2\n", "e": b"stay\n"}
+    assert contents(tools) == {"new/a": b"x\ny\n", "b": b"one\n2\n", "e": b"stay\n"}
     assert "-two" in result.text
     assert ("-bye" in result.text, "-bye" in result.details["diff"]) == (False, True)
     assert result.details["paths"] == tuple(
-        f"{bench.folder}/{name}" for name in ("new/a", "b", "c", "d", "e")
+        f"{tools.folder}/{name}" for name in ("new/a", "b", "c", "d", "e")
     )
 
 
-async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(bench):
-    await put_and_read(bench, a="x\ny\nx\n")
+async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(tools):
+    await put_and_read(tools, a="x\ny\nx\n")
 
-    text = await bench.refusal(
+    text = await tools.refusal(
         "apply_patch",
         operations=[{"action": "update", "path": "a", "old_text": "x", "new_text": "z"}],
     )
@@ -86,17 +86,17 @@ async def test_d29_a_text_that_occurs_twice_is_refused_with_the_count(bench):
     assert "lines 1, 3" in text
 
 
-async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(bench):
-    file = bench.put("run.sh", "echo\n")
+async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(tools):
+    file = tools.put("run.sh", "echo\n")
     file.chmod(0o755)
-    await bench.text("read", path="run.sh")
+    await tools.text("read", path="run.sh")
 
-    text = await bench.text(
+    text = await tools.text(
         "apply_patch",
         operations=[{"action": "rename", "path": "run.sh", "new_path": "bin/deep/run.sh"}],
     )
 
-    moved = bench.folder / "bin/deep/run.sh"
+    moved = tools.folder / "bin/deep/run.sh"
     assert text.startswith("Renamed run.sh to bin/deep/run.sh")
     assert "rename from run.sh" in text
     assert moved.read_text() == "echo\n"
@@ -104,8 +104,8 @@ async def test_d31_a_rename_makes_the_folders_it_needs_and_keeps_the_mode(bench)
     assert not file.exists()
 
 
-async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_all(bench):
-    outside = bench.folder.parent / "outside"
+async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_all(tools):
+    outside = tools.folder.parent / "outside"
     operations = [
         {"action": "create", "path": "a", "content": "a\n"},
         {"action": "create", "path": "b", "content": "b\n"},
@@ -113,30 +113,30 @@ async def test_every_path_is_claimed_before_and_one_that_was_not_allowed_stops_a
         {"action": "rename", "path": "a", "new_path": "d"},
     ]
 
-    claims = bench.toolbox.claims("apply_patch", {"operations": operations})
-    text = await bench.refusal("apply_patch", operations=operations)
+    claims = tools.toolbox.claims("apply_patch", {"operations": operations})
+    text = await tools.refusal("apply_patch", operations=operations)
 
     assert claims == [
-        *(Claim("edit", f"{bench.folder}/{name}") for name in ("a", "b", "../outside")),
-        Claim("read", f"{bench.folder}/a"),
-        Claim("edit", f"{bench.folder}/a", removes=True),
-        Claim("edit", f"{bench.folder}/d"),
+        *(Claim("edit", f"{tools.folder}/{name}") for name in ("a", "b", "../outside")),
+        Claim("read", f"{tools.folder}/a"),
+        Claim("edit", f"{tools.folder}/a", removes=True),
+        Claim("edit", f"{tools.folder}/d"),
     ]
     assert "may not open" in text
-    assert (contents(bench), outside.exists()) == ({}, False)
+    assert (contents(tools), outside.exists()) == ({}, False)
 
-    bench.workspace.approve("call", [str(bench.folder), str(outside)])
-    await bench.text("apply_patch", operations=operations)
-    assert (contents(bench), outside.read_text()) == ({"b": b"b\n", "d": b"a\n"}, "c\n")
+    tools.workspace.approve("call", [str(tools.folder), str(outside)])
+    await tools.text("apply_patch", operations=operations)
+    assert (contents(tools), outside.read_text()) == ({"b": b"b\n", "d": b"a\n"}, "c\n")
 
 
-async def test_the_text_form_does_all_at_once(bench):
+async def test_the_text_form_does_all_at_once(tools):
     await put_and_read(
-        bench, old="def f():\n    return 1\n\n\ndef g():\n    return 1\n", gone="x\n"
+        tools, old="def f():\n    return 1\n\n\ndef g():\n    return 1\n", gone="x\n"
     )
 
     text = await patch(
-        bench,
+        tools,
         "*** Begin Patch",
         "*** Add File: new",
         "+hello",
@@ -150,21 +150,21 @@ async def test_the_text_form_does_all_at_once(bench):
     )
 
     assert "Updated old (+1 -1 lines), renamed old to moved" in text
-    assert contents(bench) == {
+    assert contents(tools) == {
         "new": b"hello\n",
         "moved": b"def f():\n    return 1\n\n\ndef g():\n    return 2\n",
     }
 
 
-async def test_context_lines_keep_every_byte_and_new_lines_take_the_line_end_there(bench):
-    await put_and_read(bench, a=b"one  \r\ntwo\nthree\t\r\nfour\r\n")
+async def test_context_lines_keep_every_byte_and_new_lines_take_the_line_end_there(tools):
+    await put_and_read(tools, a=b"one  \r\ntwo\nthree\t\r\nfour\r\n")
 
     text = await patch(
-        bench, "*** Update File: a", " one", "-two", "+2", " three", "+3.5", "-four", "+4"
+        tools, "*** Update File: a", " one", "-two", "+2", " three", "+3.5", "-four", "+4"
     )
 
     assert "trailing blanks ignored" in text
-    assert contents(bench)["a"] == b"one  \r\n2\nthree\t\r\n3.5\r\n4\r\n"
+    assert contents(tools)["a"] == b"one  \r\n2\nthree\t\r\n3.5\r\n4\r\n"
 
 
 @pytest.mark.parametrize(
@@ -181,20 +181,20 @@ async def test_context_lines_keep_every_byte_and_new_lines_take_the_line_end_the
         (["-class A", "-def f", "-x", "-class B"], "def f\nx\n"),
     ],
 )
-async def test_a_hunk_lands_where_its_context_says(bench, hunk, expected):
-    await put_and_read(bench, a="class A\ndef f\nx\nclass B\ndef f\nx\n")
+async def test_a_hunk_lands_where_its_context_says(tools, hunk, expected):
+    await put_and_read(tools, a="class A\ndef f\nx\nclass B\ndef f\nx\n")
 
-    await patch(bench, "*** Update File: a", *hunk)
+    await patch(tools, "*** Update File: a", *hunk)
 
-    assert contents(bench)["a"].decode() == expected
+    assert contents(tools)["a"].decode() == expected
 
 
-async def test_hunks_are_looked_for_behind_one_another(bench):
-    await put_and_read(bench, a="x\na\nx\nb\nx\n")
+async def test_hunks_are_looked_for_behind_one_another(tools):
+    await put_and_read(tools, a="x\na\nx\nb\nx\n")
 
-    await patch(bench, "*** Update File: a", " a", "-x", "+1", "@@", "-x", "+2")
+    await patch(tools, "*** Update File: a", " a", "-x", "+1", "@@", "-x", "+2")
 
-    assert contents(bench)["a"] == b"x\na\n1\nb\n2\n"
+    assert contents(tools)["a"] == b"x\na\n1\nb\n2\n"
 
 
 @pytest.mark.parametrize(
@@ -206,17 +206,17 @@ async def test_hunks_are_looked_for_behind_one_another(bench):
         ([" b", "-z", "+y"], "The nearest lines are:\n3: b"),
     ],
 )
-async def test_a_hunk_without_one_place_is_refused(bench, hunk, words):
-    await put_and_read(bench, a="a\nx\nb\nx\n")
+async def test_a_hunk_without_one_place_is_refused(tools, hunk, words):
+    await put_and_read(tools, a="a\nx\nb\nx\n")
 
-    assert words in await refused(bench, "*** Update File: a", *hunk)
-    assert contents(bench) == {"a": b"a\nx\nb\nx\n"}
+    assert words in await refused(tools, "*** Update File: a", *hunk)
+    assert contents(tools) == {"a": b"a\nx\nb\nx\n"}
 
 
-async def test_operations_see_what_those_before_them_did(bench):
-    await put_and_read(bench, b="one\n")
+async def test_operations_see_what_those_before_them_did(tools):
+    await put_and_read(tools, b="one\n")
 
-    await bench.text(
+    await tools.text(
         "apply_patch",
         operations=[
             {"action": "create", "path": "a", "content": "x\n"},
@@ -229,11 +229,11 @@ async def test_operations_see_what_those_before_them_did(bench):
         ],
     )
 
-    assert contents(bench) == {"a": b"y\n", "b": b"another\n", "c": b"1\n"}
+    assert contents(tools) == {"a": b"y\n", "b": b"another\n", "c": b"1\n"}
 
 
-async def test_what_follows_a_failure_on_the_same_file_is_not_tried(bench):
-    text = await bench.refusal(
+async def test_what_follows_a_failure_on_the_same_file_is_not_tried(tools):
+    text = await tools.refusal(
         "apply_patch",
         operations=[
             {"action": "update", "path": "a", "old_text": "x", "new_text": "y"},
@@ -259,25 +259,25 @@ async def test_what_follows_a_failure_on_the_same_file_is_not_tried(bench):
         ({"action": "update", "path": "there", "content": "there\n"}, "changes nothing"),
     ],
 )
-async def test_an_operation_that_cannot_be_meant_is_refused(bench, operation, words):
-    await put_and_read(bench, there="there\n")
-    bench.put("other", "other\n")
-    await put_and_read(bench, known="known\n")
-    (bench.folder / "folder").mkdir()
-    (bench.folder / "link").symlink_to("there")
+async def test_an_operation_that_cannot_be_meant_is_refused(tools, operation, words):
+    await put_and_read(tools, there="there\n")
+    tools.put("other", "other\n")
+    await put_and_read(tools, known="known\n")
+    (tools.folder / "folder").mkdir()
+    (tools.folder / "link").symlink_to("there")
 
-    assert words in await bench.refusal("apply_patch", operations=[operation])
-    assert contents(bench) == {
+    assert words in await tools.refusal("apply_patch", operations=[operation])
+    assert contents(tools) == {
         "there": b"there\n", "other": b"other\n", "known": b"known\n", "link": b"there\n",
     }  # fmt: skip
 
 
-async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_deleted(bench):
-    await put_and_read(bench, a="one\ntwo\n", b="one\n")
-    bench.put("a", "one\nTWO\n")
-    bench.put("b", "1\n")
+async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_deleted(tools):
+    await put_and_read(tools, a="one\ntwo\n", b="one\n")
+    tools.put("a", "one\nTWO\n")
+    tools.put("b", "1\n")
 
-    text = await bench.refusal(
+    text = await tools.refusal(
         "apply_patch",
         operations=[
             {"action": "update", "path": "a", "old_text": "one", "new_text": "1"},
@@ -287,21 +287,21 @@ async def test_a_file_that_changed_since_it_was_read_is_neither_patched_nor_dele
 
     assert "1: one\n2: TWO" in text
     assert "b has changed since" in text
-    assert contents(bench) == {"a": b"one\nTWO\n", "b": b"1\n"}
+    assert contents(tools) == {"a": b"one\nTWO\n", "b": b"1\n"}
 
-    await bench.text(
+    await tools.text(
         "apply_patch",
         operations=[{"action": "update", "path": "a", "old_text": "one", "new_text": "1"}],
     )
 
 
-async def test_what_is_no_text_is_deleted_and_moved_once_a_read_has_said_so(bench):
-    bench.put("a.png", b"\x89PNG\0\xff")
-    bench.put("b.png", b"\x89PNG\0\xff")
+async def test_what_is_no_text_is_deleted_and_moved_once_a_read_has_said_so(tools):
+    tools.put("a.png", b"\x89PNG\0\xff")
+    tools.put("b.png", b"\x89PNG\0\xff")
     for name in ("a.png", "b.png"):
-        assert "is a binary file" in await bench.refusal("read", path=name)
+        assert "is a binary file" in await tools.refusal("read", path=name)
 
-    text = await bench.text(
+    text = await tools.text(
         "apply_patch",
         operations=[
             {"action": "delete", "path": "a.png"},
@@ -310,13 +310,13 @@ async def test_what_is_no_text_is_deleted_and_moved_once_a_read_has_said_so(benc
     )
 
     assert text.startswith("Deleted a.png\nRenamed b.png to c.png")
-    assert contents(bench) == {"c.png": b"\x89PNG\0\xff"}
+    assert contents(tools) == {"c.png": b"\x89PNG\0\xff"}
 
 
-async def test_the_preview_shows_all_files_and_what_they_were(bench):
-    await put_and_read(bench, a="one\n", b="stay\n")
+async def test_the_preview_shows_all_files_and_what_they_were(tools):
+    await put_and_read(tools, a="one\n", b="stay\n")
 
-    preview = bench.preview(
+    preview = tools.preview(
         "apply_patch",
         patch="*** Update File: a\n-one\n+1\n*** Add File: n\n+x\n"
         "*** Update File: b\n*** Move to: c",
@@ -347,16 +347,16 @@ async def test_the_preview_shows_all_files_and_what_they_were(bench):
         {"patch": "*** Delete File: \ud83d"},
     ],
 )
-async def test_arguments_that_make_no_patch_are_refused_before_anything_is_asked(bench, arguments):
+async def test_arguments_that_make_no_patch_are_refused_before_anything_is_asked(tools, arguments):
     with pytest.raises(InvalidArguments, match="apply_patch"):
-        await bench.call("apply_patch", **arguments)
+        await tools.call("apply_patch", **arguments)
 
 
-async def test_names_of_other_agents_for_the_arguments_are_understood(bench):
-    await bench.text("apply_patch", input="*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
-    await bench.text(
+async def test_names_of_other_agents_for_the_arguments_are_understood(tools):
+    await tools.text("apply_patch", input="*** Begin Patch\n*** Add File: a\n+x\n*** End Patch")
+    await tools.text(
         "apply_patch",
         operations=[{"type": "edit", "path": "a", "old_string": "x", "new_string": "y"}],
     )
 
-    assert contents(bench) == {"a": b"y\n"}
+    assert contents(tools) == {"a": b"y\n"}

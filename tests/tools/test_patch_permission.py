@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.types.questions import PermissionAnswer
-from tests.permission.authorizing import NO, YES, Desk
 from tests.permission.conftest import Project
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 PATCH = """*** Begin Patch
 *** Add File: new
@@ -23,59 +23,59 @@ PATCH = """*** Begin Patch
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def driver(tmp_path: Path) -> Iterator[AuthorizerDriver]:
     project = Project(tmp_path.resolve())
-    yield Desk(project)
+    yield AuthorizerDriver(project)
     project.workspace.close()
 
 
-def state(desk: Desk) -> list[str | None]:
-    root = desk.project.root
+def state(driver: AuthorizerDriver) -> list[str | None]:
+    root = driver.project.root
     files = [root / "new", root / "notes.txt", root / "f", root.parent / "beside"]
     return [file.read_text() if file.exists() else None for file in files]
 
 
-async def test_d33_one_question_comes_before_anything_changes(desk: Desk) -> None:
-    await desk.run(desk.call("read", path="notes.txt"))
-    await desk.run(desk.call("read", path="f"))
-    before = state(desk)
+async def test_d33_one_question_comes_before_anything_changes(driver: AuthorizerDriver) -> None:
+    await driver.run(driver.call("read", path="notes.txt"))
+    await driver.run(driver.call("read", path="f"))
+    before = state(driver)
     seen = []
 
     def answer(request: object) -> PermissionAnswer:
-        seen.append(state(desk))
+        seen.append(state(driver))
         return YES if len(seen) > 1 else NO
 
-    desk.person.answer = answer
-    refused = await desk.run(desk.call("apply_patch", patch=PATCH))
+    driver.user.answer = answer
+    refused = await driver.run(driver.call("apply_patch", patch=PATCH))
 
     assert "Permission denied" in refused
-    assert state(desk) == before
-    [request] = desk.person.questions
+    assert state(driver) == before
+    [request] = driver.user.questions
     assert [(claim.op, Path(claim.resource).name) for claim in request.claims] == [
         ("edit", "new"), ("read", "notes.txt"), ("edit", "notes.txt"),
         ("read", "f"), ("edit", "f"), ("edit", "beside"),
     ]  # fmt: skip
 
-    await desk.run(desk.call("apply_patch", patch=PATCH.replace("+changed", "+twice")))
+    await driver.run(driver.call("apply_patch", patch=PATCH.replace("+changed", "+twice")))
 
-    assert len(desk.person.questions) == 2
+    assert len(driver.user.questions) == 2
     assert seen == [before, before]
-    assert state(desk) == ["new\n", "twice\n", None, "outside\n"]
+    assert state(driver) == ["new\n", "twice\n", None, "outside\n"]
 
 
-async def test_what_the_person_made_of_a_patch_is_done(desk: Desk) -> None:
-    await desk.run(desk.call("read", path="notes.txt"))
-    await desk.run(desk.call("read", path="f"))
+async def test_what_the_person_made_of_a_patch_is_done(driver: AuthorizerDriver) -> None:
+    await driver.run(driver.call("read", path="notes.txt"))
+    await driver.run(driver.call("read", path="f"))
 
     def answer(request: object) -> PermissionAnswer:
-        changes = desk.person.questions[-1].preview.changes
+        changes = driver.user.questions[-1].preview.changes
         mine = [
             replace(each, after="mine\n") for each in changes if each.path.endswith("notes.txt")
         ]
         return replace(YES, changes=tuple(mine))
 
-    desk.person.answer = answer
-    told = await desk.run(desk.call("apply_patch", patch=PATCH))
+    driver.user.answer = answer
+    text = await driver.run(driver.call("apply_patch", patch=PATCH))
 
-    assert told.startswith("The user changed this edit before accepting it")
-    assert state(desk) == ["new\n", "mine\n", None, "outside\n"]
+    assert text.startswith("The user changed this edit before accepting it")
+    assert state(driver) == ["new\n", "mine\n", None, "outside\n"]

@@ -12,7 +12,7 @@ from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.types.tools import Claim, InvalidArguments
 
 
-class Person:
+class ScriptedUser:
     """Answers with the given texts; None is a user who cancels."""
 
     def __init__(self, *answers):
@@ -28,8 +28,8 @@ class Person:
 def ask(tmp_path):
     """Calls the tool as the loop does."""
 
-    async def call(person, arguments):
-        services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=person)
+    async def call(user, arguments):
+        services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=user)
         toolbox = Toolbox([TOOL], services, str(tmp_path))
         (tool,) = toolbox.loop_tools
         valid = toolbox.validate(tool, tool.prepare_arguments(arguments))
@@ -39,7 +39,7 @@ def ask(tmp_path):
 
 
 async def test_several_questions_are_answered_each_in_words(ask):
-    person = Person(
+    user = ScriptedUser(
         QuestionAnswer(chosen=("Postgres", "Redis")),
         QuestionAnswer(text="as you like"),
         QuestionAnswer(chosen=("Yes",), text="but later"),
@@ -47,7 +47,7 @@ async def test_several_questions_are_answered_each_in_words(ask):
     )
     options = [{"label": "Postgres", "description": "usual"}, {"label": "Redis"}]
     result = await ask(
-        person,
+        user,
         {
             "questions": [
                 {"question": "Which stores?", "header": "Stores", "options": options,
@@ -66,7 +66,7 @@ async def test_several_questions_are_answered_each_in_words(ask):
         "4. And?\n   (no answer)"
     )
     assert result.details == {"outcome": "ok", "answered": True}
-    assert person.asked[0] == Question(
+    assert user.asked[0] == Question(
         question="Which stores?",
         header="Stores",
         options=(
@@ -76,11 +76,11 @@ async def test_several_questions_are_answered_each_in_words(ask):
         is_multiple=True,
         is_open=False,
     )
-    assert person.asked[1] == Question(question="Which name?")
+    assert user.asked[1] == Question(question="Which name?")
 
 
 async def test_a_person_who_would_rather_not_say_is_an_answer(ask):
-    result = await ask(Person(None), {"questions": [{"question": "Why?"}]})
+    result = await ask(ScriptedUser(None), {"questions": [{"question": "Why?"}]})
     assert "cancelled the question" in result.text
     assert (result.is_error, result.details["answered"]) == (False, False)
 
@@ -98,15 +98,15 @@ async def test_a_person_who_would_rather_not_say_is_an_answer(ask):
     ],
 )
 async def test_one_question_may_be_put_in_many_ways(ask, arguments):
-    person = Person(QuestionAnswer(text="that"))
-    assert (await ask(person, arguments)).text.endswith("in their own words: that")
-    assert person.asked == [Question(question="Which?")]
+    user = ScriptedUser(QuestionAnswer(text="that"))
+    assert (await ask(user, arguments)).text.endswith("in their own words: that")
+    assert user.asked == [Question(question="Which?")]
 
 
 async def test_options_and_switches_of_other_agents_are_understood(ask):
-    person = Person(QuestionAnswer(chosen=("b",)))
+    user = ScriptedUser(QuestionAnswer(chosen=("b",)))
     await ask(
-        person,
+        user,
         {
             "question": "Which?",
             "choices": ["a", "b", "a"],
@@ -114,7 +114,7 @@ async def test_options_and_switches_of_other_agents_are_understood(ask):
             "allow_other": False,
         },
     )
-    assert person.asked == [
+    assert user.asked == [
         Question(
             question="Which?",
             options=(QuestionOption(label="a"), QuestionOption(label="b")),
@@ -125,9 +125,9 @@ async def test_options_and_switches_of_other_agents_are_understood(ask):
 
 
 async def test_without_options_there_is_always_room_for_words(ask):
-    person = Person(QuestionAnswer(text="x"))
-    await ask(person, {"questions": [{"question": "Which?", "custom": False}]})
-    assert person.asked[0].is_open
+    user = ScriptedUser(QuestionAnswer(text="x"))
+    await ask(user, {"questions": [{"question": "Which?", "custom": False}]})
+    assert user.asked[0].is_open
 
 
 @pytest.mark.parametrize(
@@ -135,28 +135,28 @@ async def test_without_options_there_is_always_room_for_words(ask):
 )
 async def test_what_nobody_could_answer_is_refused(ask, questions):
     with pytest.raises(InvalidArguments):
-        await ask(Person(), {"questions": questions})
+        await ask(ScriptedUser(), {"questions": questions})
 
 
 async def test_too_many_options_are_refused_and_nobody_is_asked(ask):
-    person = Person()
+    user = ScriptedUser()
     options = [str(number) for number in range(13)]
-    result = await ask(person, {"question": "Which?", "options": options})
+    result = await ask(user, {"question": "Which?", "options": options})
     assert result.is_error
-    assert person.asked == []
+    assert user.asked == []
 
 
 async def test_an_abort_takes_the_question_back(ask):
     waiting, taken_back = asyncio.Event(), []
 
-    async def person(questions):
+    async def user(questions):
         waiting.set()
         try:
             await asyncio.Event().wait()
         finally:
             taken_back.append(questions)
 
-    task = asyncio.ensure_future(ask(person, {"question": "Which?"}))
+    task = asyncio.ensure_future(ask(user, {"question": "Which?"}))
     await asyncio.wait_for(waiting.wait(), 5)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -171,7 +171,7 @@ def test_h11_where_nobody_can_be_asked_there_is_no_such_tool(tmp_path):
 
 async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
     services = ToolServices(files=Workspace([tmp_path], tmp_path))
-    bound = Toolbox([TOOL], ToolServices(files=services.files, ask=Person()), "/")
+    bound = Toolbox([TOOL], ToolServices(files=services.files, ask=ScriptedUser()), "/")
     (tool,) = bound.loop_tools
     tool._services = services  # the asker left between the offer and the call
     valid = bound.validate(tool, {"questions": [{"question": "Which?"}]})
@@ -182,6 +182,6 @@ async def test_h11_a_call_all_the_same_is_answered_at_once(tmp_path):
 
 def test_it_waits_as_long_as_it_takes_and_asks_for_nothing(tmp_path):
     assert (TOOL.timeout_s, TOOL.mode, TOOL.needs) == (0.0, "sequential", ("ask",))
-    services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=Person())
+    services = ToolServices(files=Workspace([tmp_path], tmp_path), ask=ScriptedUser())
     (tool,) = Toolbox([TOOL], services, "/").loop_tools
     assert tool.claims({"questions": [{"question": "Which?"}]}) == [Claim("meta", "question")]

@@ -12,91 +12,91 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 
 @pytest.fixture
-def looking(bench, tmp_path):
+def looking(tools, tmp_path):
     """The bench with a place to keep what is shown as it is."""
-    services = ToolServices(files=bench.workspace, assets=AssetStore(tmp_path / "assets"))
-    bench.toolbox = Toolbox([ReadTool()], services, str(bench.folder))
-    return bench
+    services = ToolServices(files=tools.workspace, assets=AssetStore(tmp_path / "assets"))
+    tools.toolbox = Toolbox([ReadTool()], services, str(tools.folder))
+    return tools
 
 
-async def test_d01_a_header_then_numbered_lines(bench):
-    bench.put("a.txt", "one\ntwo\nthree\n")
+async def test_d01_a_header_then_numbered_lines(tools):
+    tools.put("a.txt", "one\ntwo\nthree\n")
 
-    assert await bench.text("read", path="a.txt") == (
+    assert await tools.text("read", path="a.txt") == (
         "a.txt: lines 1-3 of 3\n\n1: one\n2: two\n3: three"
     )
 
 
-async def test_numbers_are_aligned_to_the_right(bench):
-    bench.put("a.txt", "x\n" * 12)
+async def test_numbers_are_aligned_to_the_right(tools):
+    tools.put("a.txt", "x\n" * 12)
 
-    lines = (await bench.text("read", path="a.txt", offset=9, limit=2)).split("\n")
+    lines = (await tools.text("read", path="a.txt", offset=9, limit=2)).split("\n")
 
     assert lines[0] == "a.txt: lines 9-10 of 12"
     assert lines[2:4] == [" 9: x", "10: x"]
     assert "offset=11" in lines[-1]
 
 
-async def test_d03_an_offset_behind_the_end_says_how_many_lines_there_are(bench):
-    bench.put("a.txt", "x\n" * 10)
+async def test_d03_an_offset_behind_the_end_says_how_many_lines_there_are(tools):
+    tools.put("a.txt", "x\n" * 10)
 
-    assert "10 lines" in await bench.refusal("read", path="a.txt", offset=20)
-
-
-async def test_d05_a_missing_file_names_one_like_it(bench):
-    bench.put("src/parser.py", "")
-
-    assert "`parser.py`" in await bench.refusal("read", path="src/parserr.py")
+    assert "10 lines" in await tools.refusal("read", path="a.txt", offset=20)
 
 
-async def test_a_withheld_name_is_not_suggested(bench):
-    bench.put("secrets.txt", "")
-    bench.workspace.withheld = lambda real: real.endswith("secrets.txt")
+async def test_d05_a_missing_file_names_one_like_it(tools):
+    tools.put("src/parser.py", "")
 
-    assert await bench.refusal("read", path="secret.txt") == "secret.txt does not exist."
-
-
-async def test_d09_a_folder_leads_to_list_dir(bench):
-    bench.put("src/x", "")
-
-    assert "list_dir" in await bench.refusal("read", path="src")
+    assert "`parser.py`" in await tools.refusal("read", path="src/parserr.py")
 
 
-async def test_d63_a_name_of_one_character_is_a_name(bench):
-    bench.put("a", "x")
+async def test_a_withheld_name_is_not_suggested(tools):
+    tools.put("secrets.txt", "")
+    tools.workspace.withheld = lambda real: real.endswith("secrets.txt")
 
-    assert "1: x" in await bench.text("read", path="a")
-
-
-async def test_an_empty_file_is_said_to_be_empty(bench):
-    bench.put("a", "")
-
-    assert "empty" in await bench.text("read", path="a")
+    assert await tools.refusal("read", path="secret.txt") == "secret.txt does not exist."
 
 
-async def test_2000_lines_at_once_and_how_to_go_on(bench):
-    bench.put("a", "x\n" * 2500)
+async def test_d09_a_folder_leads_to_list_dir(tools):
+    tools.put("src/x", "")
 
-    text = await bench.text("read", path="a")
+    assert "list_dir" in await tools.refusal("read", path="src")
+
+
+async def test_d63_a_name_of_one_character_is_a_name(tools):
+    tools.put("a", "x")
+
+    assert "1: x" in await tools.text("read", path="a")
+
+
+async def test_an_empty_file_is_said_to_be_empty(tools):
+    tools.put("a", "")
+
+    assert "empty" in await tools.text("read", path="a")
+
+
+async def test_2000_lines_at_once_and_how_to_go_on(tools):
+    tools.put("a", "x\n" * 2500)
+
+    text = await tools.text("read", path="a")
 
     assert text.startswith("a: lines 1-2000 of 2500\n")
     assert "offset=2001" in text
 
 
-async def test_a_long_line_is_cut_visibly(bench):
-    bench.put("a", "x" * 20_000 + "\nnext")
+async def test_a_long_line_is_cut_visibly(tools):
+    tools.put("a", "x" * 20_000 + "\nnext")
 
-    first, second, _, note = (await bench.text("read", path="a")).split("\n")[2:6]
+    first, second, _, note = (await tools.text("read", path="a")).split("\n")[2:6]
 
     assert first == "1: " + "x" * 16_384 + " …[line truncated]"
     assert second == "2: next"
     assert "sed -n 1p FILE | cut -b16385-" in note
 
 
-async def test_many_long_lines_do_not_add_up_without_end(bench):
-    bench.put("a", ("x" * 10_000 + "\n") * 100)
+async def test_many_long_lines_do_not_add_up_without_end(tools):
+    tools.put("a", ("x" * 10_000 + "\n") * 100)
 
-    text = await bench.text("read", path="a")
+    text = await tools.text("read", path="a")
 
     assert len(text) < 300_000
     assert "lines 1-26 of 100" in text
@@ -114,10 +114,10 @@ async def test_many_long_lines_do_not_add_up_without_end(bench):
         ("Привет, мир".encode("cp1251"), "`iconv`"),
     ],
 )
-async def test_binary_content_is_refused_with_its_kind(bench, content, words):
-    bench.put("odd", content)
+async def test_binary_content_is_refused_with_its_kind(tools, content, words):
+    tools.put("odd", content)
 
-    assert words in await bench.refusal("read", path="odd")
+    assert words in await tools.refusal("read", path="odd")
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ async def test_what_services_do_not_take_is_refused_with_the_limit(looking, cont
     assert f"at most {limit}" in await looking.refusal("read", path="large")
 
 
-async def test_text_that_is_no_utf8_is_shown_with_a_note(bench):
-    bench.put("latin", "Grüße\nJürgen €\n".encode("cp1252"))
+async def test_text_that_is_no_utf8_is_shown_with_a_note(tools):
+    tools.put("latin", "Grüße\nJürgen €\n".encode("cp1252"))
 
-    lines = (await bench.text("read", path="latin")).split("\n")
+    lines = (await tools.text("read", path="latin")).split("\n")
 
     assert lines[2:] == [
         "1: Grüße",
@@ -173,54 +173,54 @@ async def test_text_that_is_no_utf8_is_shown_with_a_note(bench):
         "",
         "(Not UTF-8: shown as Windows-1252; `edit` refuses it.)",
     ]
-    refusal = await bench.refusal("edit", path="latin", old_text="Grüße", new_text="x")
+    refusal = await tools.refusal("edit", path="latin", old_text="Grüße", new_text="x")
     assert "UTF-8" in refusal
 
 
-async def test_a_mark_at_the_beginning_is_no_text(bench):
-    bench.put("a", "\ufeffone\n".encode())
+async def test_a_mark_at_the_beginning_is_no_text(tools):
+    tools.put("a", "\ufeffone\n".encode())
 
-    assert (await bench.text("read", path="a")).split("\n")[2:] == ["1: one"]
+    assert (await tools.text("read", path="a")).split("\n")[2:] == ["1: one"]
 
 
-async def test_a_line_cut_in_a_character_is_utf8_all_the_same(bench):
-    bench.put("a", "x" + "é" * 20_000)
+async def test_a_line_cut_in_a_character_is_utf8_all_the_same(tools):
+    tools.put("a", "x" + "é" * 20_000)
 
-    assert "Not UTF-8" not in await bench.text("read", path="a")
+    assert "Not UTF-8" not in await tools.text("read", path="a")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-async def test_wide_text_is_known_to_edit_as_read_and_refused(bench, encoding):
-    bench.put("wide", "ein Wort".encode(encoding))
+async def test_wide_text_is_known_to_edit_as_read_and_refused(tools, encoding):
+    tools.put("wide", "ein Wort".encode(encoding))
 
-    assert f"({encoding.upper()}; `edit` refuses it.)" in await bench.text("read", path="wide")
-    refusal = await bench.refusal("edit", path="wide", old_text="ein", new_text="kein")
+    assert f"({encoding.upper()}; `edit` refuses it.)" in await tools.text("read", path="wide")
+    refusal = await tools.refusal("edit", path="wide", old_text="ein", new_text="kein")
     assert "UTF-8" in refusal or "UTF-16" in refusal
 
 
-async def test_utf16_with_its_mark_is_shown_as_text(bench):
-    bench.put("wide", "eins\r\nzwei\r\n".encode("utf-16"))
+async def test_utf16_with_its_mark_is_shown_as_text(tools):
+    tools.put("wide", "eins\r\nzwei\r\n".encode("utf-16"))
 
-    assert "1: eins\n2: zwei" in await bench.text("read", path="wide")
+    assert "1: eins\n2: zwei" in await tools.text("read", path="wide")
 
 
 @pytest.mark.parametrize("path", ["a\0b", "", "\udc80"])
-def test_a_path_no_file_can_have_is_refused_with_the_arguments(bench, path):
+def test_a_path_no_file_can_have_is_refused_with_the_arguments(tools, path):
     with pytest.raises(ValueError, match="`path`"):
-        bench.toolbox.validate(bench.tool("read"), {"path": path})
+        tools.toolbox.validate(tools.tool("read"), {"path": path})
 
 
-async def test_a_piece_of_a_50_mb_file_comes_quickly(bench):
-    bench.put("big", b"0123456789abcde\n" * (50 * 65536))
+async def test_a_piece_of_a_50_mb_file_comes_quickly(tools):
+    tools.put("big", b"0123456789abcde\n" * (50 * 65536))
     began = time.perf_counter()
 
-    text = await bench.text("read", path="big", offset=3_000_000, limit=2)
+    text = await tools.text("read", path="big", offset=3_000_000, limit=2)
 
     assert text.split("\n")[0] == "big: lines 3000000-3000001 of 3276800"
     assert time.perf_counter() - began < 2
 
 
-async def test_lines_end_only_at_newlines(bench):
-    bench.put("a", "one\x0b\x0c\x85\u2028two\nthree")
+async def test_lines_end_only_at_newlines(tools):
+    tools.put("a", "one\x0b\x0c\x85\u2028two\nthree")
 
-    assert "of 2\n" in await bench.text("read", path="a")
+    assert "of 2\n" in await tools.text("read", path="a")

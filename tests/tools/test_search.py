@@ -23,20 +23,20 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim
-from tests.files.requirement import lacking
+from tests.support.requirements import lacking
 
 
-def use(bench, ripgrep):
+def use(tools, ripgrep):
     """Make the bench's grep use that `rg`, or none."""
-    services = ToolServices(files=bench.workspace, processes=bench.tool("grep")._services.processes)
-    bench.toolbox = Toolbox([GrepTool(lambda roots: ripgrep)], services, str(bench.folder))
+    services = ToolServices(files=tools.workspace, processes=tools.tool("grep")._services.processes)
+    tools.toolbox = Toolbox([GrepTool(lambda roots: ripgrep)], services, str(tools.folder))
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def searching(bench, request):
+def searching(tools, request):
     """The bench once with ripgrep and once without."""
-    use(bench, required_ripgrep() if request.param == "ripgrep" else None)
-    return bench
+    use(tools, required_ripgrep() if request.param == "ripgrep" else None)
+    return tools
 
 
 def required_ripgrep():
@@ -59,8 +59,8 @@ async def test_d37_200_lines_of_300_matches_and_the_real_count(searching):
 async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path, program):
     ripgrep = required_ripgrep() if program == "ripgrep" else None
     home = Path(sys.prefix).parent
-    room = SandboxProfile(roots=(str(tmp_path),), home=str(home))
-    sandbox = find_sandbox(room)
+    project = SandboxProfile(roots=(str(tmp_path),), home=str(home))
+    sandbox = find_sandbox(project)
     if isinstance(sandbox, NoSandbox):
         lacking("a working sandbox")
     runner = Runner(EnvironmentPolicy(), sandbox.launcher)
@@ -80,14 +80,14 @@ async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path,
     assert names == [1]
 
 
-async def test_a_search_whose_program_breaks_off_says_so(bench, tmp_path):
+async def test_a_search_whose_program_breaks_off_says_so(tools, tmp_path):
     broken = tmp_path / "rg"
     broken.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
     broken.chmod(0o755)
-    use(bench, str(broken))
-    bench.put("a", "hit")
+    use(tools, str(broken))
+    tools.put("a", "hit")
 
-    assert "broke off: no memory" in await bench.refusal("grep", pattern="hit")
+    assert "broke off: no memory" in await tools.refusal("grep", pattern="hit")
 
 
 async def test_an_empty_line_has_no_edge_of_a_word(searching):
@@ -212,12 +212,12 @@ async def test_a_file_of_one_endless_line_is_not_read_into_memory(searching, mon
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on memory")
-async def test_a_large_file_of_ordinary_lines_is_searched_in_little_memory(bench, monkeypatch):
-    use(bench, required_ripgrep())
+async def test_a_large_file_of_ordinary_lines_is_searched_in_little_memory(tools, monkeypatch):
+    use(tools, required_ripgrep())
     monkeypatch.setattr("dirge_py.tools.search.lines.RIPGREP_BYTES", 32 << 20)
-    bench.put("large", ("x" * 1023 + "\n") * (40 << 10) + "hit\n")
+    tools.put("large", ("x" * 1023 + "\n") * (40 << 10) + "hit\n")
 
-    assert "large:40961:hit" in await bench.text("grep", pattern="^hit$", path="large")
+    assert "large:40961:hit" in await tools.text("grep", pattern="^hit$", path="large")
 
 
 async def test_files_too_large_to_search_are_named_and_can_be_searched_alone(searching):
@@ -274,26 +274,26 @@ PATTERNS = [
 ]
 
 
-async def test_results_are_the_same_with_and_without_ripgrep(bench):
+async def test_results_are_the_same_with_and_without_ripgrep(tools):
     ripgrep = required_ripgrep()
-    bench.put("a.txt", "hit\r\nx hit x\r\n\r\nfoo() {\r\n}")
-    bench.put("bom.txt", b"\xef\xbb\xbfx first\nABC 12 {}\n")
-    bench.put("late.bin", b"hit\n" * 17_000 + b"\0")
-    bench.put("early.bin", b"\0hit\n")
-    bench.put("latin.txt", "h\xe9\xe9t ]x[ h\n".encode("latin-1") + b"hit\n")
-    bench.put("wide.txt", "hit wide\nÉé\n".encode("utf-16"))
-    bench.put("empty", "")
-    bench.put("no end", "a\x0bhit\x85b\u2028hit")
-    services = bench.tool("grep")._services
+    tools.put("a.txt", "hit\r\nx hit x\r\n\r\nfoo() {\r\n}")
+    tools.put("bom.txt", b"\xef\xbb\xbfx first\nABC 12 {}\n")
+    tools.put("late.bin", b"hit\n" * 17_000 + b"\0")
+    tools.put("early.bin", b"\0hit\n")
+    tools.put("latin.txt", "h\xe9\xe9t ]x[ h\n".encode("latin-1") + b"hit\n")
+    tools.put("wide.txt", "hit wide\nÉé\n".encode("utf-16"))
+    tools.put("empty", "")
+    tools.put("no end", "a\x0bhit\x85b\u2028hit")
+    services = tools.tool("grep")._services
 
     for number, pattern in enumerate(PATTERNS):
         for context in (0, 1) if number % 4 == 0 else (0,):
             both = []
             for program in (ripgrep, None):
                 grep = GrepTool(lambda roots, program=program: program)
-                box = Toolbox([grep], services, str(bench.folder))
-                bench.toolbox = box
-                both.append(await bench.text("grep", pattern=pattern, context_lines=context))
+                box = Toolbox([grep], services, str(tools.folder))
+                tools.toolbox = box
+                both.append(await tools.text("grep", pattern=pattern, context_lines=context))
             assert both[0] == both[1], pattern
 
 
@@ -342,103 +342,103 @@ def test_any_pattern_finds_the_same_in_any_files_with_and_without_ripgrep(
         assert found(ripgrep) == found(None)
 
 
-async def test_d45_the_newest_of_all_comes_first(bench):
+async def test_d45_the_newest_of_all_comes_first(tools):
     for number in range(499):
-        os.utime(bench.put(f"d{number % 7}/{number}.txt", ""), (number, number))
-    os.utime(bench.put("zz/newest.txt", ""), (10_000, 10_000))
+        os.utime(tools.put(f"d{number % 7}/{number}.txt", ""), (number, number))
+    os.utime(tools.put("zz/newest.txt", ""), (10_000, 10_000))
 
-    lines = (await bench.text("glob", pattern="**/*.txt")).split("\n")
+    lines = (await tools.text("glob", pattern="**/*.txt")).split("\n")
 
     assert lines[0] == "500 files, newest first (200 shown):"
     assert lines[1] == "zz/newest.txt"
     assert "300 more" in lines[-1]
 
 
-async def test_no_file_is_a_sentence(bench):
-    assert "No files match" in await bench.text("glob", pattern="*.nothing")
+async def test_no_file_is_a_sentence(tools):
+    assert "No files match" in await tools.text("glob", pattern="*.nothing")
 
 
-async def test_ignored_files_are_left_out(bench):
-    bench.put(".git/HEAD", "")
-    bench.put(".git/info/exclude", "excluded\n")
-    bench.put(".gitignore", "*.log\nbuild/\n!keep.log\n")
-    bench.put("src/.gitignore", "/local\n")
+async def test_ignored_files_are_left_out(tools):
+    tools.put(".git/HEAD", "")
+    tools.put(".git/info/exclude", "excluded\n")
+    tools.put(".gitignore", "*.log\nbuild/\n!keep.log\n")
+    tools.put("src/.gitignore", "/local\n")
     for path in ("a", "b.log", "keep.log", "build/c", "src/local", "src/deep/local", "excluded"):
-        bench.put(path, "")
-    bench.put("vendor/.git/HEAD", "")
-    bench.put("vendor/x.log", "")
-    bench.put("node_modules/m", "")
+        tools.put(path, "")
+    tools.put("vendor/.git/HEAD", "")
+    tools.put("vendor/x.log", "")
+    tools.put("node_modules/m", "")
 
-    found = (await bench.text("glob", pattern="**")).split("\n")[1:]
+    found = (await tools.text("glob", pattern="**")).split("\n")[1:]
 
     assert sorted(found) == ["a", "keep.log", "src/deep/local", "vendor/x.log"]
-    assert "src/deep/local" in await bench.text("glob", pattern="*", path="src")
-    assert "build/c" in await bench.text("glob", pattern="*", path="build")
+    assert "src/deep/local" in await tools.text("glob", pattern="*", path="src")
+    assert "build/c" in await tools.text("glob", pattern="*", path="build")
 
 
-async def test_a_pattern_with_a_dot_finds_hidden_files(bench):
-    bench.put(".github/workflows/ci.yml", "")
+async def test_a_pattern_with_a_dot_finds_hidden_files(tools):
+    tools.put(".github/workflows/ci.yml", "")
 
-    assert ".github/workflows/ci.yml" in await bench.text("glob", pattern=".github/**/*.yml")
+    assert ".github/workflows/ci.yml" in await tools.text("glob", pattern=".github/**/*.yml")
 
 
-async def test_d47_200_of_250_entries_and_the_count_of_the_rest(bench):
+async def test_d47_200_of_250_entries_and_the_count_of_the_rest(tools):
     for number in range(249):
-        bench.put(f"f{number:03}", "xx")
-    (bench.folder / "sub").mkdir()
+        tools.put(f"f{number:03}", "xx")
+    (tools.folder / "sub").mkdir()
 
-    lines = (await bench.text("list_dir")).split("\n")
+    lines = (await tools.text("list_dir")).split("\n")
 
     assert lines[:3] == [".: 1 folder, 249 files", "sub/", "f000 (2 B)"]
     assert len(lines) == 202
     assert lines[-1] == "… 50 more; continue with offset=200."
 
 
-async def test_the_rest_of_a_folder_can_be_listed(bench):
+async def test_the_rest_of_a_folder_can_be_listed(tools):
     for number in range(250):
-        bench.put(f"f{number:03}", "")
+        tools.put(f"f{number:03}", "")
 
-    lines = (await bench.text("list_dir", offset=200)).split("\n")
+    lines = (await tools.text("list_dir", offset=200)).split("\n")
 
     assert lines[:2] == [".: 0 folders, 250 files", "f200 (0 B)"]
     assert lines[-1] == "f249 (0 B)"
-    assert "250 entries" in await bench.refusal("list_dir", offset=250)
+    assert "250 entries" in await tools.refusal("list_dir", offset=250)
 
 
-async def test_withheld_files_are_in_no_listing(bench):
-    bench.put("open", "")
-    bench.put("secret", "")
-    bench.workspace.withheld = lambda real: real.endswith("/secret")
+async def test_withheld_files_are_in_no_listing(tools):
+    tools.put("open", "")
+    tools.put("secret", "")
+    tools.workspace.withheld = lambda real: real.endswith("/secret")
 
-    lines = (await bench.text("list_dir")).split("\n")
+    lines = (await tools.text("list_dir")).split("\n")
 
     assert lines[:2] == [".: 0 folders, 1 file", "open (0 B)"]
     assert lines[2].startswith("(1 file left out")
 
 
-async def test_names_that_are_no_utf8_can_be_sent(bench):
-    (bench.folder / os.fsdecode(b"caf\xe9")).write_text("hit\n")
+async def test_names_that_are_no_utf8_can_be_sent(tools):
+    (tools.folder / os.fsdecode(b"caf\xe9")).write_text("hit\n")
 
     for text in (
-        await bench.text("list_dir"),
-        await bench.text("glob", pattern="caf*"),
-        await bench.text("grep", pattern="hit"),
+        await tools.text("list_dir"),
+        await tools.text("glob", pattern="caf*"),
+        await tools.text("grep", pattern="hit"),
     ):
         assert "caf\ufffd" in text
 
 
-async def test_a_file_is_no_folder_to_list(bench):
-    bench.put("a", "")
+async def test_a_file_is_no_folder_to_list(tools):
+    tools.put("a", "")
 
-    assert "`read`" in await bench.refusal("list_dir", path="a")
-    assert "does not exist" in await bench.refusal("list_dir", path="b")
+    assert "`read`" in await tools.refusal("list_dir", path="a")
+    assert "does not exist" in await tools.refusal("list_dir", path="b")
 
 
 @pytest.mark.parametrize("tool", ["grep", "glob"])
-def test_searches_claim_reading_the_folder(bench, tool):
-    claims = bench.toolbox.claims(tool, {"pattern": "x", "path": "src"})
+def test_searches_claim_reading_the_folder(tools, tool):
+    claims = tools.toolbox.claims(tool, {"pattern": "x", "path": "src"})
 
-    assert claims == [Claim("read", f"{bench.folder}/src")]
+    assert claims == [Claim("read", f"{tools.folder}/src")]
 
 
 @pytest.mark.parametrize(
@@ -475,17 +475,17 @@ def test_a_row_of_stars_takes_no_time():
 
 
 @pytest.mark.parametrize("place", ["on PATH", "beside our Python"])
-async def test_a_ripgrep_of_the_workspace_is_never_started(bench, monkeypatch, place):
-    program = bench.put("bin/rg", "#!/bin/sh\ntouch was-here\n")
+async def test_a_ripgrep_of_the_workspace_is_never_started(tools, monkeypatch, place):
+    program = tools.put("bin/rg", "#!/bin/sh\ntouch was-here\n")
     program.chmod(0o755)
-    bench.put("a", "hit\n")
+    tools.put("a", "hit\n")
     folder = str(program.parent)
     monkeypatch.setenv("PATH", f"{folder}:bin:." if place == "on PATH" else "/nowhere")
     python = "/nowhere/python" if place == "on PATH" else f"{folder}/python"
     monkeypatch.setattr("dirge_py.tools.search.lines.sys.executable", python)
 
-    assert find_ripgrep([str(bench.folder)]) is None
+    assert find_ripgrep([str(tools.folder)]) is None
     monkeypatch.undo()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    assert "a:1:hit" in await bench.text("grep", pattern="hit")
-    assert not (bench.folder / "was-here").exists()
+    assert "a:1:hit" in await tools.text("grep", pattern="hit")
+    assert not (tools.folder / "was-here").exists()

@@ -14,7 +14,7 @@ from dirge_py.types.tools import Claim
 from tests.security.sizes import size
 
 
-class Desk:
+class TodoDriver:
     """The todo tool with its list, called as the loop calls it."""
 
     def __init__(self, folder: Path):
@@ -41,69 +41,71 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path):
-    return Desk(tmp_path)
+def driver(tmp_path):
+    return TodoDriver(tmp_path)
 
 
 def item(item_id, text="do it", status="pending"):
     return {"id": item_id, "text": text, "status": status}
 
 
-async def test_a_list_is_replaced_and_shown(desk):
-    shown = await desk.text(item("1", "read", "done"), item("2", "write", "in_progress"), item("3"))
+async def test_a_list_is_replaced_and_shown(driver):
+    shown = await driver.text(
+        item("1", "read", "done"), item("2", "write", "in_progress"), item("3")
+    )
     assert shown.splitlines() == [
         "3 items: 1 done, 1 in progress, 1 pending.",
         "[x] 1: read",
         "[>] 2: write",
         "[ ] 3: do it",
     ]
-    assert await desk.text(item("9")) == "1 item: 1 pending.\n[ ] 9: do it"
-    assert await desk.text() == "The todo list is empty."
+    assert await driver.text(item("9")) == "1 item: 1 pending.\n[ ] 9: do it"
+    assert await driver.text() == "The todo list is empty."
 
 
-async def test_without_arguments_it_shows_the_list(desk):
-    await desk.text(item("1"))
-    assert (await desk.call()).text == "1 item: 1 pending.\n[ ] 1: do it"
-    assert len(desk.stored) == 1
+async def test_without_arguments_it_shows_the_list(driver):
+    await driver.text(item("1"))
+    assert (await driver.call()).text == "1 item: 1 pending.\n[ ] 1: do it"
+    assert len(driver.stored) == 1
 
 
-async def test_merging_changes_what_is_given_appends_what_is_new_and_keeps_the_rest(desk):
-    await desk.text(item("1", "read"), item("2", "write"))
-    await desk.text({"id": "1", "status": "done"}, {"id": "3", "text": "send"}, merge=True)
-    assert desk.list.items == (
+async def test_merging_changes_what_is_given_appends_what_is_new_and_keeps_the_rest(driver):
+    await driver.text(item("1", "read"), item("2", "write"))
+    await driver.text({"id": "1", "status": "done"}, {"id": "3", "text": "send"}, merge=True)
+    assert driver.list.items == (
         TodoItem(id="1", text="read", status="done"),
         TodoItem(id="2", text="write"),
         TodoItem(id="3", text="send"),
     )
-    await desk.text({"id": "2", "text": "write\nit  all"}, merge=True)
-    assert desk.list.items[1] == TodoItem(id="2", text="write it all")
+    await driver.text({"id": "2", "text": "write\nit  all"}, merge=True)
+    assert driver.list.items[1] == TodoItem(id="2", text="write it all")
 
 
-async def test_bad_ids_are_named_and_nothing_changes(desk):
-    await desk.text(item("1"))
-    before = desk.list.items
-    assert "`7`, `8`" in await desk.refusal({"id": "7"}, {"id": "8", "text": " "}, merge=True)
-    assert "On the list: `1`" in await desk.refusal({"id": "7"}, merge=True)
-    assert "twice: `1`" in await desk.refusal(item("1"), item("1", "again"))
-    assert "twice: `1`" in await desk.refusal({"id": "1"}, {"id": "1"}, merge=True)
-    assert "without `text`: `1`" in await desk.refusal({"id": "1", "status": "done"})
-    assert desk.list.items == before
+async def test_bad_ids_are_named_and_nothing_changes(driver):
+    await driver.text(item("1"))
+    before = driver.list.items
+    assert "`7`, `8`" in await driver.refusal({"id": "7"}, {"id": "8", "text": " "}, merge=True)
+    assert "On the list: `1`" in await driver.refusal({"id": "7"}, merge=True)
+    assert "twice: `1`" in await driver.refusal(item("1"), item("1", "again"))
+    assert "twice: `1`" in await driver.refusal({"id": "1"}, {"id": "1"}, merge=True)
+    assert "without `text`: `1`" in await driver.refusal({"id": "1", "status": "done"})
+    assert driver.list.items == before
 
 
-async def test_merging_into_an_empty_list_says_that_it_is_empty(desk):
-    assert "The list is empty." in await desk.refusal({"id": "1", "status": "done"}, merge=True)
+async def test_merging_into_an_empty_list_says_that_it_is_empty(driver):
+    assert "The list is empty." in await driver.refusal({"id": "1", "status": "done"}, merge=True)
 
 
-async def test_more_than_one_in_progress_is_advised_against(desk):
-    assert "More than one" not in await desk.text(item("1", status="in_progress"))
-    told = await desk.text(item("2", status="in_progress"), merge=True)
-    assert told.endswith("More than one is in progress: finish or set back all but one.")
+async def test_more_than_one_in_progress_is_advised_against(driver):
+    assert "More than one" not in await driver.text(item("1", status="in_progress"))
+    text = await driver.text(item("2", status="in_progress"), merge=True)
+    assert text.endswith("More than one is in progress: finish or set back all but one.")
 
 
-async def test_other_spellings_are_understood(desk):
-    await desk.call(todos=[{"id": 1, "content": "read", "status": "Completed"}])
-    await desk.call(tasks=[{"id": 2, "title": "b", "state": "in-progress"}], merge=True)
-    assert desk.list.items == (
+async def test_other_spellings_are_understood(driver):
+    await driver.call(todos=[{"id": 1, "content": "read", "status": "Completed"}])
+    await driver.call(tasks=[{"id": 2, "title": "b", "state": "in-progress"}], merge=True)
+    assert driver.list.items == (
         TodoItem(id="1", text="read", status="done"),
         TodoItem(id="2", text="b", status="in_progress"),
     )
@@ -122,31 +124,31 @@ async def test_other_spellings_are_understood(desk):
         {"item": []},
     ],
 )
-async def test_what_does_not_fit_is_refused_with_the_arguments(desk, arguments):
+async def test_what_does_not_fit_is_refused_with_the_arguments(driver, arguments):
     with pytest.raises(ValueError, match="`todo`"):
-        await desk.call(**arguments)
-    assert desk.stored == []
+        await driver.call(**arguments)
+    assert driver.stored == []
 
 
-async def test_d59_more_than_fifty_items_are_refused_and_change_nothing(desk):
-    await desk.text(*(item(number) for number in range(1, 51)))
+async def test_d59_more_than_fifty_items_are_refused_and_change_nothing(driver):
+    await driver.text(*(item(number) for number in range(1, 51)))
     with pytest.raises(ValueError, match="at most 50"):
-        await desk.call(items=[item(number) for number in range(1, 52)])
-    assert "51 items, and 50 are the most" in await desk.refusal(item(51), merge=True)
-    assert (len(desk.list.items), len(desk.stored)) == (50, 1)
+        await driver.call(items=[item(number) for number in range(1, 52)])
+    assert "51 items, and 50 are the most" in await driver.refusal(item(51), merge=True)
+    assert (len(driver.list.items), len(driver.stored)) == (50, 1)
 
 
-async def test_every_change_is_stored_once_and_can_be_loaded(desk):
-    await desk.text(item("1", "read", "done"), item("2"))
-    await desk.text(item("1", "read", "done"), item("2"))
-    assert desk.stored == [[item("1", "read", "done"), item("2")]]
+async def test_every_change_is_stored_once_and_can_be_loaded(driver):
+    await driver.text(item("1", "read", "done"), item("2"))
+    await driver.text(item("1", "read", "done"), item("2"))
+    assert driver.stored == [[item("1", "read", "done"), item("2")]]
     again = TodoList()
-    again.load(desk.stored[-1])
-    assert again.items == desk.list.items
+    again.load(driver.stored[-1])
+    assert again.items == driver.list.items
 
 
-async def test_the_result_carries_the_items_for_the_screen(desk):
-    result = await desk.call(items=[item("1")])
+async def test_the_result_carries_the_items_for_the_screen(driver):
+    result = await driver.call(items=[item("1")])
     assert result.details == {"outcome": "ok", "items": [item("1")]}
 
 
@@ -162,8 +164,8 @@ def test_open_items_begin_with_what_is_in_progress():
     assert todo.open_items() == ["c", "a"]
 
 
-def test_its_claim_is_of_no_consequence(desk):
-    assert desk.tool.claims({}) == [Claim("meta", "todo")]
+def test_its_claim_is_of_no_consequence(driver):
+    assert driver.tool.claims({}) == [Claim("meta", "todo")]
 
 
 def test_without_a_list_it_is_not_offered(tmp_path):
@@ -183,10 +185,10 @@ JSON = st.recursive(
 @settings(max_examples=size(33, 100))
 @given(JSON)
 def test_anything_stored_can_be_loaded(stored):
-    told = []
-    todo = TodoList(on_change=told.append)
+    received = []
+    todo = TodoList(on_change=received.append)
     todo.load(stored)
-    assert told == []
+    assert received == []
     again = TodoList()
     again.load(todo.stored())
     assert again.items == todo.items

@@ -36,21 +36,21 @@ def test_every_tool_is_a_file_with_its_text_beside_it():
     assert [tool.name for tool in toolbox.discover_tools()] == toolbox.tool_names()
 
 
-def test_all_tools_together_are_told_in_10_kb(bench):
+def test_all_tools_together_are_told_in_10_kb(tools):
     told = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-        for tool in bench.toolbox.loop_tools
+        for tool in tools.toolbox.loop_tools
     ]
 
     assert len(json.dumps(told).encode()) <= 10_000
     assert "title" not in json.dumps(told)
 
 
-def test_a_schema_is_the_same_bytes_every_time(bench):
-    again = Toolbox(toolbox.discover_tools(), ToolServices(files=bench.workspace), "/")
+def test_a_schema_is_the_same_bytes_every_time(tools):
+    again = Toolbox(toolbox.discover_tools(), ToolServices(files=tools.workspace), "/")
 
     for tool in again.loop_tools:
-        assert json.dumps(tool.parameters) == json.dumps(bench.tool(tool.name).parameters)
+        assert json.dumps(tool.parameters) == json.dumps(tools.tool(tool.name).parameters)
 
 
 PRINT_SCHEMAS = """
@@ -76,29 +76,29 @@ def test_a103_what_is_told_of_the_tools_does_not_depend_on_hashes():
     assert len(told) == 1
 
 
-def test_a_tool_without_its_service_is_not_offered(bench):
-    names = Toolbox(toolbox.discover_tools(), ToolServices(files=bench.workspace), "/").names
+def test_a_tool_without_its_service_is_not_offered(tools):
+    names = Toolbox(toolbox.discover_tools(), ToolServices(files=tools.workspace), "/").names
 
     assert "read" in names
     assert not {"bash", "grep"} & set(names)
 
 
-def test_d61_an_unknown_tool_names_the_nearest(bench):
+def test_d61_an_unknown_tool_names_the_nearest(tools):
     with pytest.raises(UsageError) as caught:
-        bench.toolbox.claims("reed", "x")
+        tools.toolbox.claims("reed", "x")
 
     assert caught.value.hint == "Did you mean `read`?"
 
 
-def test_a_string_fills_the_first_required_field(bench):
-    assert bench.toolbox.claims("read", "a") == [Claim("read", f"{bench.folder}/a")]
+def test_a_string_fills_the_first_required_field(tools):
+    assert tools.toolbox.claims("read", "a") == [Claim("read", f"{tools.folder}/a")]
 
 
-def test_wrong_arguments_are_named_with_what_was_expected(bench):
-    tool = bench.tool("read")
+def test_wrong_arguments_are_named_with_what_was_expected(tools):
+    tool = tools.tool("read")
 
     with pytest.raises(ValueError) as caught:
-        bench.toolbox.validate(tool, {"paht": "a", "limit": 0})
+        tools.toolbox.validate(tool, {"paht": "a", "limit": 0})
 
     assert str(caught.value).split("\n") == [
         "The arguments of `read` do not fit:",
@@ -109,28 +109,28 @@ def test_wrong_arguments_are_named_with_what_was_expected(bench):
     ]
 
 
-def test_a_change_that_cannot_be_made_has_no_preview(bench):
+def test_a_change_that_cannot_be_made_has_no_preview(tools):
     with pytest.raises(FileError, match="none"):
-        bench.preview("edit", path="none", old_text="a", new_text="b")
+        tools.preview("edit", path="none", old_text="a", new_text="b")
 
 
-async def test_an_aborted_call_ends_at_once(bench):
-    bench.put("a", "x")
-    bench.signal.abort()
+async def test_an_aborted_call_ends_at_once(tools):
+    tools.put("a", "x")
+    tools.signal.abort()
 
-    result = await bench.call("read", path="a")
+    result = await tools.call("read", path="a")
 
     assert result.details["outcome"] == "aborted"
 
 
-def problems(bench, name, arguments):
+def problems(tools, name, arguments):
     with pytest.raises(InvalidArguments) as caught:
-        bench.toolbox.validate(bench.tool(name), arguments)
+        tools.toolbox.validate(tools.tool(name), arguments)
     return {(each.path, each.kind) for each in caught.value.problems}
 
 
-def test_wrong_arguments_are_told_with_their_places(bench):
-    assert problems(bench, "read", {"paht": "a", "limit": 0, "offset": "x"}) == {
+def test_wrong_arguments_are_told_with_their_places(tools):
+    assert problems(tools, "read", {"paht": "a", "limit": 0, "offset": "x"}) == {
         (("path",), "missing"),
         (("paht",), "extra"),
         (("limit",), "other"),
@@ -138,9 +138,9 @@ def test_wrong_arguments_are_told_with_their_places(bench):
     }
 
 
-def test_a22_true_is_no_number_and_a_whole_float_is_one(bench):
-    assert problems(bench, "read", {"path": "a", "limit": True}) == {(("limit",), "type")}
-    valid = bench.toolbox.validate(bench.tool("read"), {"path": "a", "limit": 1.0})
+def test_a22_true_is_no_number_and_a_whole_float_is_one(tools):
+    assert problems(tools, "read", {"path": "a", "limit": True}) == {(("limit",), "type")}
+    valid = tools.toolbox.validate(tools.tool("read"), {"path": "a", "limit": 1.0})
     assert valid == {"path": "a", "limit": 1}
 
 
@@ -170,8 +170,8 @@ class Deep(Tool[DeepArgs]):
 
 
 @pytest.fixture
-def deep(bench):
-    toolbox = Toolbox([Deep()], ToolServices(files=bench.workspace), "/")
+def deep(tools):
+    toolbox = Toolbox([Deep()], ToolServices(files=tools.workspace), "/")
     return toolbox, toolbox.loop_tools[0]
 
 
@@ -203,7 +203,7 @@ class Foreign:
     parameters: ClassVar = {"type": "object", "required": ["path"]}
 
 
-def test_a_tool_that_is_not_ours_is_held_to_its_schema(bench):
-    assert bench.toolbox.validate(Foreign(), {"path": "a"}) == {"path": "a"}
+def test_a_tool_that_is_not_ours_is_held_to_its_schema(tools):
+    assert tools.toolbox.validate(Foreign(), {"path": "a"}) == {"path": "a"}
     with pytest.raises(InvalidArguments, match="`path` is required"):
-        bench.toolbox.validate(Foreign(), {})
+        tools.toolbox.validate(Foreign(), {})

@@ -23,9 +23,9 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import ToolCall
-from tests.agent_loop.arguments.kit import asking
-from tests.agent_loop.kit import ran
 from tests.security.sizes import size
+from tests.support.loop_runs import run_loop
+from tests.support.tool_arguments import asking
 
 BASES: Mapping[str, Mapping[str, Any]] = {
     "write": {"path": "log.txt", "content": "new\n"},
@@ -49,7 +49,7 @@ DECORATIONS = {
 LABELS = {"description", "title", "summary", "instruction", "instructions"}
 
 
-class Kit:
+class ChangingTools:
     """The changing tools in a folder of their own."""
 
     def __init__(self, folder: Path) -> None:
@@ -70,8 +70,8 @@ class Kit:
 
 
 @pytest.fixture(scope="module")
-def kit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kit]:
-    made = Kit(tmp_path_factory.mktemp("w"))
+def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChangingTools]:
+    made = ChangingTools(tmp_path_factory.mktemp("w"))
     yield made
     made.services.files.close()
 
@@ -91,12 +91,12 @@ def with_extra(arguments: Mapping[str, Any], place: int, name: str, value: Any) 
 )  # fmt: skip
 @settings(max_examples=size(150, 5000), deadline=None)
 def test_any_property_of_any_changing_call_is_used_or_refused_or_a_decoration(
-    kit: Kit, name: str, place: int, extra: str, value: Any
+    tools: ChangingTools, name: str, place: int, extra: str, value: Any
 ) -> None:
-    base = kit.prepared(name, BASES[name])
+    base = tools.prepared(name, BASES[name])
     assert base.problem is None
     given_arguments = with_extra(BASES[name], place, extra, value)
-    call = kit.prepared(name, given_arguments)
+    call = tools.prepared(name, given_arguments)
     if call.problem is not None or call.arguments != base.arguments:
         return  # refused, or carried into what runs
     plain = extra.replace("_", "").replace("-", "").lower()
@@ -123,10 +123,10 @@ def test_any_property_of_any_changing_call_is_used_or_refused_or_a_decoration(
     ],
 )
 async def test_a_call_with_such_a_property_changes_nothing(tmp_path, name, extra):
-    kit = Kit(tmp_path)
+    kit = ChangingTools(tmp_path)
     log = tmp_path / "log.txt"
     log.write_text("old\n")
-    run = await ran(
+    run = await run_loop(
         asking(("read", {"path": "log.txt"}), (name, {**BASES[name], **extra})),
         "go",
         tools=kit.toolbox.loop_tools,
@@ -140,10 +140,10 @@ async def test_a_call_with_such_a_property_changes_nothing(tmp_path, name, extra
 
 @pytest.mark.parametrize("extra", [{"count": 0}, {"occurrence": "last"}, {"position": "before"}])
 async def test_an_edit_is_not_made_elsewhere_than_it_says(tmp_path, extra):
-    kit = Kit(tmp_path)
+    kit = ChangingTools(tmp_path)
     (tmp_path / "a").write_text("one\n")
     edit = {"path": "a", "old_text": "one", "new_text": "two", **extra}
-    run = await ran(
+    run = await run_loop(
         asking(("read", {"path": "a"}), ("edit", edit)),
         "go",
         tools=kit.toolbox.loop_tools,
@@ -192,13 +192,13 @@ def count(item: Item) -> str:
         ({"item": {"name": "x"}, "amount": ""}, "amount"),
     ],
 )
-def test_a_tool_of_an_embedder_is_held_to_what_its_types_declare(kit, arguments, place):
-    call = kit.prepared("order", arguments, order)
+def test_a_tool_of_an_embedder_is_held_to_what_its_types_declare(tools, arguments, place):
+    call = tools.prepared("order", arguments, order)
     assert call.problem_text.startswith(f"`order` has no property `{place}`. ")
 
 
 @pytest.mark.parametrize(("reader", "more"), [(look, {"path": "a"}), (count, {})])
-def test_a_tool_that_only_reads_leaves_it_out_and_says_so(kit, reader, more):
-    call = kit.prepared(reader.name, {**more, "item": {"name": "x", "amount": 0}}, reader)
+def test_a_tool_that_only_reads_leaves_it_out_and_says_so(tools, reader, more):
+    call = tools.prepared(reader.name, {**more, "item": {"name": "x", "amount": 0}}, reader)
     assert call.arguments == {**more, "item": {"name": "x"}}
     assert "ignored `amount`" in call.notes[0]

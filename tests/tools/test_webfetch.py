@@ -17,10 +17,10 @@ from dirge_py.tools.webfetch import TOOL, WebfetchArgs
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
-from tests.tools.web.site import Reply, Site, moved, serving
+from tests.support.web_site import Reply, Site, moved, serving
 
 
-class Desk:
+class WebFetchDriver:
     """The tool with a web of its own, called as the loop calls it."""
 
     def __init__(self, folder: Path, web: WebService | None) -> None:
@@ -39,8 +39,8 @@ class Desk:
         return await self.tool.execute("c", self.valid(arguments), AbortSignal(), lambda _: None)
 
 
-def desk_for(folder: Path, site: Site) -> Desk:
-    return Desk(folder, WebService(DnsGuard([site.place])))
+def desk_for(folder: Path, site: Site) -> WebFetchDriver:
+    return WebFetchDriver(folder, WebService(DnsGuard([site.place])))
 
 
 def quotation(result: LoopToolResult) -> str:
@@ -64,20 +64,20 @@ async def test_a_page_is_shown_as_what_a_stranger_says(tmp_path: Path) -> None:
 async def test_a_long_page_is_read_on_in_the_same_text(tmp_path: Path) -> None:
     text = "\n".join(f"line {number}" for number in range(2000))
     async with serving({"/": Reply(body=text, type="text/plain")}) as site:
-        desk = desk_for(tmp_path, site)
-        result = await desk.call(url=site.url)
+        driver = desk_for(tmp_path, site)
+        result = await driver.call(url=site.url)
         pieces = [quotation(result)]
         site.pages["/"] = "changed"
         while not result.details["is_whole"]:
             offset = result.details["end"]
             assert f"of {len(text)}. To read on: offset={offset}." in result.text
-            result = await desk.call(url=site.url, offset=offset, max_chars=5000)
+            result = await driver.call(url=site.url, offset=offset, max_chars=5000)
             pieces.append(quotation(result))
         assert "".join(pieces) == text
         assert all(len(piece) <= 8000 for piece in pieces)
         assert all(piece.startswith("line ") for piece in pieces)
         assert len(site.requests) == 1
-        assert quotation(await desk.call(url=site.url)) == "changed"
+        assert quotation(await driver.call(url=site.url)) == "changed"
 
 
 async def test_an_offset_behind_the_end_is_told(tmp_path: Path) -> None:
@@ -96,10 +96,10 @@ async def test_another_host_is_named_for_a_call_of_its_own(tmp_path: Path) -> No
 
 
 def test_the_claim_is_the_host_and_the_preview_the_whole_url(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, WebService())
+    driver = WebFetchDriver(tmp_path, WebService())
     given = {"url": "https://Docs.Example:8443/a?b=c d".replace(" ", "%20")}
-    assert desk.tool.claims(given) == [Claim("network", "docs.example")]
-    assert desk.tool.preview(given) == Preview(
+    assert driver.tool.claims(given) == [Claim("network", "docs.example")]
+    assert driver.tool.preview(given) == Preview(
         kind="text", text="https://docs.example:8443/a?b=c%20d"
     )
 
@@ -110,11 +110,11 @@ def test_the_claim_is_the_host_and_the_preview_the_whole_url(tmp_path: Path) -> 
 async def test_a_bad_url_is_answered_with_words_and_nobody_is_asked(
     tmp_path: Path, url: str
 ) -> None:
-    desk = Desk(tmp_path, WebService())
-    assert desk.tool.claims({"url": url}) == [Claim("meta", "webfetch")]
+    driver = WebFetchDriver(tmp_path, WebService())
+    assert driver.tool.claims({"url": url}) == [Claim("meta", "webfetch")]
     with pytest.raises(ToolFailed):
-        desk.tool.preview({"url": url})
-    result = await desk.call(url=url)
+        driver.tool.preview({"url": url})
+    result = await driver.call(url=url)
     assert result.is_error
     assert result.details["outcome"] == "error"
     assert "is not fetched" in result.text
@@ -133,14 +133,14 @@ def test_claims_never_raise(url: str) -> None:
 
 
 def test_spellings_of_other_agents_are_understood(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, WebService())
-    assert desk.valid({"uri": "https://a.example", "max_length": 100, "start_index": 7}) == {
+    driver = WebFetchDriver(tmp_path, WebService())
+    assert driver.valid({"uri": "https://a.example", "max_length": 100, "start_index": 7}) == {
         "url": "https://a.example",
         "max_chars": 100,
         "offset": 7,
     }
-    assert desk.valid({"urls": ["https://a.example"]}) == {"url": "https://a.example"}
+    assert driver.valid({"urls": ["https://a.example"]}) == {"url": "https://a.example"}
 
 
 def test_without_a_web_there_is_no_such_tool(tmp_path: Path) -> None:
-    assert Desk(tmp_path, None).toolbox.names == ()
+    assert WebFetchDriver(tmp_path, None).toolbox.names == ()

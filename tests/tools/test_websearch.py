@@ -10,8 +10,8 @@ from dirge_py.tools.web.url import parse_url
 from dirge_py.tools.websearch import TOOL
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import Claim, Preview
+from tests.support.web_site import Site, serving
 from tests.tools.test_webfetch import quotation
-from tests.tools.web.site import Site, serving
 
 FOUND = """{"results": [
  {"title": "One", "url": "https://one.example/a", "content": "says\\nthis"},

@@ -1,91 +1,91 @@
 from dirge_py.types.tools import Claim
 
 
-async def test_d23_missing_folders_are_made_and_the_size_is_told(bench):
-    text = await bench.text("write", path="x/y/z.txt", content="one\ntwo\n")
+async def test_d23_missing_folders_are_made_and_the_size_is_told(tools):
+    text = await tools.text("write", path="x/y/z.txt", content="one\ntwo\n")
 
     assert text == "Created x/y/z.txt: 8 bytes (2 lines)."
-    assert (bench.folder / "x/y/z.txt").read_text() == "one\ntwo\n"
+    assert (tools.folder / "x/y/z.txt").read_text() == "one\ntwo\n"
 
 
-async def test_an_unread_file_is_not_overwritten(bench):
-    file = bench.put("a", "theirs")
+async def test_an_unread_file_is_not_overwritten(tools):
+    file = tools.put("a", "theirs")
 
-    assert "not been read" in await bench.refusal("write", path="a", content="ours")
+    assert "not been read" in await tools.refusal("write", path="a", content="ours")
     assert file.read_text() == "theirs"
 
 
-async def test_a_read_file_is_replaced(bench):
-    file = bench.put("a", "one\ntwo\n")
-    await bench.text("read", path="a")
+async def test_a_read_file_is_replaced(tools):
+    file = tools.put("a", "one\ntwo\n")
+    await tools.text("read", path="a")
 
-    result = await bench.call("write", path="a", content="one\n2")
+    result = await tools.call("write", path="a", content="one\n2")
 
     assert result.text == "Wrote a: 5 bytes (2 lines)."
     assert file.read_text() == "one\n2"
     assert (result.details["added"], result.details["removed"]) == (1, 1)
 
 
-async def test_writing_counts_as_having_read(bench):
-    await bench.text("write", path="a", content="one")
-    await bench.text("write", path="a", content="two")
-    await bench.text("edit", path="a", old_text="two", new_text="three")
+async def test_writing_counts_as_having_read(tools):
+    await tools.text("write", path="a", content="one")
+    await tools.text("write", path="a", content="two")
+    await tools.text("edit", path="a", old_text="two", new_text="three")
 
-    assert (bench.folder / "a").read_text() == "three"
+    assert (tools.folder / "a").read_text() == "three"
 
 
-async def test_d25_a_link_is_kept_and_its_target_written(bench):
-    file = bench.put("real", "old")
-    (bench.folder / "link").symlink_to("real")
-    await bench.text("read", path="link")
+async def test_d25_a_link_is_kept_and_its_target_written(tools):
+    file = tools.put("real", "old")
+    (tools.folder / "link").symlink_to("real")
+    await tools.text("read", path="link")
 
-    await bench.text("write", path="link", content="new")
+    await tools.text("write", path="link", content="new")
 
-    assert (bench.folder / "link").is_symlink()
+    assert (tools.folder / "link").is_symlink()
     assert file.read_text() == "new"
 
 
-async def test_a_folder_is_refused(bench):
-    (bench.folder / "src").mkdir()
+async def test_a_folder_is_refused(tools):
+    (tools.folder / "src").mkdir()
 
-    assert "folder" in await bench.refusal("write", path="src", content="x")
+    assert "folder" in await tools.refusal("write", path="src", content="x")
 
 
-async def test_a_path_outside_needs_an_approval(bench):
-    outside = bench.folder.parent / "outside"
+async def test_a_path_outside_needs_an_approval(tools):
+    outside = tools.folder.parent / "outside"
 
-    assert "may not open" in await bench.refusal("write", path="../outside", content="x")
+    assert "may not open" in await tools.refusal("write", path="../outside", content="x")
     assert not outside.exists()
 
-    bench.workspace.approve("call", [str(outside)])
-    await bench.text("write", path="../outside", content="x")
+    tools.workspace.approve("call", [str(outside)])
+    await tools.text("write", path="../outside", content="x")
     assert outside.read_text() == "x"
 
 
-async def test_the_preview_of_a_new_file_shows_all_of_it(bench):
-    preview = bench.preview("write", path="a", content="one\n")
+async def test_the_preview_of_a_new_file_shows_all_of_it(tools):
+    preview = tools.preview("write", path="a", content="one\n")
 
     assert preview.text == "--- /dev/null\n+++ a\n@@ -0,0 +1,1 @@\n+one"
-    assert not (bench.folder / "a").exists()
+    assert not (tools.folder / "a").exists()
 
 
-def test_both_changing_tools_claim_an_edit_of_the_absolute_path(bench):
-    claims = bench.toolbox.claims("write", {"path": "x/../a", "content": ""})
+def test_both_changing_tools_claim_an_edit_of_the_absolute_path(tools):
+    claims = tools.toolbox.claims("write", {"path": "x/../a", "content": ""})
 
-    assert claims == [Claim("edit", f"{bench.folder}/x/../a")]
+    assert claims == [Claim("edit", f"{tools.folder}/x/../a")]
 
 
-async def test_appending_adds_exactly_the_content(bench):
-    file = bench.put("log", "one\n")
-    text = await bench.text("write", path="log", content="two\nthree", mode="append")
+async def test_appending_adds_exactly_the_content(tools):
+    file = tools.put("log", "one\n")
+    text = await tools.text("write", path="log", content="two\nthree", mode="append")
 
     assert text == "Appended to log: 9 bytes (2 lines)."
     assert file.read_bytes() == b"one\ntwo\nthree"
 
 
-async def test_appending_to_a_line_that_is_not_ended_says_so(bench):
-    file = bench.put("log", b"one\r\ntw")
-    text = await bench.text("write", path="log", content="o\n", mode="append")
+async def test_appending_to_a_line_that_is_not_ended_says_so(tools):
+    file = tools.put("log", b"one\r\ntw")
+    text = await tools.text("write", path="log", content="o\n", mode="append")
 
     assert text.endswith(
         "bytes (1 lines). The file did not end with a newline, so the new text"
@@ -94,46 +94,46 @@ async def test_appending_to_a_line_that_is_not_ended_says_so(bench):
     assert file.read_bytes() == b"one\r\ntwo\n"
 
 
-async def test_appending_to_no_file_creates_it(bench):
-    text = await bench.text("write", path="x/log", content="one\n", mode="append")
+async def test_appending_to_no_file_creates_it(tools):
+    text = await tools.text("write", path="x/log", content="one\n", mode="append")
 
     assert text == "Created x/log: 4 bytes (1 lines)."
-    assert (bench.folder / "x/log").read_text() == "one\n"
+    assert (tools.folder / "x/log").read_text() == "one\n"
 
 
-async def test_what_was_appended_to_unread_is_still_unread(bench):
-    file = bench.put("log", "theirs\n")
-    await bench.text("write", path="log", content="ours\n", mode="append")
+async def test_what_was_appended_to_unread_is_still_unread(tools):
+    file = tools.put("log", "theirs\n")
+    await tools.text("write", path="log", content="ours\n", mode="append")
 
-    assert "not been read" in await bench.refusal("write", path="log", content="all ours")
-    assert "not been read" in await bench.refusal(
+    assert "not been read" in await tools.refusal("write", path="log", content="all ours")
+    assert "not been read" in await tools.refusal(
         "edit", path="log", old_text="theirs", new_text="ours"
     )
     assert file.read_text() == "theirs\nours\n"
 
 
-async def test_what_was_read_stays_known_when_something_is_appended(bench):
-    file = bench.put("log", "one\n")
-    await bench.text("read", path="log")
-    await bench.text("write", path="log", content="two\n", mode="append")
-    await bench.text("write", path="log", content="three\n", mode="append")
-    await bench.text("edit", path="log", old_text="two", new_text="2")
+async def test_what_was_read_stays_known_when_something_is_appended(tools):
+    file = tools.put("log", "one\n")
+    await tools.text("read", path="log")
+    await tools.text("write", path="log", content="two\n", mode="append")
+    await tools.text("write", path="log", content="three\n", mode="append")
+    await tools.text("edit", path="log", old_text="two", new_text="2")
 
     assert file.read_text() == "one\n2\nthree\n"
 
 
-async def test_text_is_not_appended_to_a_file_of_another_encoding(bench):
-    file = bench.put("log", "\ufeffone".encode("utf-16-le"))
+async def test_text_is_not_appended_to_a_file_of_another_encoding(tools):
+    file = tools.put("log", "\ufeffone".encode("utf-16-le"))
 
-    refusal = await bench.refusal("write", path="log", content="two", mode="append")
+    refusal = await tools.refusal("write", path="log", content="two", mode="append")
 
     assert "UTF-16" in refusal
     assert file.read_bytes() == "\ufeffone".encode("utf-16-le")
 
 
-async def test_the_preview_of_appending_shows_what_is_added(bench):
-    bench.put("log", "one\n")
-    preview = bench.preview("write", path="log", content="two\n", mode="append")
+async def test_the_preview_of_appending_shows_what_is_added(tools):
+    tools.put("log", "one\n")
+    preview = tools.preview("write", path="log", content="two\n", mode="append")
 
     assert [line for line in preview.text.splitlines() if line[:1] in "+-"][2:] == ["+two"]
     assert preview.changes[0].after == "one\ntwo\n"

@@ -1,17 +1,17 @@
-"""A place to work in, and one model for all conversations of a test."""
+"""The fixture `project`, in the test's home."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.conversation.room import Room
-from tests.ui import entry_points
+from tests.support import entry_points
+from tests.support.project import ScriptedProject
 
 entry_points.share()
 
 
 @pytest.fixture
-def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(home)
-    monkeypatch.chdir(room.project)
-    return room
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(home)
+    monkeypatch.chdir(project.folder)
+    return project

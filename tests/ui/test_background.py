@@ -17,8 +17,8 @@ from dirge_py.ui.status import StatusModel, status_line
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
 from dirge_py.ui.transcript.tool_block import progress_bar
-from tests.conversation.room import Room
-from tests.ui.running_app import HELD, running_app
+from tests.support.app_driver import WAITING_COMMAND, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))
@@ -28,7 +28,7 @@ CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}
 # -- on a page
 
 
-class Watched:
+class CallDriver:
     """A page with one running call, and the clock it is timed by."""
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ class Watched:
 
 
 def test_a_call_that_takes_long_says_how_long():
-    watched = Watched()
+    watched = CallDriver()
     assert watched.after(2) == "● bash make"
     assert watched.after(3) == "● bash make  5 s"
     assert watched.after(120) == "● bash make  2 min 5 s"
 
 
 def test_the_time_before_the_answer_to_a_question_does_not_count():
-    watched = Watched()
+    watched = CallDriver()
     watched.renderer.on_event(PermissionAsked(claims=(), reason="", **CALL))
     watched.now += 60
     watched.renderer.on_event(
@@ -66,7 +66,7 @@ def test_the_time_before_the_answer_to_a_question_does_not_count():
 
 
 def test_a_quiet_command_says_so_until_it_writes_again():
-    watched = Watched()
+    watched = CallDriver()
     watched.now += 80
     watched.update("line", quiet_s=75)
     assert watched.page.text == "● bash make  80 s, quiet for 75 s\n  line"
@@ -76,7 +76,7 @@ def test_a_quiet_command_says_so_until_it_writes_again():
 
 
 def test_the_share_that_is_done_is_a_bar():
-    watched = Watched()
+    watched = CallDriver()
     watched.update("", done=3, total=10)
     assert watched.page.text == "● bash make  ███░░░░░░░ 3/10"
 
@@ -98,7 +98,7 @@ def test_a_bar_never_leaves_its_frame(done: float, total: float | None, bar: str
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), "7", True, None, [], 10**400])
 def test_details_that_are_no_numbers_are_passed_over(odd: Any):
-    watched = Watched()
+    watched = CallDriver()
     watched.update("", done=odd, total=odd, quiet_s=odd)
     assert watched.page.text == "● bash make"
 
@@ -113,9 +113,9 @@ def test_the_status_line_counts_the_shells(count: int, words: str):
 # -- in a conversation
 
 
-async def test_ctrl_b_moves_the_running_command_to_the_background(room: Room):
-    room.model.will_call("bash", command=HELD).will_say("It goes on.")
-    async with running_app(room, mode="yolo") as d:
+async def test_ctrl_b_moves_the_running_command_to_the_background(project: ScriptedProject):
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("It goes on.")
+    async with running_app(project, mode="yolo") as d:
         await d.send("build it")
         await d.until(lambda: "\n   cc a.c" in d.screen)
         await d.pilot.press("ctrl+b")
@@ -127,16 +127,16 @@ async def test_ctrl_b_moves_the_running_command_to_the_background(room: Room):
         await d.until(lambda: "shell" not in d.screen.splitlines()[-1])
 
 
-async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(room: Room):
-    async with running_app(room) as d:
+async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.type("ab")
         await d.pilot.press("ctrl+b", "x")
         await d.until(lambda: d.app.composer.text == "axb")
 
 
-async def test_the_clock_ticks_only_while_something_runs(room: Room):
-    room.model.will_call("bash", command=HELD)
-    async with running_app(room, mode="yolo") as d:
+async def test_the_clock_ticks_only_while_something_runs(project: ScriptedProject):
+    project.model.will_call("bash", command=WAITING_COMMAND)
+    async with running_app(project, mode="yolo") as d:
         before = len(d.app._timers)
         await d.send("build it")
         await d.until(lambda: "\n   cc a.c" in d.screen)

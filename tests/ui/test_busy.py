@@ -7,83 +7,85 @@ import pytest
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.types.errors import SessionBusy
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 
 @pytest.fixture
-async def other(room: Room) -> AsyncIterator[Conversation]:
+async def other(project: ScriptedProject) -> AsyncIterator[Conversation]:
     """Somebody else's conversation, which goes on."""
-    room.model.will_say("because of the linker")
-    async with room.open() as talk:
-        await talk.send("why does the build fail?")
-        yield talk
+    project.model.will_say("because of the linker")
+    async with project.open() as conversation:
+        await conversation.send("why does the build fail?")
+        yield conversation
 
 
 @asynccontextmanager
-async def asked(room: Room, other: Conversation) -> AsyncIterator[RunningApp]:
-    async with running_app(room, resumes=str(other.session_id), opens=False) as d:
-        await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
-        yield d
+async def asked(project: ScriptedProject, other: Conversation) -> AsyncIterator[AppDriver]:
+    async with running_app(project, resumes=str(other.session_id), opens=False) as driver:
+        await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
+        yield driver
 
 
-async def test_a_copy_of_a_busy_session_can_be_worked_in(room: Room, other: Conversation) -> None:
-    async with asked(room, other) as d:
-        assert f"Session {other.session_id} is busy" in d.screen
-        await d.pilot.press("1", "enter")
-        await d.until(lambda: d.app.controller.conversation)
-        await d.send("and now?")
-        await d.until(lambda: "Nothing more to do." in d.text)
+async def test_a_copy_of_a_busy_session_can_be_worked_in(
+    project: ScriptedProject, other: Conversation
+) -> None:
+    async with asked(project, other) as driver:
+        assert f"Session {other.session_id} is busy" in driver.screen
+        await driver.pilot.press("1", "enter")
+        await driver.until(lambda: driver.app.controller.conversation)
+        await driver.send("and now?")
+        await driver.until(lambda: "Nothing more to do." in driver.text)
 
-        assert d.conversation.session_id != other.session_id
-        assert d.sent == ["why does the build fail?", "and now?"]
+        assert driver.conversation.session_id != other.session_id
+        assert driver.sent == ["why does the build fail?", "and now?"]
     assert len(other.messages) == 2
 
 
 async def test_a_busy_session_can_be_looked_at_and_takes_no_prompt(
-    room: Room, other: Conversation
+    project: ScriptedProject, other: Conversation
 ) -> None:
-    before = room.journal.read_bytes()
-    async with asked(room, other) as d:
-        await d.pilot.press("2", "enter")
-        await d.until(lambda: "because of the linker" in d.text)
-        await d.send("and now?")
-        await d.until(lambda: d.text.count("is read-only because process") == 2)
-        await d.idle()
+    before = project.journal.read_bytes()
+    async with asked(project, other) as driver:
+        await driver.pilot.press("2", "enter")
+        await driver.until(lambda: "because of the linker" in driver.text)
+        await driver.send("and now?")
+        await driver.until(lambda: driver.text.count("is read-only because process") == 2)
+        await driver.idle()
 
-        assert "and now?" in d.app.composer.text
-    assert room.journal.read_bytes() == before
+        assert "and now?" in driver.app.composer.text
+    assert project.journal.read_bytes() == before
 
 
 async def test_who_wants_neither_is_told_why_the_program_ends(
-    room: Room, other: Conversation
+    project: ScriptedProject, other: Conversation
 ) -> None:
-    async with asked(room, other) as d:
-        await d.pilot.press("3", "enter")
-        await d.until(lambda: d.app.failure)
+    async with asked(project, other) as driver:
+        await driver.pilot.press("3", "enter")
+        await driver.until(lambda: driver.app.failure)
 
-        assert isinstance(d.app.failure, SessionBusy)
+        assert isinstance(driver.app.failure, SessionBusy)
 
 
 async def test_going_to_a_busy_session_is_asked_about_and_can_be_left(
-    room: Room, other: Conversation
+    project: ScriptedProject, other: Conversation
 ) -> None:
-    async with running_app(room) as d:
-        await d.send("mine")
-        await d.until(lambda: "Nothing more to do." in d.text)
-        mine = d.conversation
-        await d.send(f"/sessions {other.session_id}")
-        await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
-        await d.pilot.press("escape")
-        await d.idle()
-        assert d.app.controller.conversation is mine
+    async with running_app(project) as driver:
+        await driver.send("mine")
+        await driver.until(lambda: "Nothing more to do." in driver.text)
+        mine = driver.conversation
+        await driver.send(f"/sessions {other.session_id}")
+        await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
+        await driver.pilot.press("escape")
+        await driver.idle()
+        assert driver.app.controller.conversation is mine
 
-        await d.send("still here")
-        await d.until(lambda: d.sent == ["mine", "still here"])
-        await d.idle()
-        await d.send(f"/sessions {other.session_id}")
-        await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
-        await d.pilot.press("2", "enter")
-        await d.until(lambda: "because of the linker" in d.text)
+        await driver.send("still here")
+        await driver.until(lambda: driver.sent == ["mine", "still here"])
+        await driver.idle()
+        await driver.send(f"/sessions {other.session_id}")
+        await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
+        await driver.pilot.press("2", "enter")
+        await driver.until(lambda: "because of the linker" in driver.text)
 
-        assert d.app.controller.conversation is not mine
+        assert driver.app.controller.conversation is not mine

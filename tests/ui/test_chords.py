@@ -6,12 +6,12 @@ import pytest
 
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.terminal.editor import pager_command
-from tests.conversation.room import Room
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 
-async def test_two_keys_do_one_thing_and_the_first_is_shown_meanwhile(room: Room):
-    async with running_app(room) as d:
+async def test_two_keys_do_one_thing_and_the_first_is_shown_meanwhile(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("ctrl+x")
         await d.until(lambda: "Ctrl+X … the second key; Esc cancels" in d.screen)
         await d.pilot.press("ctrl+p")
@@ -20,8 +20,8 @@ async def test_two_keys_do_one_thing_and_the_first_is_shown_meanwhile(room: Room
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+g"])
-async def test_a_chord_is_cancelled_and_nothing_else_happens(room: Room, key: str):
-    async with running_app(room) as d:
+async def test_a_chord_is_cancelled_and_nothing_else_happens(project: ScriptedProject, key: str):
+    async with running_app(project) as d:
         await d.type("draft")
         await d.pilot.press("ctrl+x", key)
         await d.until(lambda: "the second key" not in d.screen)
@@ -29,25 +29,25 @@ async def test_a_chord_is_cancelled_and_nothing_else_happens(room: Room, key: st
         assert d.app.composer.text == "drafts"
 
 
-async def test_a_second_key_that_means_nothing_says_so_and_is_not_typed(room: Room):
-    async with running_app(room) as d:
+async def test_a_second_key_that_means_nothing_says_so_and_is_not_typed(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("ctrl+x", "q")
         await d.until(lambda: "Ctrl+X q does nothing" in d.screen)
         assert d.app.composer.text == ""
 
 
-async def test_a_first_key_is_forgotten_after_a_while(room: Room):
+async def test_a_first_key_is_forgotten_after_a_while(project: ScriptedProject):
     settings = UiSettings(chord_timeout_s=0.05)
-    async with running_app(room, prepare=lambda: settings) as d:
+    async with running_app(project, prepare=lambda: settings) as d:
         await d.pilot.press("ctrl+x")
         await d.until(lambda: "the second key" not in d.screen)
         await d.type("q")
         assert d.app.composer.text == "q"
 
 
-async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
+async def test_a_chord_takes_the_prompt_that_a_search_has_found(project: ScriptedProject):
     settings = UiSettings(keys={"cursor_text_start": ["ctrl+x ctrl+a"]})
-    async with running_app(room, prepare=lambda: settings) as d:
+    async with running_app(project, prepare=lambda: settings) as d:
         d.app.composer.prompts.add("an earlier prompt")
         await d.type("draft")
         await d.pilot.press("ctrl+r", *"early", "backspace", "ctrl+x", "ctrl+a")
@@ -56,18 +56,18 @@ async def test_a_chord_takes_the_prompt_that_a_search_has_found(room: Room):
         assert d.app.composer.text == "xan earlier prompt"
 
 
-async def test_a_chord_between_two_cuts_parts_them(room: Room):
+async def test_a_chord_between_two_cuts_parts_them(project: ScriptedProject):
     settings = UiSettings(keys={"cut_to_end": ["ctrl+x k"], "newline": ["ctrl+x n"]})
-    async with running_app(room, prepare=lambda: settings) as d:
+    async with running_app(project, prepare=lambda: settings) as d:
         await d.type("one two three")
         await d.pilot.press("ctrl+w", "ctrl+x", "n", "ctrl+w", "ctrl+y")
 
         assert d.app.composer.text == "one two \n"
 
 
-async def test_a_key_of_the_settings_runs_a_command(room: Room):
+async def test_a_key_of_the_settings_runs_a_command(project: ScriptedProject):
     settings = UiSettings(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
-    async with running_app(room, prepare=lambda: settings) as d:
+    async with running_app(project, prepare=lambda: settings) as d:
         assert "[keys]: there is no action 'redrew'. Did you mean `redraw`?" in d.text
         await d.pilot.press("f9")
         await d.until(lambda: d.conversation.settings.mode == "plan")
@@ -76,8 +76,8 @@ async def test_a_key_of_the_settings_runs_a_command(room: Room):
         await d.until(lambda: d.app.composer.text != "ab")
 
 
-async def test_the_palette_runs_what_needs_no_arguments(room: Room):
-    async with running_app(room) as d:
+async def test_the_palette_runs_what_needs_no_arguments(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("f1")
         await d.until(lambda: "Commands and actions" in d.screen)
         await d.type("every action with")
@@ -87,8 +87,8 @@ async def test_the_palette_runs_what_needs_no_arguments(room: Room):
         assert "  Shift+Tab" in d.text and "Questions about permission (dialog)" in d.text
 
 
-async def test_the_palette_puts_what_wants_arguments_into_the_input(room: Room):
-    async with running_app(room) as d:
+async def test_the_palette_puts_what_wants_arguments_into_the_input(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("f1")
         await d.type("/rename")
         await d.until(lambda: "▸ /rename TITLE" in d.screen)
@@ -97,22 +97,22 @@ async def test_the_palette_puts_what_wants_arguments_into_the_input(room: Room):
         assert d.app.composer.has_focus
 
 
-async def test_the_palette_does_what_a_key_does(room: Room):
-    async with running_app(room) as d:
+async def test_the_palette_does_what_a_key_does(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("f1")
         await d.type("mode: standard")
         await d.pilot.press("enter")
         await d.until(lambda: d.conversation.settings.mode == "accept")
 
 
-async def test_the_mouse_is_given_away_and_taken_back(room: Room):
-    async with running_app(room) as d:
+async def test_the_mouse_is_given_away_and_taken_back(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("alt+m")
         await d.until(lambda: "The mouse is the terminal's; Alt+M takes it back." in d.screen)
         assert not d.app.has_mouse
         await d.pilot.press("alt+m")
         await d.until(lambda: d.app.has_mouse)
-    async with running_app(room, prepare=lambda: UiSettings(has_mouse=False)) as d:
+    async with running_app(project, prepare=lambda: UiSettings(has_mouse=False)) as d:
         assert not d.app.has_mouse
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.ui.terminal.clipboard import Clipboard, Wanted, last_copy_file
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 KEEPS = '#!/bin/sh\ncat > "$0.kept"\n'
 GIVES = '#!/bin/sh\ncat "$(dirname "$0")/{writer}.kept"\n'
@@ -17,7 +17,7 @@ ANSWERS = ("First.", "Second:\n\n```sh\nmake\n```\nand\n~~~\nmake test\n~~~", "T
 HANGS = "#!/bin/sh\nexec sleep 60\n"
 
 
-class Place:
+class ClipboardPrograms:
     """An environment with programs of its own, and what came of a copy in it."""
 
     def __init__(self, folder: Path, **variables: str) -> None:
@@ -37,12 +37,12 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClipboardPrograms:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    return Place(tmp_path)
+    return ClipboardPrograms(tmp_path)
 
 
-def test_copied_is_said_of_what_was_read_back(place: Place):
+def test_copied_is_said_of_what_was_read_back(place: ClipboardPrograms):
     place.environment["WAYLAND_DISPLAY"] = "wayland-0"
     place.program("wl-copy", KEEPS)
     place.program("wl-paste", GIVES.format(writer="wl-copy"))
@@ -60,30 +60,30 @@ def test_copied_is_said_of_what_was_read_back(place: Place):
     ],
 )
 def test_a_program_that_does_not_do_it_is_told_and_the_terminal_is_tried(
-    place: Place, script: str, why: str
+    place: ClipboardPrograms, script: str, why: str
 ):
     place.environment["DISPLAY"] = ":0"
     place.program("xclip", script)
-    said = place.copy("text")
-    assert said.startswith(f"{why} Sent to the terminal, unverified. `/copy --file`")
+    result = place.copy("text")
+    assert result.startswith(f"{why} Sent to the terminal, unverified. `/copy --file`")
     assert place.sent == [f"\x1b]52;c;{base64.b64encode(b'text').decode()}\x07"]
 
 
-def test_over_ssh_no_program_here_is_asked(place: Place):
+def test_over_ssh_no_program_here_is_asked(place: ClipboardPrograms):
     place.environment |= {"DISPLAY": "localhost:10.0", "SSH_CONNECTION": "a 1 b 2"}
     place.program("xclip", KEEPS)
     assert place.copy("text").startswith("Sent to the terminal, unverified.")
     assert not (place.folder / "xclip.kept").exists()
 
 
-def test_windows_gets_what_it_can_read(place: Place):
+def test_windows_gets_what_it_can_read(place: ClipboardPrograms):
     place.environment["WSL_DISTRO_NAME"] = "Debian"
     place.program("clip.exe", KEEPS)
     assert place.copy("ü\n").startswith("Given to clip.exe, unverified.")
     assert place.given_to("clip.exe") == "ü\n".encode("utf-16-le")
 
 
-def test_in_tmux_its_buffer_has_it_and_the_terminal_gets_it_through(place: Place):
+def test_in_tmux_its_buffer_has_it_and_the_terminal_gets_it_through(place: ClipboardPrograms):
     place.environment["TMUX"] = "/tmp/x,1,0"
     place.program(
         "tmux", '#!/bin/sh\ncase $1 in load-buffer) cat > "$0.kept";; *) cat "$0.kept";; esac\n'
@@ -92,7 +92,7 @@ def test_in_tmux_its_buffer_has_it_and_the_terminal_gets_it_through(place: Place
     assert place.sent[0].startswith("\x1bPtmux;\x1b\x1b]52;c;")
 
 
-def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: Place):
+def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: ClipboardPrograms):
     place.environment["VTE_VERSION"] = "7600"
     assert "(VTE) ignore it. `/copy --file`" in place.copy("text")
     place.sent.clear()
@@ -100,13 +100,15 @@ def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: 
     assert place.sent == []
 
 
-def test_without_a_desktop_the_native_way_says_so(place: Place):
+def test_without_a_desktop_the_native_way_says_so(place: ClipboardPrograms):
     assert place.copy("text", "native").startswith("There is no desktop here")
     place.environment["WAYLAND_DISPLAY"] = "wayland-0"
     assert "install wl-clipboard" in place.copy("text", "native")
 
 
-def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(place: Place):
+def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(
+    place: ClipboardPrograms,
+):
     place.copy("first")
     place.copy("half \ud800")
     kept = last_copy_file(place.environment)
@@ -114,7 +116,7 @@ def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(plac
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_state_folder_that_cannot_be_written_is_told(place: Place):
+def test_a_state_folder_that_cannot_be_written_is_told(place: ClipboardPrograms):
     (place.folder / "state").write_text("no folder")
     assert "It could not be kept in a file" in place.copy("text")
 
@@ -122,49 +124,49 @@ def test_a_state_folder_that_cannot_be_written_is_told(place: Place):
 # -- /copy
 
 
-async def answered(d: RunningApp) -> None:
+async def answered(driver: AppDriver) -> None:
     for answer in ANSWERS:
-        await d.send("go on")
-        await d.until(
+        await driver.send("go on")
+        await driver.until(
             lambda answer=answer: (
-                d.conversation.messages and d.conversation.messages[-1].text == answer
+                driver.conversation.messages and driver.conversation.messages[-1].text == answer
             )
         )
-        await d.idle()
+        await driver.idle()
 
 
 @pytest.mark.parametrize(
     ("command", "copied"),
     [("/copy", "Third."), ("/copy 3", "First."), ("/copy code", "make test")],
 )
-async def test_an_answer_or_its_code_is_copied(room: Room, command: str, copied: str):
+async def test_an_answer_or_its_code_is_copied(project: ScriptedProject, command: str, copied: str):
     for answer in ANSWERS:
-        room.model.will_say(answer)
-    async with running_app(room) as d:
-        await answered(d)
-        await d.send(command)
-        await d.until(lambda: "Sent to the terminal, unverified." in d.text)
+        project.model.will_say(answer)
+    async with running_app(project) as driver:
+        await answered(driver)
+        await driver.send(command)
+        await driver.until(lambda: "Sent to the terminal, unverified." in driver.text)
         assert last_copy_file().read_text() == copied
-        await d.send("/copy --file")
+        await driver.send("/copy --file")
         # A line of the screen may end within it.
-        await d.until(lambda: str(last_copy_file()) in d.text.replace("\n  ", ""))
+        await driver.until(lambda: str(last_copy_file()) in driver.text.replace("\n  ", ""))
 
 
-async def test_where_no_session_is_kept_no_copy_is(room: Room):
-    room.configure("\n[session]\nsave = false\nsnapshots = false\n")
-    room.model.will_say("An answer.")
-    async with running_app(room) as d:
-        await d.send("hello")
-        await d.until(lambda: "An answer." in d.text)
-        await d.idle()
-        await d.send("/copy")
-        await d.until(lambda: "It is kept in no file" in d.text)
+async def test_where_no_session_is_kept_no_copy_is(project: ScriptedProject):
+    project.configure("\n[session]\nsave = false\nsnapshots = false\n")
+    project.model.will_say("An answer.")
+    async with running_app(project) as driver:
+        await driver.send("hello")
+        await driver.until(lambda: "An answer." in driver.text)
+        await driver.idle()
+        await driver.send("/copy")
+        await driver.until(lambda: "It is kept in no file" in driver.text)
     assert not last_copy_file().exists()
 
 
-async def test_what_is_not_there_cannot_be_copied(room: Room):
-    async with running_app(room) as d:
-        await d.send("/copy")
-        await d.until(lambda: "There is no answer to copy yet." in d.text)
-        await d.send("/copy code")
-        await d.until(lambda: "No answer has a code block yet." in d.text)
+async def test_what_is_not_there_cannot_be_copied(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.send("/copy")
+        await driver.until(lambda: "There is no answer to copy yet." in driver.text)
+        await driver.send("/copy code")
+        await driver.until(lambda: "No answer has a code block yet." in driver.text)

@@ -10,8 +10,8 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from dirge_py.ui.prompt.placeholders import LARGEST, Pastes
 from dirge_py.ui.prompt.text_editor import KillRing
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 PLACEHOLDER = "[12 lines pasted]"
@@ -20,51 +20,51 @@ PLACEHOLDER = "[12 lines pasted]"
 # -- cutting and putting back
 
 
-async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(room: Room):
+async def test_cuts_in_a_row_are_one_and_alt_y_swaps_in_the_one_before(project: ScriptedProject):
     """Case F13."""
-    async with running_app(room) as d:
-        d.app.composer.put("alpha beta gamma")
-        await d.pilot.press("ctrl+left", "ctrl+k", "ctrl+y")
-        assert d.app.composer.text == "alpha beta gamma"
-        await d.pilot.press("ctrl+w", "ctrl+w", "ctrl+y")
-        assert d.app.composer.text == "alpha beta gamma"
-        await d.pilot.press("alt+y")
-        assert d.app.composer.text == "alpha gamma"
-        await d.pilot.press("alt+y")
-        assert d.app.composer.text == "alpha beta gamma"
+    async with running_app(project) as driver:
+        driver.app.composer.put("alpha beta gamma")
+        await driver.pilot.press("ctrl+left", "ctrl+k", "ctrl+y")
+        assert driver.app.composer.text == "alpha beta gamma"
+        await driver.pilot.press("ctrl+w", "ctrl+w", "ctrl+y")
+        assert driver.app.composer.text == "alpha beta gamma"
+        await driver.pilot.press("alt+y")
+        assert driver.app.composer.text == "alpha gamma"
+        await driver.pilot.press("alt+y")
+        assert driver.app.composer.text == "alpha beta gamma"
 
 
-async def test_alt_y_does_nothing_unless_right_after_a_yank(room: Room):
-    async with running_app(room) as d:
-        await d.type("one two")
-        await d.pilot.press("ctrl+w", "ctrl+y", "left", "alt+y")
-        assert d.app.composer.text == "one two"
+async def test_alt_y_does_nothing_unless_right_after_a_yank(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("one two")
+        await driver.pilot.press("ctrl+w", "ctrl+y", "left", "alt+y")
+        assert driver.app.composer.text == "one two"
 
 
-async def test_each_way_of_cutting_can_be_put_back(room: Room):
-    async with running_app(room) as d:
+async def test_each_way_of_cutting_can_be_put_back(project: ScriptedProject):
+    async with running_app(project) as driver:
         for keys, left in (
             (("ctrl+k",), "one"),
             (("ctrl+u",), " two"),
             (("alt+d",), "one"),
             (("alt+backspace",), " two"),
         ):
-            d.app.composer.put("one two")
-            await d.pilot.press("ctrl+a", "alt+f", *keys)
-            assert d.app.composer.text == left
-            await d.pilot.press("ctrl+y")
-            assert d.app.composer.text == "one two"
+            driver.app.composer.put("one two")
+            await driver.pilot.press("ctrl+a", "alt+f", *keys)
+            assert driver.app.composer.text == left
+            await driver.pilot.press("ctrl+y")
+            assert driver.app.composer.text == "one two"
 
 
-async def test_cutting_at_the_end_of_a_line_takes_the_line_break(room: Room):
-    async with running_app(room) as d:
-        d.app.composer.put("one\ntwo")
-        await d.pilot.press("ctrl+u", "ctrl+u")
-        assert d.app.composer.text == "one"
-        await d.pilot.press("ctrl+y")
-        assert d.app.composer.text == "one\ntwo"
-        await d.pilot.press("up", "end", "ctrl+k")
-        assert d.app.composer.text == "onetwo"
+async def test_cutting_at_the_end_of_a_line_takes_the_line_break(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.app.composer.put("one\ntwo")
+        await driver.pilot.press("ctrl+u", "ctrl+u")
+        assert driver.app.composer.text == "one"
+        await driver.pilot.press("ctrl+y")
+        assert driver.app.composer.text == "one\ntwo"
+        await driver.pilot.press("up", "end", "ctrl+k")
+        assert driver.app.composer.text == "onetwo"
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.booleans(), st.booleans()), max_size=30))
@@ -84,37 +84,37 @@ def test_a_kill_ring_gives_the_last_ten_in_a_circle(cuts: list[tuple[str, bool, 
 # -- undo
 
 
-async def test_undo_goes_by_words_and_redo_takes_it_back(room: Room):
-    async with running_app(room) as d:
-        await d.type("one two three")
-        await d.pilot.press("ctrl+underscore")
-        assert d.app.composer.text == "one two "
-        await d.pilot.press("ctrl+underscore")
-        assert d.app.composer.text == "one "
-        await d.pilot.press("alt+u")
-        assert d.app.composer.text == "one two "
+async def test_undo_goes_by_words_and_redo_takes_it_back(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("one two three")
+        await driver.pilot.press("ctrl+underscore")
+        assert driver.app.composer.text == "one two "
+        await driver.pilot.press("ctrl+underscore")
+        assert driver.app.composer.text == "one "
+        await driver.pilot.press("alt+u")
+        assert driver.app.composer.text == "one two "
 
 
-async def test_a_cut_and_a_paste_are_one_step_each(room: Room):
-    async with running_app(room) as d:
-        await d.type("a")
-        await d.paste("bc")
-        await d.type("d")
-        await d.pilot.press("ctrl+w")
+async def test_a_cut_and_a_paste_are_one_step_each(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("a")
+        await driver.paste("bc")
+        await driver.type("d")
+        await driver.pilot.press("ctrl+w")
         texts = []
         for _ in range(4):
-            await d.pilot.press("ctrl+underscore")
-            texts.append(d.app.composer.text)
+            await driver.pilot.press("ctrl+underscore")
+            texts.append(driver.app.composer.text)
         assert texts == ["abcd", "abc", "a", ""]
 
 
-async def test_a_cleared_input_comes_back_with_undo(room: Room):
-    async with running_app(room) as d:
-        d.app.composer.put("a long thought")
-        await d.pilot.press("ctrl+c")
-        assert d.app.composer.text == ""
-        await d.pilot.press("ctrl+underscore")
-        assert d.app.composer.text == "a long thought"
+async def test_a_cleared_input_comes_back_with_undo(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.app.composer.put("a long thought")
+        await driver.pilot.press("ctrl+c")
+        assert driver.app.composer.text == ""
+        await driver.pilot.press("ctrl+underscore")
+        assert driver.app.composer.text == "a long thought"
 
 
 KEYS = (
@@ -126,8 +126,8 @@ KEYS = (
 PASTED = {"paste": TWELVE, "paste short": "one\ntwo", "other paste": "x" * 3000}
 
 
-async def do(d: RunningApp, key: str) -> None:
-    composer = d.app.composer
+async def do(driver: AppDriver, key: str) -> None:
+    composer = driver.app.composer
     if key in PASTED:
         composer.paste(PASTED[key])
     elif key == "newline":
@@ -135,7 +135,7 @@ async def do(d: RunningApp, key: str) -> None:
     elif key == "undo":
         composer.action_undo()
     else:
-        found = d.app.keymap.action(key, "composer")
+        found = driver.app.keymap.action(key, "composer")
         if found is None:
             composer.did("")
             composer.write(" " if key == "space" else key)
@@ -146,15 +146,17 @@ async def do(d: RunningApp, key: str) -> None:
             composer.act(*found)
 
 
-async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pressed(room: Room):
+async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pressed(
+    project: ScriptedProject,
+):
     """Peers' failure 16: half a placeholder would be sent as it stands there."""
     chance = random.Random(7)
-    async with running_app(room) as d:
-        composer = d.app.composer
+    async with running_app(project) as driver:
+        composer = driver.app.composer
         for _ in range(8):
             composer.load_text("")
             for key in chance.choices(KEYS, k=40):
-                await do(d, key)
+                await do(driver, key)
                 left = composer.text
                 for name in [left[start:end] for start, end in composer.pastes.spans(left)]:
                     left = left.replace(name, "")
@@ -174,59 +176,59 @@ async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pre
             for _ in range(undone):
                 composer.action_redo()
             assert composer.text == ended_with
-            await d.pilot.pause()
+            await driver.pilot.pause()
 
 
 # -- selecting
 
 
-async def test_shift_and_an_arrow_select_and_typing_replaces_it(room: Room):
-    async with running_app(room) as d:
-        d.app.composer.put("one two three")
-        await d.pilot.press("ctrl+shift+left", "shift+left")
-        assert d.app.selected_text == " three"
-        await d.pilot.press("!")
-        assert d.app.composer.text == "one two!"
-        await d.pilot.press("shift+home", "x")
-        assert d.app.composer.text == "x"
+async def test_shift_and_an_arrow_select_and_typing_replaces_it(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.app.composer.put("one two three")
+        await driver.pilot.press("ctrl+shift+left", "shift+left")
+        assert driver.app.selected_text == " three"
+        await driver.pilot.press("!")
+        assert driver.app.composer.text == "one two!"
+        await driver.pilot.press("shift+home", "x")
+        assert driver.app.composer.text == "x"
 
 
-async def test_a_paste_takes_the_place_of_what_is_selected(room: Room):
-    async with running_app(room) as d:
-        await d.type("one two")
-        await d.pilot.press("ctrl+shift+left")
-        await d.paste(TWELVE)
-        assert d.app.composer.text == f"one {PLACEHOLDER}"
+async def test_a_paste_takes_the_place_of_what_is_selected(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("one two")
+        await driver.pilot.press("ctrl+shift+left")
+        await driver.paste(TWELVE)
+        assert driver.app.composer.text == f"one {PLACEHOLDER}"
 
 
-async def test_ctrl_c_copies_what_is_selected_and_leaves_it(room: Room):
-    async with running_app(room) as d:
-        await d.type("one two")
-        await d.pilot.press("ctrl+shift+left", "ctrl+c")
-        await d.until(lambda: not d.app.selected_text)
-        assert d.app.composer.text == "one two"
-        assert d.app.is_running
+async def test_ctrl_c_copies_what_is_selected_and_leaves_it(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.type("one two")
+        await driver.pilot.press("ctrl+shift+left", "ctrl+c")
+        await driver.until(lambda: not driver.app.selected_text)
+        assert driver.app.composer.text == "one two"
+        assert driver.app.is_running
 
 
-async def test_a_mark_makes_moving_select_until_something_else_is_done(room: Room):
-    async with running_app(room) as d:
-        d.app.composer.put("one two three")
-        await d.pilot.press("ctrl+a", "ctrl+@", "alt+f", "alt+f")
-        assert d.app.selected_text == "one two"
-        await d.pilot.press("alt+w", "end", "ctrl+y")
-        assert d.app.composer.text == "one two threeone two"
+async def test_a_mark_makes_moving_select_until_something_else_is_done(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.app.composer.put("one two three")
+        await driver.pilot.press("ctrl+a", "ctrl+@", "alt+f", "alt+f")
+        assert driver.app.selected_text == "one two"
+        await driver.pilot.press("alt+w", "end", "ctrl+y")
+        assert driver.app.composer.text == "one two threeone two"
 
 
 # -- placeholders are one thing
 
 
-async def test_the_cursor_goes_over_a_placeholder_in_one_step(room: Room):
-    async with running_app(room) as d:
-        await d.paste(TWELVE)
-        await d.pilot.press("left", "a", "right", "b")
-        assert d.app.composer.text == f"a{PLACEHOLDER}b"
-        await d.pilot.press("alt+b", "alt+b", "x")
-        assert d.app.composer.text == f"ax{PLACEHOLDER}b"
+async def test_the_cursor_goes_over_a_placeholder_in_one_step(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.paste(TWELVE)
+        await driver.pilot.press("left", "a", "right", "b")
+        assert driver.app.composer.text == f"a{PLACEHOLDER}b"
+        await driver.pilot.press("alt+b", "alt+b", "x")
+        assert driver.app.composer.text == f"ax{PLACEHOLDER}b"
 
 
 WAYS_TO_DELETE = (
@@ -241,61 +243,63 @@ WAYS_TO_DELETE = (
 )
 
 
-async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(room: Room):
-    async with running_app(room) as d:
-        composer = d.app.composer
+async def test_a_placeholder_is_deleted_whole_and_undo_brings_it_back(project: ScriptedProject):
+    async with running_app(project) as driver:
+        composer = driver.app.composer
         composer.put("x ")
-        await d.paste(TWELVE)
+        await driver.paste(TWELVE)
         for keys in WAYS_TO_DELETE:
             composer.action_cursor_text_end()
             for key in keys:
-                await do(d, key)
+                await do(driver, key)
             assert composer.text == "x "
             composer.action_undo()
-        await d.pilot.press("enter")
-        await d.until(lambda: d.sent)
-        assert d.sent == [f"x {TWELVE}"]
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.sent)
+        assert driver.sent == [f"x {TWELVE}"]
 
 
-async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(room: Room):
-    async with running_app(room) as d:
-        await d.paste(TWELVE)
-        await d.pilot.press("ctrl+w", "y", "space", "ctrl+y", "enter")
-        await d.until(lambda: d.sent)
-        assert d.sent == [f"y {TWELVE}"]
+async def test_a_placeholder_that_was_cut_and_put_back_still_means_the_same(
+    project: ScriptedProject,
+):
+    async with running_app(project) as driver:
+        await driver.paste(TWELVE)
+        await driver.pilot.press("ctrl+w", "y", "space", "ctrl+y", "enter")
+        await driver.until(lambda: driver.sent)
+        assert driver.sent == [f"y {TWELVE}"]
 
 
 # -- what arrives
 
 
-async def test_what_is_typed_right_after_a_paste_comes_behind_it(room: Room):
+async def test_what_is_typed_right_after_a_paste_comes_behind_it(project: ScriptedProject):
     """Peers' failures 14 and 15."""
-    async with running_app(room) as d:
-        composer = d.app.composer
+    async with running_app(project) as driver:
+        composer = driver.app.composer
         composer.post_message(events.Paste(f"{TWELVE}\r"))
         for key in "abc":
             composer.post_message(events.Key(key, key))
-        await d.until(lambda: composer.text.endswith("c"))
+        await driver.until(lambda: composer.text.endswith("c"))
         assert composer.pastes.expand(composer.text) == f"{TWELVE}\nabc"
-        assert d.sent == []
+        assert driver.sent == []
 
 
-async def test_of_five_megabytes_the_first_is_taken_and_said(room: Room):
-    async with running_app(room) as d:
-        await d.paste("word " * 1_000_000)
-        await d.until(lambda: "Only the first MiB of the paste was inserted." in d.text)
-        assert len(d.app.composer.text) < 40
-        assert len(d.app.composer.pastes.expand(d.app.composer.text)) == LARGEST
+async def test_of_five_megabytes_the_first_is_taken_and_said(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.paste("word " * 1_000_000)
+        await driver.until(lambda: "Only the first MiB of the paste was inserted." in driver.text)
+        assert len(driver.app.composer.text) < 40
+        assert len(driver.app.composer.pastes.expand(driver.app.composer.text)) == LARGEST
 
 
-async def test_nothing_of_a_clipboard_breaks_what_is_stored(room: Room):
+async def test_nothing_of_a_clipboard_breaks_what_is_stored(project: ScriptedProject):
     """Peers' failure 21."""
-    async with running_app(room) as d:
-        await d.paste("a\ud83d\x00b\udc00")
-        await d.pilot.press("enter")
-        await d.idle()
-        assert d.sent == ["a\ufffdb\ufffd"]
-        assert "\ufffd" in room.journal.read_text()
+    async with running_app(project) as driver:
+        await driver.paste("a\ud83d\x00b\udc00")
+        await driver.pilot.press("enter")
+        await driver.idle()
+        assert driver.sent == ["a\ufffdb\ufffd"]
+        assert "\ufffd" in project.journal.read_text()
 
 
 PIECES = st.sampled_from(["a", " ", "\n", "[", "]", "[12 lines pasted]", "1\n2\n3\n4\n5", TWELVE])
@@ -326,19 +330,19 @@ def test_a_huge_text_that_comes_back_is_one_placeholder():
 
 
 async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_short(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ):
-    seen = room.project / "seen"
-    editor = room.project / "editor"
+    seen = project.folder / "seen"
+    editor = project.folder / "editor"
     editor.write_text(f'#!/bin/sh\ncp "$1" {seen}\nprintf "and more" >> "$1"\n')
     editor.chmod(0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     monkeypatch.setattr(HeadlessDriver, "can_suspend", True)
-    async with running_app(room) as d:
-        await d.type("see ")
-        await d.paste(TWELVE)
-        await d.pilot.press("ctrl+x", "ctrl+e")
-        await d.until(lambda: d.app.composer.text == f"see {PLACEHOLDER}and more")
+    async with running_app(project) as driver:
+        await driver.type("see ")
+        await driver.paste(TWELVE)
+        await driver.pilot.press("ctrl+x", "ctrl+e")
+        await driver.until(lambda: driver.app.composer.text == f"see {PLACEHOLDER}and more")
         assert seen.read_text() == f"see {TWELVE}"
 
 
@@ -347,11 +351,11 @@ async def test_an_editor_has_the_paste_in_full_and_what_it_leaves_alone_stays_sh
 
 @pytest.mark.parametrize(("height", "rows"), [(24, 8), (10, 5)])
 async def test_it_grows_to_eight_rows_and_to_half_of_a_small_screen(
-    room: Room, height: int, rows: int
+    project: ScriptedProject, height: int, rows: int
 ):
-    async with running_app(room, size=(80, height)) as d:
-        d.app.composer.put("\n" * 30)
-        await d.until(lambda: d.app.composer.size.height == rows)
-        d.app.composer.put("")
-        await d.until(lambda: d.app.composer.size.height == 1)
-        assert d.app.composer.size.height == 1
+    async with running_app(project, size=(80, height)) as driver:
+        driver.app.composer.put("\n" * 30)
+        await driver.until(lambda: driver.app.composer.size.height == rows)
+        driver.app.composer.put("")
+        await driver.until(lambda: driver.app.composer.size.height == 1)
+        assert driver.app.composer.size.height == 1

@@ -11,15 +11,15 @@ from dirge_py.conversation.conversation import Conversation
 from dirge_py.permission.rules import Mode
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.types.questions import Asker
-from tests.conversation.room import Room
-from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import Terminal, until
-from tests.ui.running_app import HELD, running_app
+from tests.support.app_driver import WAITING_COMMAND, running_app
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.project import ScriptedProject
+from tests.support.terminal import Terminal, until
 
 TWELVE = "\n".join(f"line {n}" for n in range(12))
 
 
-class KeepingRoom(Room):
+class HistoryProject(ScriptedProject):
     """Conversations that keep what their journal does not take, as those of the program do."""
 
     def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
@@ -29,22 +29,22 @@ class KeepingRoom(Room):
 
 
 @pytest.fixture
-def room(home: Path, monkeypatch: pytest.MonkeyPatch) -> KeepingRoom:
-    room = KeepingRoom(home)
-    monkeypatch.chdir(room.project)
-    return room
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryProject:
+    project = HistoryProject(home)
+    monkeypatch.chdir(project.folder)
+    return project
 
 
-async def test_prompts_of_an_earlier_start_are_called_back_in_full(room: KeepingRoom):
+async def test_prompts_of_an_earlier_start_are_called_back_in_full(project: HistoryProject):
     """Peers' failures 16 and 20: placeholders and attachments mean the same after a restart."""
-    (room.project / "a.py").write_text("x = 1")
-    async with running_app(room) as d:
+    (project.folder / "a.py").write_text("x = 1")
+    async with running_app(project) as d:
         await d.type("look at @a.py ")
         await d.paste(TWELVE)
         await d.pilot.press("enter")
         await d.until(lambda: d.sent)
         await d.idle()
-    async with running_app(room) as d:
+    async with running_app(project) as d:
         await d.pilot.press("up")
         await d.until(lambda: d.app.composer.text == f"look at @a.py {TWELVE}")
         await d.pilot.press("enter")
@@ -53,24 +53,26 @@ async def test_prompts_of_an_earlier_start_are_called_back_in_full(room: Keeping
         assert "x = 1" in d.sent[0]
 
 
-async def test_a_session_that_is_resumed_has_its_own_prompts_last(room: KeepingRoom):
-    async with running_app(room) as d:
+async def test_a_session_that_is_resumed_has_its_own_prompts_last(project: HistoryProject):
+    async with running_app(project) as d:
         for prompt in ("one", "two"):
             await d.send(prompt)
             await d.idle()
         first = d.conversation.session_id or ""
-    async with running_app(room) as d:
+    async with running_app(project) as d:
         await d.send("of another")
         await d.idle()
-    async with running_app(room, resumes=first) as d:
+    async with running_app(project, resumes=first) as d:
         assert list(d.app.composer.prompts.prompts) == ["of another", "one", "two"]
 
 
 @pytest.mark.parametrize("mode", ["yolo", "standard"])
-async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(room: KeepingRoom, mode: Mode):
+async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(
+    project: HistoryProject, mode: Mode
+):
     """Peers' failure 17."""
-    room.model.will_call("bash", command=HELD).will_say("Done.")
-    async with running_app(room, mode=mode) as d:
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("Done.")
+    async with running_app(project, mode=mode) as d:
         await d.send("build it")
         if mode == "standard":
             await d.asked()
@@ -85,8 +87,8 @@ async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(room: Keepi
         assert d.app.composer.text == "my draft"
 
 
-async def test_a_draft_stays_with_its_session_and_is_there_again(room: KeepingRoom):
-    async with running_app(room) as d:
+async def test_a_draft_stays_with_its_session_and_is_there_again(project: HistoryProject):
+    async with running_app(project) as d:
         await d.send("hello")
         await d.idle()
         first = d.conversation.session_id or ""
@@ -99,28 +101,30 @@ async def test_a_draft_stays_with_its_session_and_is_there_again(room: KeepingRo
         assert d.app.composer.text == "half a thought"
 
 
-async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(room: KeepingRoom):
-    async with running_app(room) as d:
+async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(
+    project: HistoryProject,
+):
+    async with running_app(project) as d:
         await d.type("half a thought")
         await d.app.session_opener.switch_to(None)
         assert d.app.composer.text == "half a thought"
         d.app.leave(0)
-    async with running_app(room) as d:
+    async with running_app(project) as d:
         assert d.app.composer.text == "half a thought"
 
 
-async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(room: KeepingRoom):
-    async with running_app(room) as d:
+async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(project: HistoryProject):
+    async with running_app(project) as d:
         await d.type("put aside")
         await d.pilot.press("ctrl+s")
         await d.paste(TWELVE)
         d.app.leave(0)
-    async with running_app(room) as d:
+    async with running_app(project) as d:
         assert (d.app.composer.text, d.app.composer.stashed) == (TWELVE, ["put aside"])
 
 
-async def test_of_what_is_for_the_shell_alone_nothing_is_kept(room: KeepingRoom):
-    async with running_app(room) as d:
+async def test_of_what_is_for_the_shell_alone_nothing_is_kept(project: HistoryProject):
+    async with running_app(project) as d:
         await d.send("hello")
         await d.idle()
         await d.send("!! echo hush")
@@ -129,20 +133,20 @@ async def test_of_what_is_for_the_shell_alone_nothing_is_kept(room: KeepingRoom)
         await d.pilot.press("ctrl+s")
         await d.type("!!hush")
         d.app.leave(0)
-    kept = [file for file in room.state_dir.rglob("*") if file.is_file()]
+    kept = [file for file in project.state_dir.rglob("*") if file.is_file()]
     assert any(b"hello" in file.read_bytes() for file in kept)
     assert [file for file in kept if b"hush" in file.read_bytes()] == []
 
 
-async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(room: KeepingRoom):
+async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(project: HistoryProject):
     long = "a long line of words\n" * 10_000
-    async with running_app(room) as d:
+    async with running_app(project) as d:
         await d.send("hello")
         await d.idle()
         first = d.conversation.session_id or ""
         await d.paste(long)
         await d.app.session_opener.switch_to(None)
-        assert len(room.journal.read_bytes()) < len(long)
+        assert len(project.journal.read_bytes()) < len(long)
         await d.app.session_opener.switch_to(first)
         assert d.app.composer.pastes.expand(d.app.composer.text) == long
 
@@ -150,7 +154,7 @@ async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(room: KeepingR
 def test_a_killed_program_has_the_draft_again(tmp_path: Path):
     """Peers' failure 17, with keys as the kitty protocol sends them (failure 18)."""
     state = Path(os.environ["DIRGE_STATE_DIR"])
-    with FakeService([Say(text="Hello there.")]) as service:
+    with FakeService([ModelReply(text="Hello there.")]) as service:
         terminal = Terminal(cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
         terminal.read_until("ready")
         terminal.press("hi\r")
@@ -171,7 +175,7 @@ def test_a_killed_program_has_the_draft_again(tmp_path: Path):
 
 
 def test_what_is_typed_at_a_question_is_in_the_input(tmp_path: Path):
-    replies = [Say(calls=[("bash", {"command": "make"})]), Say(text="Done.")]
+    replies = [ModelReply(calls=[("bash", {"command": "make"})]), ModelReply(text="Done.")]
     with FakeService(replies) as service:
         terminal = Terminal(
             ["-m", "dirge_py", "go"], cwd=tmp_path, OPENAI_BASE_URL=service.openai_url

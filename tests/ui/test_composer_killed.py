@@ -4,8 +4,8 @@ import os
 import signal
 from pathlib import Path
 
-from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import Terminal, until
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import Terminal, until
 
 
 def state() -> Path:
@@ -33,7 +33,7 @@ def test_a_program_killed_before_anything_was_said_has_the_draft_again(tmp_path:
 
 
 def test_prompts_and_stashed_drafts_are_there_at_the_next_start(tmp_path: Path):
-    with FakeService([Say(text="Hello there.")]) as service:
+    with FakeService([ModelReply(text="Hello there.")]) as service:
         terminal = Terminal(cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
         terminal.read_until("ready")
         terminal.press("fix the parser\r")
@@ -68,7 +68,7 @@ def test_what_shows_no_draft_takes_none_over_and_leaves_none(tmp_path: Path):
     terminal.child.send_signal(signal.SIGKILL)
     terminal.finish()
 
-    with FakeService([Say(text="Hello there.")]) as service:
+    with FakeService([ModelReply(text="Hello there.")]) as service:
         printing = ("-m", "dirge_py", "-p", "hi")
         printed = Terminal(printing, cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
         printed.read_until("Hello there.")

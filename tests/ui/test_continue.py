@@ -1,15 +1,15 @@
 """`/continue` typed into the UI."""
 
-from tests.conversation.room import Room
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 ONE_TURN = "[loop]\nmax_turns = 1\n"
 
 
-async def test_it_starts_a_run_that_the_screen_follows(room: Room):
-    room.configure(ONE_TURN)
-    room.model.will_call("ls", path=".").will_say("All done.")
-    async with running_app(room) as d:
+async def test_it_starts_a_run_that_the_screen_follows(project: ScriptedProject):
+    project.configure(ONE_TURN)
+    project.model.will_call("ls", path=".").will_say("All done.")
+    async with running_app(project) as d:
         await d.send("look around")
         await d.until(lambda: "/continue goes on" in d.text)
         await d.send("/continue")
@@ -19,18 +19,18 @@ async def test_it_starts_a_run_that_the_screen_follows(room: Room):
         assert "» from dirge, to the model\n  Go on." in d.text
 
 
-async def test_the_end_of_the_turns_is_told_once(room: Room):
-    room.configure(ONE_TURN)
-    room.model.will_call("ls", path=".")
-    async with running_app(room) as d:
+async def test_the_end_of_the_turns_is_told_once(project: ScriptedProject):
+    project.configure(ONE_TURN)
+    project.model.will_call("ls", path=".")
+    async with running_app(project) as d:
         await d.send("look around")
         await d.until(lambda: "/continue goes on" in d.text)
         assert d.text.count("Stopped after") == 1
 
 
-async def test_with_nothing_to_carry_on_it_says_so(room: Room):
-    room.model.will_say("Whole.")
-    async with running_app(room) as d:
+async def test_with_nothing_to_carry_on_it_says_so(project: ScriptedProject):
+    project.model.will_say("Whole.")
+    async with running_app(project) as d:
         await d.send("hello")
         await d.until(lambda: "Whole." in d.text)
         await d.idle()

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import ROOT, Terminal, hand, is_alive
-from tests.ui.on_tmux import NEEDED, Tmux
-from tests.ui.running_app import HELD
+from tests.support.app_driver import WAITING_COMMAND
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import ROOT, Terminal, hand, is_alive
+from tests.support.tmux import NEEDED, Tmux
 
 pytestmark = NEEDED
 
@@ -42,9 +42,11 @@ def dirge(service: FakeService, arguments: str = "", **environment: str) -> str:
 def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_path: Path):
     sleep = f"echo $$ > {tmp_path}/pid; exec sleep 300"
     replies = [
-        Say(text=PLAN, calls=[("bash", {"command": HELD})], delta_chars=3, gap_s=0.002),
-        Say(text="As you say.", calls=[("bash", {"command": sleep})]),
-        Say(text="Still here."),
+        ModelReply(
+            text=PLAN, calls=[("bash", {"command": WAITING_COMMAND})], delta_chars=3, gap_s=0.002
+        ),
+        ModelReply(text="As you say.", calls=[("bash", {"command": sleep})]),
+        ModelReply(text="Still here."),
     ]
     with FakeService(replies) as service:
         tmux.enter("stty -g > before")
@@ -106,7 +108,7 @@ def test_an_editor_has_the_screen_while_the_run_goes_on(tmux: Tmux, tmp_path: Pa
     wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
     program = editor(tmp_path, f'trap "" INT; cat "$1"; echo :edited; {wait}; echo new > "$1"')
     with FakeService(
-        [Say(text="word " * 60 + "\n\nthe end", delta_chars=20, gap_s=0.01)]
+        [ModelReply(text="word " * 60 + "\n\nthe end", delta_chars=20, gap_s=0.01)]
     ) as service:
         tmux.enter(dirge(service, EDITOR=program))
         tmux.sees("ready")
@@ -127,7 +129,7 @@ def test_what_had_the_screen_gives_it_back_and_costs_no_draft(tmux: Tmux, tmp_pa
     wait = f"until test -e {tmp_path}/done; do sleep 0.01; done"
     pager = editor(tmp_path, f'cat "$1"; echo :paged; {wait}', "pager")
     failing = editor(tmp_path, 'echo work > "$1"; exit 3')
-    with FakeService([Say(text="the **answer**")]) as service:
+    with FakeService([ModelReply(text="the **answer**")]) as service:
         tmux.enter(dirge(service, PAGER=pager, EDITOR=failing, TMPDIR=str(tmp_path)))
         tmux.sees("ready")
         tmux.type("my draft")
@@ -188,7 +190,7 @@ def test_who_looks_again_sees_everything_whatever_the_size(tmux: Tmux, tmp_path:
 def test_a_small_terminal_is_enough(tmux: Tmux, tmp_path: Path, size: tuple[int, int]):
     tmux.resize(*size)
     call = ("bash", {"command": "touch made"})
-    with FakeService([Say(calls=[call]), Say(text="It is made.")]) as service:
+    with FakeService([ModelReply(calls=[call]), ModelReply(text="It is made.")]) as service:
         tmux.enter(dirge(service))
         tmux.sees("❯")
         tmux.sees("ready")
@@ -251,9 +253,9 @@ def bash(command: str) -> tuple[str, dict[str, object]]:
 
 def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
     replies = [
-        Say(calls=[bash("git push here there"), bash("npm run build"), bash("touch made")]),
-        Say(calls=[bash("git push -q"), bash("echo up; sleep 300")]),
-        Say(text="It goes on without me."),
+        ModelReply(calls=[bash("git push here there"), bash("npm run build"), bash("touch made")]),
+        ModelReply(calls=[bash("git push -q"), bash("echo up; sleep 300")]),
+        ModelReply(text="It goes on without me."),
     ]
     with FakeService(replies) as service:
         tmux.enter(dirge(service, DIRGE_CONFIG_DIR=str(tmp_path / "config")))
@@ -276,8 +278,10 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         assert (tmp_path / "made").exists()
         settings = (tmp_path / "config/config.toml").read_text()
         assert 'match = "git push *"' in settings
-        told = [m["content"] for m in service.requests[1].json["messages"] if m["role"] == "tool"]
-        assert "it is built already" in told[1]
+        results = [
+            m["content"] for m in service.requests[1].json["messages"] if m["role"] == "tool"
+        ]
+        assert "it is built already" in results[1]
 
         tmux.answer("y")
         tmux.sees("\n   up")

@@ -9,17 +9,17 @@ from dirge_py.ui.transcript.layout import TranscriptLayout
 from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from tests.conversation.room import Room
 from tests.security.sizes import size
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_view_layout import STYLES
 
 
 @asynccontextmanager
-async def found(room: Room, query: str) -> AsyncIterator[RunningApp]:
+async def found(project: ScriptedProject, query: str) -> AsyncIterator[AppDriver]:
     """An app with two hundred lines, some calls, and the bar open with a query."""
-    async with running_app(room, size=(60, 16)) as d:
-        view = d.app.transcript
+    async with running_app(project, size=(60, 16)) as driver:
+        view = driver.app.transcript
         view.clear()
         for number in range(200):
             view.add(NoticeBlock(f"line {number} needle" if number % 50 == 7 else f"line {number}"))
@@ -28,107 +28,109 @@ async def found(room: Room, query: str) -> AsyncIterator[RunningApp]:
         tool.finish(output, {}, is_error=False, took_ms=0)
         view.insert(list(view.layout_of_blocks.rows)[100].block, tool)
         view.redraw()
-        await d.pilot.press("ctrl+f")
-        await d.type(query)
-        await d.until(lambda: " of " in bar(d) or "not found" in bar(d))
-        yield d
+        await driver.pilot.press("ctrl+f")
+        await driver.type(query)
+        await driver.until(lambda: " of " in bar(driver) or "not found" in bar(driver))
+        yield driver
 
 
-def bar(d: RunningApp) -> str:
-    return next((line for line in d.screen.split("\n") if line.startswith(" / ")), "")
+def bar(driver: AppDriver) -> str:
+    return next((line for line in driver.screen.split("\n") if line.startswith(" / ")), "")
 
 
-def chosen(d: RunningApp) -> str:
+def chosen(driver: AppDriver) -> str:
     """The line of the screen on which the chosen match is."""
-    for strip in d.app.screen._compositor.render_strips():
+    for strip in driver.app.screen._compositor.render_strips():
         if any(s.style and s.style.reverse and "needle" in s.text for s in strip):
             return strip.text[:50].strip()
     return ""
 
 
-async def test_the_newest_match_is_shown_first_and_all_are_counted(room: Room):
-    async with found(room, "needle") as d:
-        assert "4 of 4" in bar(d)
-        assert "line 157 needle" in d.screen
-        assert chosen(d) == "· line 157 needle"
+async def test_the_newest_match_is_shown_first_and_all_are_counted(project: ScriptedProject):
+    async with found(project, "needle") as driver:
+        assert "4 of 4" in bar(driver)
+        assert "line 157 needle" in driver.screen
+        assert chosen(driver) == "· line 157 needle"
 
 
-async def test_enter_and_n_go_on_and_a_capital_n_goes_back(room: Room):
-    async with found(room, "needle") as d:
+async def test_enter_and_n_go_on_and_a_capital_n_goes_back(project: ScriptedProject):
+    async with found(project, "needle") as driver:
         seen = []
         for key, number in (("enter", 1), ("n", 2), ("n", 3), ("N", 2), ("shift+enter", 1)):
-            await d.pilot.press(key)
-            await d.until(lambda number=number: f"{number} of 4" in bar(d))
-            seen.append(chosen(d))
+            await driver.pilot.press(key)
+            await driver.until(lambda number=number: f"{number} of 4" in bar(driver))
+            seen.append(chosen(driver))
 
         assert seen == [f"· line {n} needle" for n in (7, 57, 107, 57, 7)]
 
 
-async def test_keys_pressed_faster_than_is_searched_are_not_lost(room: Room):
-    async with found(room, "needle") as d:
-        await d.pilot.press("escape")
+async def test_keys_pressed_faster_than_is_searched_are_not_lost(project: ScriptedProject):
+    async with found(project, "needle") as driver:
+        await driver.pilot.press("escape")
         # The search begins at what is in view, and that goes back to the end first.
-        await d.until(lambda: d.app.composer.has_focus and d.app.transcript.scroll_anchor.is_on)
-        await d.pilot.press("ctrl+f", *"line", "enter", "n", "n", "N")
-        await d.until(lambda: "190 of 200" in bar(d))
+        await driver.until(
+            lambda: driver.app.composer.has_focus and driver.app.transcript.scroll_anchor.is_on
+        )
+        await driver.pilot.press("ctrl+f", *"line", "enter", "n", "n", "N")
+        await driver.until(lambda: "190 of 200" in bar(driver))
 
-        assert " / line " in bar(d)
-
-
-async def test_escape_goes_back_unless_a_match_was_chosen(room: Room):
-    async with found(room, "needle") as d:
-        await d.pilot.press("escape")
-        await d.until(lambda: d.app.composer.has_focus)
-        assert d.app.transcript.scroll_anchor.is_on
-        assert "line 199" in d.screen
-
-        await d.pilot.press("ctrl+f")
-        await d.type("needle")
-        await d.until(lambda: "4 of 4" in bar(d))
-        await d.pilot.press("enter", "escape")
-        await d.until(lambda: d.app.composer.has_focus)
-        assert "line 7 needle" in d.screen
-        assert not bar(d)
+        assert " / line " in bar(driver)
 
 
-async def test_a_match_in_folded_output_opens_it_and_escape_closes_it(room: Room):
-    async with found(room, "hidden thing") as d:
-        assert "1 of 1" in bar(d)
-        assert "Hidden thing" in d.screen
-        await d.pilot.press("escape")
-        await d.until(lambda: d.app.composer.has_focus)
+async def test_escape_goes_back_unless_a_match_was_chosen(project: ScriptedProject):
+    async with found(project, "needle") as driver:
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.composer.has_focus)
+        assert driver.app.transcript.scroll_anchor.is_on
+        assert "line 199" in driver.screen
 
-        assert "Hidden thing" not in d.text
-
-
-async def test_capitals_count_only_where_some_are_typed(room: Room):
-    async with found(room, "HIDDEN") as d:
-        assert "not found" in bar(d)
-
-
-async def test_what_comes_while_one_looks_is_found_too(room: Room):
-    async with found(room, "needle") as d:
-        d.app.notify_user("one more needle")
-        await d.pilot.press("enter")
-        await d.until(lambda: "5 of 5" in bar(d))
-
-        assert "one more needle" in d.screen
+        await driver.pilot.press("ctrl+f")
+        await driver.type("needle")
+        await driver.until(lambda: "4 of 4" in bar(driver))
+        await driver.pilot.press("enter", "escape")
+        await driver.until(lambda: driver.app.composer.has_focus)
+        assert "line 7 needle" in driver.screen
+        assert not bar(driver)
 
 
-async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(room: Room):
-    async with found(room, "needle") as d:
-        view = d.app.transcript
+async def test_a_match_in_folded_output_opens_it_and_escape_closes_it(project: ScriptedProject):
+    async with found(project, "hidden thing") as driver:
+        assert "1 of 1" in bar(driver)
+        assert "Hidden thing" in driver.screen
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.app.composer.has_focus)
+
+        assert "Hidden thing" not in driver.text
+
+
+async def test_capitals_count_only_where_some_are_typed(project: ScriptedProject):
+    async with found(project, "HIDDEN") as driver:
+        assert "not found" in bar(driver)
+
+
+async def test_what_comes_while_one_looks_is_found_too(project: ScriptedProject):
+    async with found(project, "needle") as driver:
+        driver.app.notify_user("one more needle")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "5 of 5" in bar(driver))
+
+        assert "one more needle" in driver.screen
+
+
+async def test_a_match_that_was_taken_off_the_page_gives_way_to_another(project: ScriptedProject):
+    async with found(project, "needle") as driver:
+        view = driver.app.transcript
         hit = view.search.hit
         assert hit is not None
         view.remove_block(hit.row.block)
         view.redraw()
-        await d.pilot.press("enter")
-        await d.until(lambda: "1 of 3" in bar(d))
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "1 of 3" in bar(driver))
 
-        assert chosen(d) == "· line 7 needle"
+        assert chosen(driver) == "· line 7 needle"
 
 
-async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(room: Room):
+async def test_a_match_is_found_across_a_wrapped_line_and_in_markdown(project: ScriptedProject):
     layout = TranscriptLayout(STYLES, 12)
     layout.append(UserBlock("these words are wrapped"))
     layout.append(ProseBlock(MarkdownPiece("some **bold words** are")))

@@ -7,8 +7,8 @@ import pytest
 
 from dirge_py.permission.rules import Mode
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption, SupportsForms
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_permission import request
 
 BASE = Question(
@@ -28,13 +28,15 @@ CLOSED = Question(question="Sure?", options=(QuestionOption(label="Yes"),), is_o
 OPEN = Question(question="What name?")
 
 
-def pose(d: RunningApp, *questions: Question) -> "asyncio.Task[Sequence[QuestionAnswer] | None]":
-    assert isinstance(d.asker, SupportsForms)
-    return asyncio.ensure_future(d.asker.question(questions))
+def pose(
+    driver: AppDriver, *questions: Question
+) -> "asyncio.Task[Sequence[QuestionAnswer] | None]":
+    assert isinstance(driver.asker, SupportsForms)
+    return asyncio.ensure_future(driver.asker.question(questions))
 
 
-async def posed(d: RunningApp) -> None:
-    await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
+async def posed(driver: AppDriver) -> None:
+    await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
 
 
 def chosen(*labels: str, text: str = "") -> QuestionAnswer:
@@ -63,23 +65,23 @@ KEYS: list[tuple[Question, list[str], QuestionAnswer]] = [
 ]
 
 
-async def test_each_key_gives_its_answer(room: Room):
-    async with running_app(room) as d:
+async def test_each_key_gives_its_answer(project: ScriptedProject):
+    async with running_app(project) as driver:
         for question, keys, answer in KEYS:
-            form = pose(d, question)
-            await posed(d)
-            await d.pilot.press(*keys)
+            form = pose(driver, question)
+            await posed(driver)
+            await driver.pilot.press(*keys)
             assert (keys, await form) == (keys, [answer])
-            await d.until(lambda: d.panel is None and d.app.composer.has_focus)
+            await driver.until(lambda: driver.panel is None and driver.app.composer.has_focus)
 
 
-async def test_the_form_shows_question_options_and_keys(room: Room):
-    async with running_app(room) as d:
-        pose(d, BASE, SEVERAL)
-        await posed(d)
-        await d.pilot.press("down")
-        await d.until(lambda: "▸ 1 SQLite" in d.screen)
-        lines = [line.rstrip() for line in d.screen.splitlines()]
+async def test_the_form_shows_question_options_and_keys(project: ScriptedProject):
+    async with running_app(project) as driver:
+        pose(driver, BASE, SEVERAL)
+        await posed(driver)
+        await driver.pilot.press("down")
+        await driver.until(lambda: "▸ 1 SQLite" in driver.screen)
+        lines = [line.rstrip() for line in driver.screen.splitlines()]
         at = lines.index(" Storage  1 of 2")
         assert lines[at + 1 : at + 7] == [
             " Which database?",
@@ -91,106 +93,106 @@ async def test_the_form_shows_question_options_and_keys(room: Room):
         ]
 
 
-async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(room: Room):
-    async with running_app(room) as d:
-        form = pose(d, BASE, SEVERAL)
-        await posed(d)
-        await d.pilot.press("1", "enter")
-        await d.until(lambda: "2 of 2" in d.screen)
-        await d.pilot.press("down", "space", "left")
-        await d.until(lambda: "1 of 2" in d.screen)
-        await d.pilot.press("right")
-        await d.until(lambda: "[✓] Linux" in d.screen)
-        await d.pilot.press("left", "2", "enter", "enter")
+async def test_questions_come_one_after_the_other_and_can_be_gone_back_to(project: ScriptedProject):
+    async with running_app(project) as driver:
+        form = pose(driver, BASE, SEVERAL)
+        await posed(driver)
+        await driver.pilot.press("1", "enter")
+        await driver.until(lambda: "2 of 2" in driver.screen)
+        await driver.pilot.press("down", "space", "left")
+        await driver.until(lambda: "1 of 2" in driver.screen)
+        await driver.pilot.press("right")
+        await driver.until(lambda: "[✓] Linux" in driver.screen)
+        await driver.pilot.press("left", "2", "enter", "enter")
         assert await form == [chosen("Postgres"), chosen("Linux")]
 
 
-async def test_a_question_without_options_is_answered_in_words(room: Room):
-    async with running_app(room) as d:
-        form = pose(d, OPEN)
-        await d.until(lambda: d.panel and d.panel.is_writing)
-        await d.pilot.press("enter", *"no1", "enter")
+async def test_a_question_without_options_is_answered_in_words(project: ScriptedProject):
+    async with running_app(project) as driver:
+        form = pose(driver, OPEN)
+        await driver.until(lambda: driver.panel and driver.panel.is_writing)
+        await driver.pilot.press("enter", *"no1", "enter")
         assert await form == [chosen(text="no1")]
 
 
-async def test_left_in_front_of_the_words_leads_to_the_question_before(room: Room):
-    async with running_app(room) as d:
-        form = pose(d, CLOSED, OPEN)
-        await posed(d)
-        await d.pilot.press("1", "enter")
-        await d.until(lambda: d.panel and d.panel.is_writing)
-        await d.pilot.press("n", "o", "left", "left")
-        assert "2 of 2" in d.screen
-        await d.pilot.press("left")
-        await d.until(lambda: "1 of 2" in d.screen)
-        await d.pilot.press("enter")
-        await d.until(lambda: d.panel and d.panel.is_writing)
-        await d.pilot.press("enter")
+async def test_left_in_front_of_the_words_leads_to_the_question_before(project: ScriptedProject):
+    async with running_app(project) as driver:
+        form = pose(driver, CLOSED, OPEN)
+        await posed(driver)
+        await driver.pilot.press("1", "enter")
+        await driver.until(lambda: driver.panel and driver.panel.is_writing)
+        await driver.pilot.press("n", "o", "left", "left")
+        assert "2 of 2" in driver.screen
+        await driver.pilot.press("left")
+        await driver.until(lambda: "1 of 2" in driver.screen)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.panel and driver.panel.is_writing)
+        await driver.pilot.press("enter")
         assert await form == [chosen("Yes"), chosen(text="no")]
 
 
-async def test_esc_says_nothing_at_all(room: Room):
-    async with running_app(room) as d:
+async def test_esc_says_nothing_at_all(project: ScriptedProject):
+    async with running_app(project) as driver:
         for question in (BASE, SEVERAL, OPEN):
-            form = pose(d, CLOSED, question)
-            await posed(d)
-            await d.pilot.press("1", "enter")
-            await d.until(lambda: "2 of 2" in d.screen)
+            form = pose(driver, CLOSED, question)
+            await posed(driver)
+            await driver.pilot.press("1", "enter")
+            await driver.until(lambda: "2 of 2" in driver.screen)
             if question is OPEN:
-                await d.until(lambda: d.panel and d.panel.is_writing)
-            await d.pilot.press("escape")
+                await driver.until(lambda: driver.panel and driver.panel.is_writing)
+            await driver.pilot.press("escape")
             assert await form is None
-            await d.until(lambda: d.panel is None)
+            await driver.until(lambda: driver.panel is None)
 
 
-async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
-    async with running_app(room, guard_s=3600.0) as d:
-        form = pose(d, BASE)
-        await d.until(lambda: d.panel and d.panel.has_focus)
-        await d.pilot.press("enter", "escape", "1")
+async def test_keys_typed_a_moment_before_do_not_answer(project: ScriptedProject):
+    async with running_app(project, guard_s=3600.0) as driver:
+        form = pose(driver, BASE)
+        await driver.until(lambda: driver.panel and driver.panel.has_focus)
+        await driver.pilot.press("enter", "escape", "1")
         assert not form.done()
-        assert d.app.composer.text == "1"
+        assert driver.app.composer.text == "1"
 
 
-async def test_nor_do_keys_meant_for_the_question_before(room: Room):
-    async with running_app(room, guard_s=3600.0) as d:
-        form = pose(d, BASE, OPEN)
-        await d.until(lambda: d.panel and d.panel.has_focus)
-        assert d.panel is not None
-        d.panel.act("next")
-        d.panel.confirm()
-        await d.until(lambda: "2 of 2" in d.screen)
-        await d.pilot.press("enter", "escape", "1")
+async def test_nor_do_keys_meant_for_the_question_before(project: ScriptedProject):
+    async with running_app(project, guard_s=3600.0) as driver:
+        form = pose(driver, BASE, OPEN)
+        await driver.until(lambda: driver.panel and driver.panel.has_focus)
+        assert driver.panel is not None
+        driver.panel.act("next")
+        driver.panel.confirm()
+        await driver.until(lambda: "2 of 2" in driver.screen)
+        await driver.pilot.press("enter", "escape", "1")
         assert not form.done()
-        assert not d.panel.is_writing
-        assert d.app.composer.text == "1"
+        assert not driver.panel.is_writing
+        assert driver.app.composer.text == "1"
 
 
-async def test_a_pending_form_goes_when_nobody_waits_for_it(room: Room):
-    async with running_app(room) as d:
-        form = pose(d, BASE)
-        await posed(d)
-        await d.pilot.press("3", "enter")
+async def test_a_pending_form_goes_when_nobody_waits_for_it(project: ScriptedProject):
+    async with running_app(project) as driver:
+        form = pose(driver, BASE)
+        await posed(driver)
+        await driver.pilot.press("3", "enter")
         form.cancel()
-        await d.until(lambda: d.panel is None)
-        assert d.app.composer.has_focus
+        await driver.until(lambda: driver.panel is None)
+        assert driver.app.composer.has_focus
 
 
-async def test_a_form_waits_for_the_permission_question_before_it(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request())
-        form = pose(d, BASE)
-        await d.asked()
-        await d.pilot.press("y", "enter")
+async def test_a_form_waits_for_the_permission_question_before_it(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        form = pose(driver, BASE)
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
         await question
-        await d.until(lambda: "Which database?" in d.screen)
-        await posed(d)
-        await d.pilot.press("1", "enter")
+        await driver.until(lambda: "Which database?" in driver.screen)
+        await posed(driver)
+        await driver.pilot.press("1", "enter")
         assert await form == [chosen("SQLite")]
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 5)])
-async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, int]):
+async def test_a_form_is_usable_on_small_screens(project: ScriptedProject, size: tuple[int, int]):
     many = Question(
         question="Which of all these many things shall be done first?",
         options=tuple(
@@ -198,16 +200,16 @@ async def test_a_form_is_usable_on_small_screens(room: Room, size: tuple[int, in
             for n in range(9)
         ),
     )
-    async with running_app(room, size=size) as d:
-        form = pose(d, many)
-        await posed(d)
-        await d.pilot.press(*["down"] * 9)
-        await d.until(lambda: "▸ 9 thing 8" in d.screen)
-        await d.pilot.press("down", "enter")
-        await d.until(lambda: d.panel and d.panel.is_writing)
-        await d.pilot.press("o", "w", "n")
-        await d.until(lambda: "own" in d.screen.replace("in your own words", ""))
-        await d.pilot.press("enter")
+    async with running_app(project, size=size) as driver:
+        form = pose(driver, many)
+        await posed(driver)
+        await driver.pilot.press(*["down"] * 9)
+        await driver.until(lambda: "▸ 9 thing 8" in driver.screen)
+        await driver.pilot.press("down", "enter")
+        await driver.until(lambda: driver.panel and driver.panel.is_writing)
+        await driver.pilot.press("o", "w", "n")
+        await driver.until(lambda: "own" in driver.screen.replace("in your own words", ""))
+        await driver.pilot.press("enter")
         assert await form == [chosen(text="own")]
 
 
@@ -218,32 +220,32 @@ ASKS = [{"question": "Which?", "options": [{"label": "A"}, {"label": "B"}]}]
 
 
 @pytest.mark.parametrize("mode", ["standard", "plan", "yolo"])
-async def test_the_model_gets_the_answer(room: Room, mode: Mode):
-    room.model.will_call("question", questions=ASKS)
-    async with running_app(room, mode=mode) as d:
-        await d.send("go")
-        await posed(d)
-        await d.pilot.press("2", "enter")
-        await d.idle()
-        assert d.results[0].endswith("B")
+async def test_the_model_gets_the_answer(project: ScriptedProject, mode: Mode):
+    project.model.will_call("question", questions=ASKS)
+    async with running_app(project, mode=mode) as driver:
+        await driver.send("go")
+        await posed(driver)
+        await driver.pilot.press("2", "enter")
+        await driver.idle()
+        assert driver.results[0].endswith("B")
 
 
-async def test_an_aborted_run_takes_its_form_down(room: Room):
-    room.model.will_call("question", questions=ASKS)
-    async with running_app(room) as d:
-        await d.send("go")
-        await posed(d)
-        d.conversation.abort()
-        await d.idle()
-        assert d.panel is None
-        assert d.app.composer.has_focus
+async def test_an_aborted_run_takes_its_form_down(project: ScriptedProject):
+    project.model.will_call("question", questions=ASKS)
+    async with running_app(project) as driver:
+        await driver.send("go")
+        await posed(driver)
+        driver.conversation.abort()
+        await driver.idle()
+        assert driver.panel is None
+        assert driver.app.composer.has_focus
 
 
-async def test_ctrl_c_says_nothing_and_interrupts(room: Room):
-    room.model.will_call("question", questions=ASKS)
-    async with running_app(room) as d:
-        await d.send("go")
-        await posed(d)
-        await d.pilot.press("ctrl+c")
-        await d.idle()
-        assert "Interrupted." in d.text
+async def test_ctrl_c_says_nothing_and_interrupts(project: ScriptedProject):
+    project.model.will_call("question", questions=ASKS)
+    async with running_app(project) as driver:
+        await driver.send("go")
+        await posed(driver)
+        await driver.pilot.press("ctrl+c")
+        await driver.idle()
+        assert "Interrupted." in driver.text

@@ -13,8 +13,8 @@ from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionReq
 from dirge_py.types.tools import FileChange, Preview
 from dirge_py.ui.panels.file_changes import ChangeSelection, paint_files
 from dirge_py.ui.panels.hunk_view import HunkView
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_permission import STYLES
 
 BEFORE = "".join(f"line {n}\r\n" for n in range(1, 31))
@@ -41,18 +41,18 @@ def allowed(*changes: FileChange) -> PermissionAnswer:
     return PermissionAnswer(effect="allow", changes=changes or None)
 
 
-async def choosing(d: RunningApp) -> None:
-    await d.until(lambda: d.dialog and d.dialog.has_focus)
-    await d.pilot.press("end")
-    await d.asked()
-    await d.pilot.press("h", "enter")
-    await d.until(lambda: any(view.is_mounted for view in d.app.query(HunkView)))
+async def choosing(driver: AppDriver) -> None:
+    await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+    await driver.pilot.press("end")
+    await driver.asked()
+    await driver.pilot.press("h", "enter")
+    await driver.until(lambda: any(view.is_mounted for view in driver.app.query(HunkView)))
 
 
-async def test_a_question_shows_all_changes_whole(room: Room):
-    async with running_app(room, size=(80, 60)) as d:
-        d.ask(request(X, NEW, GONE))
-        await d.asked()
+async def test_a_question_shows_all_changes_whole(project: ScriptedProject):
+    async with running_app(project, size=(80, 60)) as driver:
+        driver.ask(request(X, NEW, GONE))
+        await driver.asked()
         for line in (
             " 3 -line 3",
             " 3 +row 3",
@@ -61,9 +61,9 @@ async def test_a_question_shows_all_changes_whole(room: Room):
             "1 +a",
             "1 -g",
         ):
-            assert line in d.screen
-        assert "U+000D" not in d.screen
-        assert "shortened" not in d.screen
+            assert line in driver.screen
+        assert "U+000D" not in driver.screen
+        assert "shortened" not in driver.screen
 
 
 def test_a_file_that_moves_is_one_file_with_its_hunks():
@@ -148,70 +148,70 @@ KEYS = [
 ]
 
 
-async def test_what_is_taken_is_what_was_accepted(room: Room):
-    async with running_app(room, size=(80, 60)) as d:
+async def test_what_is_taken_is_what_was_accepted(project: ScriptedProject):
+    async with running_app(project, size=(80, 60)) as driver:
         for keys, answer in KEYS:
-            question = d.ask(request(X, NEW, GONE))
-            await choosing(d)
-            await d.pilot.press(*keys)
+            question = driver.ask(request(X, NEW, GONE))
+            await choosing(driver)
+            await driver.pilot.press(*keys)
             assert (keys, await question) == (keys, [answer])
-            await d.until(lambda: d.dialog is None and d.app.composer.has_focus)
+            await driver.until(lambda: driver.dialog is None and driver.app.composer.has_focus)
 
 
-async def test_the_cursor_is_kept_in_view(room: Room):
-    async with running_app(room, size=(60, 14)) as d:
-        d.ask(request(X))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("h", "enter")
-        await d.pilot.press("down", "down")
-        await d.until(lambda: "▸ [✓] 2 of 3" in d.screen)
-        await d.pilot.press("n", "enter")
-        await d.until(lambda: "▸ [✓] 3 of 3" in d.screen)
+async def test_the_cursor_is_kept_in_view(project: ScriptedProject):
+    async with running_app(project, size=(60, 14)) as driver:
+        driver.ask(request(X))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        await driver.pilot.press("h", "enter")
+        await driver.pilot.press("down", "down")
+        await driver.until(lambda: "▸ [✓] 2 of 3" in driver.screen)
+        await driver.pilot.press("n", "enter")
+        await driver.until(lambda: "▸ [✓] 3 of 3" in driver.screen)
 
 
-async def test_hunks_are_taken_only_after_the_end_was_seen(room: Room):
-    async with running_app(room, size=(60, 14)) as d:
-        question = d.ask(request(X))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("h", "enter", "down", "enter")
-        await d.until(lambda: "read on to the end to take it" in d.screen)
+async def test_hunks_are_taken_only_after_the_end_was_seen(project: ScriptedProject):
+    async with running_app(project, size=(60, 14)) as driver:
+        question = driver.ask(request(X))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        await driver.pilot.press("h", "enter", "down", "enter")
+        await driver.until(lambda: "read on to the end to take it" in driver.screen)
         assert not question.done()
-        await d.pilot.press("down", "down", "down")
-        await d.until(lambda: "take 3 of 3" in d.screen)
-        await d.pilot.press("enter")
+        await driver.pilot.press("down", "down", "down")
+        await driver.until(lambda: "take 3 of 3" in driver.screen)
+        await driver.pilot.press("enter")
         assert await question == [allowed()]
 
 
-async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request(X))
-        await choosing(d)
-        await d.pilot.press("escape")
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
+async def test_ctrl_c_and_esc_in_the_hunks_answer_nothing(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request(X))
+        await choosing(driver)
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
         assert not question.done()
-        await choosing(d)
-        await d.pilot.press("ctrl+c")
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
+        await choosing(driver)
+        await driver.pilot.press("ctrl+c")
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
         assert not question.done()
 
 
-async def test_without_changes_there_are_no_hunks_to_choose(room: Room):
-    async with running_app(room) as d:
-        d.ask(request())
-        await d.asked()
-        assert "choose hunks" not in d.screen
-        await d.pilot.press("h", "enter")
-        assert not d.app.query(HunkView)
+async def test_without_changes_there_are_no_hunks_to_choose(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.ask(request())
+        await driver.asked()
+        assert "choose hunks" not in driver.screen
+        await driver.pilot.press("h", "enter")
+        assert not driver.app.query(HunkView)
 
 
-async def test_an_aborted_question_takes_its_hunks_down(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request(X))
-        await choosing(d)
+async def test_an_aborted_question_takes_its_hunks_down(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request(X))
+        await choosing(driver)
         question.cancel()
-        await d.until(lambda: d.dialog is None)
-        assert not d.app.query(HunkView)
-        assert d.app.composer.has_focus
+        await driver.until(lambda: driver.dialog is None)
+        assert not driver.app.query(HunkView)
+        assert driver.app.composer.has_focus
 
 
 # -- with an editor
@@ -243,15 +243,15 @@ def edits_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 
 
 async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
-    room: Room, edits_with: Callable[[str], Path], hands_over: None
+    project: ScriptedProject, edits_with: Callable[[str], Path], hands_over: None
 ):
     log = edits_with("path.write_bytes(path.read_bytes().replace(b'row 3', b'my 3') + b'\\r\\n')")
-    async with running_app(room) as d:
-        question = d.ask(request(X))
-        await choosing(d)
-        await d.pilot.press("down", "e", "enter")
-        await d.until(lambda: "my 3" in d.screen)
-        await d.pilot.press("enter")
+    async with running_app(project) as driver:
+        question = driver.ask(request(X))
+        await choosing(driver)
+        await driver.pilot.press("down", "e", "enter")
+        await driver.until(lambda: "my 3" in driver.screen)
+        await driver.pilot.press("enter")
         wrote = AFTER.replace("row 3", "my 3") + "\r\n"
         assert await question == [allowed(replace(X, after=wrote))]
     mode, _, draft = log.read_text().partition(" ")
@@ -261,20 +261,20 @@ async def test_the_text_a_person_wrote_is_taken_byte_for_byte(
 
 
 async def test_only_what_is_accepted_is_given_to_the_editor(
-    room: Room, edits_with: Callable[[str], Path], hands_over: None
+    project: ScriptedProject, edits_with: Callable[[str], Path], hands_over: None
 ):
     edits_with("path.write_bytes(path.read_bytes() + b'mine')")
-    async with running_app(room) as d:
-        question = d.ask(request(X))
-        await choosing(d)
-        await d.pilot.press("down", "y", "enter", *["n", "enter"] * 2, "e", "enter")
-        await d.until(lambda: "+mine" in d.screen)
-        await d.pilot.press("enter")
+    async with running_app(project) as driver:
+        question = driver.ask(request(X))
+        await choosing(driver)
+        await driver.pilot.press("down", "y", "enter", *["n", "enter"] * 2, "e", "enter")
+        await driver.until(lambda: "+mine" in driver.screen)
+        await driver.pilot.press("enter")
         assert await question == [allowed(replace(X, after=FIRST_ONLY + "mine"))]
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "expected"),
     [
         ("sys.exit(3)", "ended with exit code 3. Nothing was changed."),
         ("path.write_bytes(b'\\xff')", "not UTF-8"),
@@ -282,32 +282,36 @@ async def test_only_what_is_accepted_is_given_to_the_editor(
     ],
 )
 async def test_an_editor_that_fails_changes_nothing(
-    room: Room, edits_with: Callable[[str], Path], hands_over: None, code: str, said: str
+    project: ScriptedProject,
+    edits_with: Callable[[str], Path],
+    hands_over: None,
+    code: str,
+    expected: str,
 ):
     edits_with(code)
-    async with running_app(room) as d:
-        question = d.ask(request(X))
-        await choosing(d)
-        await d.pilot.press("down", "e", "enter")
-        await d.until(lambda: said in " ".join(d.screen.split()))
-        await d.pilot.press("enter")
+    async with running_app(project) as driver:
+        question = driver.ask(request(X))
+        await choosing(driver)
+        await driver.pilot.press("down", "e", "enter")
+        await driver.until(lambda: expected in " ".join(driver.screen.split()))
+        await driver.pilot.press("enter")
         assert await question == [allowed()]
 
 
 # -- with the engine
 
 
-async def test_of_an_edit_only_the_accepted_hunks_are_written(room: Room):
+async def test_of_an_edit_only_the_accepted_hunks_are_written(project: ScriptedProject):
     lines = [f"line {n}\n" for n in range(30)]
-    (room.project / "x.py").write_text("".join(lines))
+    (project.folder / "x.py").write_text("".join(lines))
     edited = "".join(lines).replace("line 3\n", "row 3\n").replace("line 20\n", "row 20\n")
-    room.model.will_call("read", path="x.py")
-    room.model.will_call("write", path="x.py", content=edited)
-    async with running_app(room, mode="restrictive", size=(80, 40)) as d:
-        await d.send("go")
-        await choosing(d)
-        await d.pilot.press("down", "n", "enter", "enter")
-        await d.idle()
+    project.model.will_call("read", path="x.py")
+    project.model.will_call("write", path="x.py", content=edited)
+    async with running_app(project, mode="restrictive", size=(80, 40)) as driver:
+        await driver.send("go")
+        await choosing(driver)
+        await driver.pilot.press("down", "n", "enter", "enter")
+        await driver.idle()
         written = "".join(lines).replace("line 20\n", "row 20\n")
-        assert (room.project / "x.py").read_text() == written
-        assert "did not accept all of it" in d.results[-1]
+        assert (project.folder / "x.py").read_text() == written
+        assert "did not accept all of it" in driver.results[-1]

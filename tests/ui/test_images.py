@@ -10,8 +10,8 @@ import pytest
 from dirge_py.types.messages import ImageBlock
 from dirge_py.ui.prompt.placeholders import Pastes, PromptImages, as_mention
 from dirge_py.ui.terminal.clipboard import read_clipboard
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 
 def png(width: int = 640, height: int = 480) -> bytes:
@@ -53,69 +53,75 @@ def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desktop:
     return Desktop(tmp_path / "desktop", monkeypatch)
 
 
-def images(d: RunningApp) -> list[ImageBlock]:
-    blocks = [b for m in d.conversation.messages if m.role == "user" for b in m.content]
+def images(driver: AppDriver) -> list[ImageBlock]:
+    blocks = [b for m in driver.conversation.messages if m.role == "user" for b in m.content]
     return [block for block in blocks if isinstance(block, ImageBlock)]
 
 
-async def test_a_picture_on_the_clipboard_is_sent_as_one(room: Room, desktop: Desktop) -> None:
+async def test_a_picture_on_the_clipboard_is_sent_as_one(
+    project: ScriptedProject, desktop: Desktop
+) -> None:
     desktop.holds_image(png())
-    async with running_app(room) as d:
-        await d.type("look ")
-        await d.pilot.press("ctrl+v")
-        await d.until(lambda: d.app.composer.text == "look [image 640x480 png] ")
-        await d.pilot.press("enter")
-        await d.until(lambda: images(d))
+    async with running_app(project) as driver:
+        await driver.type("look ")
+        await driver.pilot.press("ctrl+v")
+        await driver.until(lambda: driver.app.composer.text == "look [image 640x480 png] ")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: images(driver))
 
-        assert d.sent[0].startswith("look [image 640x480 png]")
-        [stored] = room.state_dir.glob(f"sessions/*/*/assets/{images(d)[0].asset_id}*")
+        assert driver.sent[0].startswith("look [image 640x480 png]")
+        [stored] = project.state_dir.glob(f"sessions/*/*/assets/{images(driver)[0].asset_id}*")
         assert stored.read_bytes() == png()
-        await d.idle()
-        await d.pilot.press("up", "enter")
-        await d.until(lambda: len(images(d)) == 2)
+        await driver.idle()
+        await driver.pilot.press("up", "enter")
+        await driver.until(lambda: len(images(driver)) == 2)
 
 
-async def test_the_placeholder_goes_as_one_thing(room: Room, desktop: Desktop) -> None:
+async def test_the_placeholder_goes_as_one_thing(
+    project: ScriptedProject, desktop: Desktop
+) -> None:
     desktop.holds_image(png())
-    async with running_app(room) as d:
-        await d.pilot.press("alt+v")
-        await d.until(lambda: "[image" in d.app.composer.text)
-        await d.pilot.press("backspace", "backspace")
+    async with running_app(project) as driver:
+        await driver.pilot.press("alt+v")
+        await driver.until(lambda: "[image" in driver.app.composer.text)
+        await driver.pilot.press("backspace", "backspace")
 
-        assert d.app.composer.text == ""
+        assert driver.app.composer.text == ""
 
 
-async def test_without_a_picture_the_text_is_pasted(room: Room, desktop: Desktop) -> None:
+async def test_without_a_picture_the_text_is_pasted(
+    project: ScriptedProject, desktop: Desktop
+) -> None:
     desktop.has("xclip", 'case "$*" in *TARGETS*) echo UTF8_STRING;; *) printf "some words";; esac')
-    async with running_app(room) as d:
-        await d.pilot.press("ctrl+v")
-        await d.until(lambda: d.app.composer.text == "some words")
+    async with running_app(project) as driver:
+        await driver.pilot.press("ctrl+v")
+        await driver.until(lambda: driver.app.composer.text == "some words")
 
 
-async def test_what_is_missing_is_said(room: Room, desktop: Desktop) -> None:
-    async with running_app(room) as d:
-        await d.pilot.press("ctrl+v")
-        await d.until(lambda: "wl-clipboard" in d.screen)
+async def test_what_is_missing_is_said(project: ScriptedProject, desktop: Desktop) -> None:
+    async with running_app(project) as driver:
+        await driver.pilot.press("ctrl+v")
+        await driver.until(lambda: "wl-clipboard" in driver.screen)
 
 
 async def test_a_model_without_eyes_is_told_of_before_anything_is_sent(
-    room: Room, desktop: Desktop
+    project: ScriptedProject, desktop: Desktop
 ) -> None:
     desktop.holds_image(png())
-    async with running_app(room) as d:
+    async with running_app(project) as driver:
         assert (
-            d.conversation.settings.sees_pictures,
-            d.conversation.settings.set_model("fake/unheard-of"),
+            driver.conversation.settings.sees_pictures,
+            driver.conversation.settings.set_model("fake/unheard-of"),
         ) == (
             True,
             "fake/unheard-of",
         )
-        assert d.conversation.settings.sees_pictures is None
-        d.conversation.settings.set_model("fake/o3-mini")
-        await d.pilot.press("ctrl+v")
-        await d.until(lambda: "cannot look at pictures" in d.text)
+        assert driver.conversation.settings.sees_pictures is None
+        driver.conversation.settings.set_model("fake/o3-mini")
+        await driver.pilot.press("ctrl+v")
+        await driver.until(lambda: "cannot look at pictures" in driver.text)
 
-        assert d.app.composer.text == ""
+        assert driver.app.composer.text == ""
 
 
 def test_what_hangs_or_is_no_picture_is_passed_over(desktop: Desktop) -> None:

@@ -21,8 +21,8 @@ from dirge_py.types.outcomes import Done, HookTerminated, LimitExceeded, NeedsMo
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from tests.conversation.room import Room
-from tests.ui.running_app import HELD, RunningApp, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
 
 STYLES = styles_for(load_theme("dark"))
@@ -91,65 +91,69 @@ SMALL_WINDOW = "[context]\nwindow_tokens = 20000\n"
 SUMMARY = "## Active task\nTalk on.\n## Goal\nTo talk."
 
 
-async def talked(d: RunningApp) -> None:
+async def talked(driver: AppDriver) -> None:
     """A conversation that there is something to fold of."""
     for n in range(3):
-        await d.send(f"talk {n} " + "word " * 1200)
-        await d.until(lambda n=n: f"answer {n}" in d.text)
-        await d.idle()
+        await driver.send(f"talk {n} " + "word " * 1200)
+        await driver.until(lambda n=n: f"answer {n}" in driver.text)
+        await driver.idle()
 
 
-def will_talk(room: Room, summary: Reply) -> None:
-    room.configure(SMALL_WINDOW)
+def will_talk(project: ScriptedProject, summary: Reply) -> None:
+    project.configure(SMALL_WINDOW)
     for n in range(3):
-        room.model.will_say(f"answer {n}")
-    room.model.will(summary)
+        project.model.will_say(f"answer {n}")
+    project.model.will(summary)
 
 
-async def test_compact_is_answered_once(room: Room):
-    will_talk(room, Reply(text=SUMMARY))
-    async with running_app(room) as d:
-        await talked(d)
-        await d.send("/compact")
-        await d.until(lambda: "Compacted." in d.text)
-        await d.idle()
-        assert d.text.lower().count("compact") == 1, d.text
+async def test_compact_is_answered_once(project: ScriptedProject):
+    will_talk(project, Reply(text=SUMMARY))
+    async with running_app(project) as driver:
+        await talked(driver)
+        await driver.send("/compact")
+        await driver.until(lambda: "Compacted." in driver.text)
+        await driver.idle()
+        assert driver.text.lower().count("compact") == 1, driver.text
 
 
-async def test_what_is_typed_while_the_context_is_compacted_is_sent_afterwards(room: Room):
+async def test_what_is_typed_while_the_context_is_compacted_is_sent_afterwards(
+    project: ScriptedProject,
+):
     written = asyncio.Event()
-    will_talk(room, Reply(text=SUMMARY, wait=written.wait))
-    async with running_app(room) as d:
-        await talked(d)
-        await d.send("/compact")
-        await d.until(lambda: "compacting" in d.screen)
-        await d.send("and now this")
-        await d.until(lambda: "when done: and now this" in d.screen)
-        await d.send("/clear")
-        await d.until(lambda: "/clear has to wait: the context is being compacted" in d.text)
-        d.app.composer.put("")
+    will_talk(project, Reply(text=SUMMARY, wait=written.wait))
+    async with running_app(project) as driver:
+        await talked(driver)
+        await driver.send("/compact")
+        await driver.until(lambda: "compacting" in driver.screen)
+        await driver.send("and now this")
+        await driver.until(lambda: "when done: and now this" in driver.screen)
+        await driver.send("/clear")
+        await driver.until(
+            lambda: "/clear has to wait: the context is being compacted" in driver.text
+        )
+        driver.app.composer.put("")
         written.set()
-        await d.until(lambda: "and now this" in d.sent)
-        await d.idle()
-        assert "Compacted." in d.text
-        assert room.heard().count("and now this") == 1
+        await driver.until(lambda: "and now this" in driver.sent)
+        await driver.idle()
+        assert "Compacted." in driver.text
+        assert project.prompts_of_call().count("and now this") == 1
 
 
-async def test_esc_ends_a_compaction_and_gives_back_what_was_typed(room: Room):
-    will_talk(room, Reply(text=SUMMARY, wait=asyncio.Event().wait))
-    async with running_app(room) as d:
-        await talked(d)
-        await d.send("/compact")
-        await d.until(lambda: "compacting" in d.screen)
-        await d.send("my words")
-        await d.until(lambda: "my words" in d.screen)
-        await d.pilot.press("escape")
-        await d.idle()
-        assert d.app.composer.text == "my words"
-        assert "Interrupted." in d.text
-        assert len(d.sent) == 3
-        await d.pilot.press("enter")
-        await d.until(lambda: "my words" in d.sent)
+async def test_esc_ends_a_compaction_and_gives_back_what_was_typed(project: ScriptedProject):
+    will_talk(project, Reply(text=SUMMARY, wait=asyncio.Event().wait))
+    async with running_app(project) as driver:
+        await talked(driver)
+        await driver.send("/compact")
+        await driver.until(lambda: "compacting" in driver.screen)
+        await driver.send("my words")
+        await driver.until(lambda: "my words" in driver.screen)
+        await driver.pilot.press("escape")
+        await driver.idle()
+        assert driver.app.composer.text == "my words"
+        assert "Interrupted." in driver.text
+        assert len(driver.sent) == 3
+        await driver.pilot.press("enter")
+        await driver.until(lambda: "my words" in driver.sent)
 
 
 # -- calls
@@ -225,54 +229,54 @@ def test_the_closing_words_of_dirge_are_not_the_models() -> None:
     assert seen(MessageEnd(message)) == page.text == "» from dirge\n  I stopped."
 
 
-async def test_a_storm_ends_in_words_that_are_signed(room: Room):
+async def test_a_storm_ends_in_words_that_are_signed(project: ScriptedProject):
     for _ in range(4):
-        room.model.will_call("list_dir", path=".")
-    async with running_app(room) as d:
-        await d.send("look")
-        await d.until(lambda: "Stopped by the storm guard" in d.text)
-        await d.idle()
-        assert "not run, the same call ×3" in d.text
-        assert "» from dirge\n  I kept repeating `list_dir`" in d.text
-        assert "✗" not in d.text
-        assert d.conversation.is_running is False
+        project.model.will_call("list_dir", path=".")
+    async with running_app(project) as driver:
+        await driver.send("look")
+        await driver.until(lambda: "Stopped by the storm guard" in driver.text)
+        await driver.idle()
+        assert "not run, the same call ×3" in driver.text
+        assert "» from dirge\n  I kept repeating `list_dir`" in driver.text
+        assert "✗" not in driver.text
+        assert driver.conversation.is_running is False
 
 
-async def test_an_answer_that_broke_off_is_gone_on_with(room: Room):
-    room.model.will_fail("the connection broke", kind="network", text="The first half")
-    room.model.will_say("and the second.")
-    async with running_app(room) as d:
-        await d.send("tell me")
-        await d.until(lambda: "and the second." in d.text)
-        await d.idle()
-        assert "The first half" in d.text
-        assert "! Try 2: the connection broke" in d.text
-        assert "» from dirge, to the model\n  [Your answer was cut off" in d.text
+async def test_an_answer_that_broke_off_is_gone_on_with(project: ScriptedProject):
+    project.model.will_fail("the connection broke", kind="network", text="The first half")
+    project.model.will_say("and the second.")
+    async with running_app(project) as driver:
+        await driver.send("tell me")
+        await driver.until(lambda: "and the second." in driver.text)
+        await driver.idle()
+        assert "The first half" in driver.text
+        assert "! Try 2: the connection broke" in driver.text
+        assert "» from dirge, to the model\n  [Your answer was cut off" in driver.text
 
 
-async def test_a_try_that_broke_off_leaves_only_the_next_one(room: Room):
-    room.model.will_fail("overloaded", kind="server")
-    room.model.will_say("Here I am.")
-    async with running_app(room) as d:
-        await d.send("tell me")
-        await d.until(lambda: "! Try 2" in d.screen)
-        await d.until(lambda: "Here I am." in d.text)
-        await d.idle()
-        assert "Try 2" not in d.text
-        d.app.transcript.toggle_all()
-        assert "· Try 2: overloaded" in d.text
+async def test_a_try_that_broke_off_leaves_only_the_next_one(project: ScriptedProject):
+    project.model.will_fail("overloaded", kind="server")
+    project.model.will_say("Here I am.")
+    async with running_app(project) as driver:
+        await driver.send("tell me")
+        await driver.until(lambda: "! Try 2" in driver.screen)
+        await driver.until(lambda: "Here I am." in driver.text)
+        await driver.idle()
+        assert "Try 2" not in driver.text
+        driver.app.transcript.toggle_all()
+        assert "· Try 2: overloaded" in driver.text
 
 
-async def test_a_change_is_split_where_the_screen_is_wide(room: Room):
-    (room.project / "a.py").write_text("x = old\n")
-    room.model.will_call("read", path="a.py")
-    room.model.will_call("edit", path="a.py", old_text="old", new_text="new").will_say("Done.")
-    async with running_app(room, mode="yolo", size=(140, 30)) as d:
-        await d.send("change it")
-        await d.until(lambda: "Done." in d.text)
-        assert "-x = old" in d.screen
-        assert any("-x = old" in line and "+x = new" in line for line in d.screen.split("\n"))
-        await d.until(lambda: "4 turns" in d.text)
+async def test_a_change_is_split_where_the_screen_is_wide(project: ScriptedProject):
+    (project.folder / "a.py").write_text("x = old\n")
+    project.model.will_call("read", path="a.py")
+    project.model.will_call("edit", path="a.py", old_text="old", new_text="new").will_say("Done.")
+    async with running_app(project, mode="yolo", size=(140, 30)) as driver:
+        await driver.send("change it")
+        await driver.until(lambda: "Done." in driver.text)
+        assert "-x = old" in driver.screen
+        assert any("-x = old" in line and "+x = new" in line for line in driver.screen.split("\n"))
+        await driver.until(lambda: "4 turns" in driver.text)
 
 
 # -- guardrails and limits
@@ -280,21 +284,21 @@ async def test_a_change_is_split_where_the_screen_is_wide(room: Room):
 NO_WORD = '[[guardrail]]\non = "{}"\nname = "words"\npattern = "hush"\n'
 
 
-async def test_what_an_input_guardrail_stops_is_back_in_the_input(room: Room):
-    room.configure(NO_WORD.format("input"))
-    async with running_app(room) as d:
-        await d.send("say hush now")
-        await d.until(lambda: "Not sent: guardrail `words`" in d.text)
-        await d.idle()
-        assert d.app.composer.text == "say hush now"
-        assert d.sent == []
-        assert room.model.seen == []
+async def test_what_an_input_guardrail_stops_is_back_in_the_input(project: ScriptedProject):
+    project.configure(NO_WORD.format("input"))
+    async with running_app(project) as driver:
+        await driver.send("say hush now")
+        await driver.until(lambda: "Not sent: guardrail `words`" in driver.text)
+        await driver.idle()
+        assert driver.app.composer.text == "say hush now"
+        assert driver.sent == []
+        assert project.model.seen == []
 
 
-async def test_a_withheld_answer_is_taken_off_the_screen(room: Room):
-    room.configure(NO_WORD.format("output"))
+async def test_a_withheld_answer_is_taken_off_the_screen(project: ScriptedProject):
+    project.configure(NO_WORD.format("output"))
     gate = asyncio.Event()
-    room.model.will(
+    project.model.will(
         Reply(
             text="The word is hush.",
             thinking="hush?",
@@ -302,48 +306,50 @@ async def test_a_withheld_answer_is_taken_off_the_screen(room: Room):
             hold=gate.wait,
         )
     )
-    async with running_app(room) as d:
-        await d.send("which word?")
-        await d.until(lambda: "The word is hush." in d.text)
+    async with running_app(project) as driver:
+        await driver.send("which word?")
+        await driver.until(lambda: "The word is hush." in driver.text)
         gate.set()
-        await d.until(lambda: "withheld" in d.text)
-        await d.idle()
-        assert "is hush" not in d.text
-        assert "list_dir" not in d.text
-        assert "! The answer was withheld by guardrail `words`: it matches `hush`." in d.text
-        assert d.text.count("`words`") == 1
-        stored = d.conversation.session_id or ""
+        await driver.until(lambda: "withheld" in driver.text)
+        await driver.idle()
+        assert "is hush" not in driver.text
+        assert "list_dir" not in driver.text
+        assert "! The answer was withheld by guardrail `words`: it matches `hush`." in driver.text
+        assert driver.text.count("`words`") == 1
+        stored = driver.conversation.session_id or ""
 
-    async with running_app(room, resumes=stored) as d:
-        assert "The answer was withheld by guardrail `words`" in d.text
-        assert "is hush" not in d.text
-
-
-async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(room: Room):
-    room.configure(NO_WORD.format("input"))
-    room.model.will_call("bash", command=HELD).will_say("All done.")
-    async with running_app(room, mode="yolo") as d:
-        await d.send("build it")
-        await d.until(lambda: "\n   cc a.c" in d.screen)
-        await d.send("hush and hurry")
-        await d.until(lambda: "q:1" in d.screen)
-        d.release_command()
-        await d.idle()
-        assert "Not sent: guardrail `words`" in d.text
-        assert d.app.composer.text == "hush and hurry"
-        assert d.sent == ["build it"]
+    async with running_app(project, resumes=stored) as driver:
+        assert "The answer was withheld by guardrail `words`" in driver.text
+        assert "is hush" not in driver.text
 
 
-async def test_after_a_limit_the_run_can_be_carried_on(room: Room):
-    room.configure("[limits]\nrequests = 1\n")
-    room.model.will_call("list_dir", path=".").will_say("All done.")
-    async with running_app(room) as d:
-        await d.send("look")
-        await d.until(lambda: "request limit exceeded: 2 > 1. /continue goes on." in d.text)
-        await d.idle()
-        assert d.text.count("limit exceeded") == 1
-        await d.send("/continue")
-        await d.until(lambda: "All done." in d.text)
+async def test_what_an_input_guardrail_stops_during_a_run_comes_back_too(project: ScriptedProject):
+    project.configure(NO_WORD.format("input"))
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("All done.")
+    async with running_app(project, mode="yolo") as driver:
+        await driver.send("build it")
+        await driver.until(lambda: "\n   cc a.c" in driver.screen)
+        await driver.send("hush and hurry")
+        await driver.until(lambda: "q:1" in driver.screen)
+        driver.release_command()
+        await driver.idle()
+        assert "Not sent: guardrail `words`" in driver.text
+        assert driver.app.composer.text == "hush and hurry"
+        assert driver.sent == ["build it"]
+
+
+async def test_after_a_limit_the_run_can_be_carried_on(project: ScriptedProject):
+    project.configure("[limits]\nrequests = 1\n")
+    project.model.will_call("list_dir", path=".").will_say("All done.")
+    async with running_app(project) as driver:
+        await driver.send("look")
+        await driver.until(
+            lambda: "request limit exceeded: 2 > 1. /continue goes on." in driver.text
+        )
+        await driver.idle()
+        assert driver.text.count("limit exceeded") == 1
+        await driver.send("/continue")
+        await driver.until(lambda: "All done." in driver.text)
 
 
 def test_another_history_for_the_model_is_told() -> None:
@@ -369,11 +375,11 @@ def test_endings_by_hooks_and_single_turns_are_told() -> None:
 # -- help
 
 
-async def test_help_and_completion_know_the_commands_of_the_loop(room: Room):
-    async with running_app(room) as d:
-        await d.send("/help")
-        await d.until(lambda: "Commands" in d.text)
+async def test_help_and_completion_know_the_commands_of_the_loop(project: ScriptedProject):
+    async with running_app(project) as driver:
+        await driver.send("/help")
+        await driver.until(lambda: "Commands" in driver.text)
         for name in ("/compact", "/context", "/continue", "/plugins", "/hooks", "/tools"):
-            assert name in d.text
-            known = d.app.front.commands.complete(name[1:])
+            assert name in driver.text
+            known = driver.app.front.commands.complete(name[1:])
             assert name[1:] in [found for found, _ in known]

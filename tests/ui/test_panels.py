@@ -33,8 +33,8 @@ from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.terminal.editor import MOST_AT_ONCE, EditorFollower, editor_command
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.lines import Line
-from tests.conversation.room import Room
-from tests.ui.running_app import HELD, running_app
+from tests.support.app_driver import WAITING_COMMAND, running_app
+from tests.support.project import ScriptedProject
 
 STYLES = styles_for(load_theme("phosphor"))
 TODOS = [TodoEntry(text=f"step {n}", status="done" if n < 3 else "pending") for n in range(9)]
@@ -181,16 +181,16 @@ async def test_git_is_asked_how_the_checkout_is(tmp_path: Path):
     assert found == GitStatus(branch="main", untracked=1, subject="First")
 
 
-async def test_a_repository_that_names_programs_has_none_of_them_run(room: Room):
-    git(room.project, "init", "-qb", "main")
-    (room.project / "a").write_text("a")
-    (room.project / ".gitattributes").write_text("* filter=x\n")
-    git(room.project, "add", ".")
-    git(room.project, "config", "filter.x.clean", f"touch {room.project}/ran; cat")
-    (room.project / "a").write_text("b")
-    found = await read_git_status(ScreenPrograms(), room.project)
+async def test_a_repository_that_names_programs_has_none_of_them_run(project: ScriptedProject):
+    git(project.folder, "init", "-qb", "main")
+    (project.folder / "a").write_text("a")
+    (project.folder / ".gitattributes").write_text("* filter=x\n")
+    git(project.folder, "add", ".")
+    git(project.folder, "config", "filter.x.clean", f"touch {project.folder}/ran; cat")
+    (project.folder / "a").write_text("b")
+    found = await read_git_status(ScreenPrograms(), project.folder)
     assert found == GitStatus(branch="main", is_withheld=True)
-    assert not (room.project / "ran").exists()
+    assert not (project.folder / "ran").exists()
     lines = left_lines(30, STYLES, gauge=ContextGauge(used=1, window=0), git=found)
     assert "not looked at" in texts(lines)
 
@@ -241,17 +241,17 @@ async def resized(pilot: Pilot[int], width: int, height: int = 40) -> None:
 
 
 @pytest.fixture
-def working(room: Room) -> Room:
+def working(project: ScriptedProject) -> ScriptedProject:
     """A run that plans, writes a file and runs a command that waits."""
-    git(room.project, "init", "-qb", "main")
+    git(project.folder, "init", "-qb", "main")
     todo = {"id": "1", "text": "write it", "status": "in_progress"}
-    room.model.will_call("todo", items=[todo, {"id": "2", "text": "test it"}])
-    room.model.will_call("write", path="x.py", content="x = 1\n")
-    room.model.will_call("bash", command=HELD)
-    return room
+    project.model.will_call("todo", items=[todo, {"id": "2", "text": "test it"}])
+    project.model.will_call("write", path="x.py", content="x = 1\n")
+    project.model.will_call("bash", command=WAITING_COMMAND)
+    return project
 
 
-async def test_panels_come_with_the_room_for_them(working: Room):
+async def test_panels_come_with_the_room_for_them(working: ScriptedProject):
     async with running_app(working, mode="yolo", size=(200, 40)) as d:
         await d.send("go")
         await d.until(lambda: "▶ write it" in d.screen and "bash echo cc" in d.screen)
@@ -264,7 +264,7 @@ async def test_panels_come_with_the_room_for_them(working: Room):
         await d.idle()
 
 
-async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Room):
+async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: ScriptedProject):
     async with running_app(working, mode="yolo") as d:
         d.release_command()
         await d.send("go")
@@ -275,10 +275,12 @@ async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: Room
         assert d.app.chrome.activity.recent[-1][0] == "bash"
 
 
-async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(room: Room):
+async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(
+    project: ScriptedProject,
+):
     text = "".join(f"word {number} " for number in range(400))
-    room.model.will(Reply(text=text, chunk_chars=40, pause_s=0.001))
-    async with running_app(room, size=(200, 40)) as d:
+    project.model.will(Reply(text=text, chunk_chars=40, pause_s=0.001))
+    async with running_app(project, size=(200, 40)) as d:
         await d.send("go")
         await d.until(lambda: "word 3" in d.text)
         for width in (100, 200, 151, 152, 20, 100):
@@ -288,15 +290,15 @@ async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(room:
         assert d.app.transcript.outer_size.width == 100
 
 
-async def test_a_hidden_panel_asks_no_program(room: Room):
-    async with running_app(room, size=(151, 40)) as d:
+async def test_a_hidden_panel_asks_no_program(project: ScriptedProject):
+    async with running_app(project, size=(151, 40)) as d:
         await d.send("go")
         await d.idle()
         assert d.app.chrome.programs._runner is None
 
 
-async def test_panel_and_display_say_what_there_is(room: Room):
-    async with running_app(room, size=(120, 30)) as d:
+async def test_panel_and_display_say_what_there_is(project: ScriptedProject):
+    async with running_app(project, size=(120, 30)) as d:
         around = d.app.chrome
         await d.send("/panel on")
         await d.until(lambda: around.is_shown)
@@ -310,8 +312,8 @@ async def test_panel_and_display_say_what_there_is(room: Room):
         assert "Panels: off; displayed: main|right." in d.text
 
 
-async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
-    async with running_app(room, size=(160, 30)) as d:
+async def test_the_transcript_can_be_left_out_and_comes_back_whole(project: ScriptedProject):
+    async with running_app(project, size=(160, 30)) as d:
         await d.send("/display left right")
         await d.until(lambda: "CONTEXT" in d.screen and "dirge 0" not in d.screen)
         await d.send("hello")
@@ -320,14 +322,14 @@ async def test_the_transcript_can_be_left_out_and_comes_back_whole(room: Room):
         await d.until(lambda: "Nothing more to do." in d.screen and "CONTEXT" not in d.screen)
 
 
-async def test_the_settings_say_which_panels_there_are(room: Room):
+async def test_the_settings_say_which_panels_there_are(project: ScriptedProject):
     settings = UiSettings(panel="on", display=["main", "right"])
-    async with running_app(room, size=(120, 30), prepare=lambda: settings) as d:
+    async with running_app(project, size=(120, 30), prepare=lambda: settings) as d:
         assert d.app.chrome.right.display
         assert not d.app.chrome.left.display
 
 
-async def test_ctrl_t_shows_the_todo_list_above_the_input(working: Room):
+async def test_ctrl_t_shows_the_todo_list_above_the_input(working: ScriptedProject):
     async with running_app(working, mode="yolo", size=(60, 24)) as d:
         d.release_command()
         await d.pilot.press("ctrl+t")
@@ -391,16 +393,16 @@ def test_never_more_editors_than_a_few_at_once_and_one_complaint(tmp_path: Path)
 
 
 async def test_a_detached_program_has_no_terminal_and_tells_how_it_ended(tmp_path: Path):
-    told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     script = "import sys; sys.exit(7 if sys.stdin.read() == '' and not sys.stdout.isatty() else 1)"
-    start_detached([sys.executable, "-c", script], cwd=tmp_path, ended=told.set_result)
-    assert await asyncio.wait_for(told, 20) == 7
+    start_detached([sys.executable, "-c", script], cwd=tmp_path, ended=future.set_result)
+    assert await asyncio.wait_for(future, 20) == 7
     with pytest.raises(ProcessError):
-        start_detached([str(tmp_path / "none")], cwd=tmp_path, ended=told.set_result)
+        start_detached([str(tmp_path / "none")], cwd=tmp_path, ended=future.set_result)
 
 
-async def test_what_the_agent_changed_is_opened_at_its_line(working: Room):
-    seen = working.project.parent / "seen"
+async def test_what_the_agent_changed_is_opened_at_its_line(working: ScriptedProject):
+    seen = working.folder.parent / "seen"
     script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
     settings = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
     async with running_app(working, mode="yolo", prepare=lambda: settings) as d:
@@ -408,4 +410,4 @@ async def test_what_the_agent_changed_is_opened_at_its_line(working: Room):
         await d.send("go")
         await d.until(lambda: seen.exists() and seen.read_text())
         await d.idle()
-    assert seen.read_text() == f"{working.project}/x.py 1"
+    assert seen.read_text() == f"{working.folder}/x.py 1"

@@ -11,8 +11,8 @@ from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionReq
 from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.permission import paint_request
 from dirge_py.ui.theme.styles import load_theme, styles_for
-from tests.conversation.room import Room
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 STYLES = styles_for(load_theme("dark"))
 
@@ -40,20 +40,22 @@ def claim(command: str, reason: str, effect: Any = "ask") -> AskedClaim:
 # -- with the engine
 
 
-async def test_what_was_allowed_once_runs_and_is_asked_again(room: Room):
-    room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+async def test_what_was_allowed_once_runs_and_is_asked_again(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         assert f"│ {MAKE}" in d.screen
         await d.pilot.press("y", "enter")
         await d.until(lambda: d.results)
-        assert (room.project / "made").exists()
+        assert (project.folder / "made").exists()
         await d.asked()
 
 
-async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(room: Room):
-    async with running_app(room) as d:
+async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(
+    project: ScriptedProject,
+):
+    async with running_app(project) as d:
         await d.pilot.press("f1")
         await d.until(lambda: d.app.picker.has_focus)
         answered = d.ask(request())
@@ -67,9 +69,11 @@ async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(
         assert d.app.composer.has_focus
 
 
-async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(room: Room):
-    room.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(
+    project: ScriptedProject,
+):
+    project.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         assert "Allow for this session: execute:touch made" in d.screen
@@ -79,23 +83,25 @@ async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(room
         assert [str(grant) for grant in d.conversation.settings.grants] == ["execute:touch made"]
 
 
-async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(room: Room):
-    room.model.will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(
+    project: ScriptedProject,
+):
+    project.model.will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("c", "enter")
         await d.type("use 3 y n")
         await d.pilot.press("enter")
         await d.idle()
-        assert not (room.project / "made").exists()
+        assert not (project.folder / "made").exists()
         assert "use 3 y n" in d.results[0]
         assert "denied" in d.text
 
 
-async def test_only_the_parts_of_a_command_that_ask_are_told_apart(room: Room):
-    room.model.will_call("bash", command=f"ls; {MAKE}; mkdir -p x")
-    async with running_app(room) as d:
+async def test_only_the_parts_of_a_command_that_ask_are_told_apart(project: ScriptedProject):
+    project.model.will_call("bash", command=f"ls; {MAKE}; mkdir -p x")
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         asked = d.screen[d.screen.index("Allow bash?") :]
@@ -105,11 +111,11 @@ async def test_only_the_parts_of_a_command_that_ask_are_told_apart(room: Room):
         assert "  ls" not in asked
 
 
-async def test_a_change_is_asked_about_with_its_diff(room: Room):
-    (room.project / "x.py").write_text("old\n")
-    room.model.will_call("read", path="x.py")
-    room.model.will_call("edit", path="x.py", old_text="old", new_text="new")
-    async with running_app(room, mode="restrictive") as d:
+async def test_a_change_is_asked_about_with_its_diff(project: ScriptedProject):
+    (project.folder / "x.py").write_text("old\n")
+    project.model.will_call("read", path="x.py")
+    project.model.will_call("edit", path="x.py", old_text="old", new_text="new")
+    async with running_app(project, mode="restrictive") as d:
         await d.send("go")
         await d.asked()
         assert "1 -old" in d.screen
@@ -117,12 +123,12 @@ async def test_a_change_is_asked_about_with_its_diff(room: Room):
         assert "x.py" in d.screen
         await d.pilot.press("y", "enter")
         await d.idle()
-        assert (room.project / "x.py").read_text() == "new\n"
+        assert (project.folder / "x.py").read_text() == "new\n"
 
 
-async def test_esc_answers_the_question_and_not_the_run(room: Room):
-    room.model.will_call("bash", command=MAKE).will_say("Then not.")
-    async with running_app(room) as d:
+async def test_esc_answers_the_question_and_not_the_run(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE).will_say("Then not.")
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("escape")
@@ -130,21 +136,21 @@ async def test_esc_answers_the_question_and_not_the_run(room: Room):
         assert "Then not." in d.text
 
 
-async def test_ctrl_c_denies_and_interrupts(room: Room):
-    room.model.will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+async def test_ctrl_c_denies_and_interrupts(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         await d.pilot.press("ctrl+c")
         await d.idle()
         assert d.dialog is None
         assert "Interrupted." in d.text
-        assert not (room.project / "made").exists()
+        assert not (project.folder / "made").exists()
 
 
-async def test_an_aborted_run_takes_its_question_down(room: Room):
-    room.model.will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+async def test_an_aborted_run_takes_its_question_down(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         d.conversation.abort()
@@ -153,21 +159,21 @@ async def test_an_aborted_run_takes_its_question_down(room: Room):
         assert d.app.composer.has_focus
 
 
-async def test_quitting_during_a_question_ends_the_run_quietly(room: Room):
-    room.model.will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+async def test_quitting_during_a_question_ends_the_run_quietly(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.asked()
         d.app.leave(0)
         await d.until(lambda: not d.app.is_running)
     assert not d.conversation.is_running
-    assert not (room.project / "made").exists()
+    assert not (project.folder / "made").exists()
 
 
-async def test_the_draft_survives_a_question(room: Room):
+async def test_the_draft_survives_a_question(project: ScriptedProject):
     gate = asyncio.Event()
-    room.model.will_say("Wait.", hold=gate.wait).will_call("bash", command=MAKE)
-    async with running_app(room) as d:
+    project.model.will_say("Wait.", hold=gate.wait).will_call("bash", command=MAKE)
+    async with running_app(project) as d:
         await d.send("make it")
         await d.until(lambda: "Wait." in d.text)
         d.conversation.follow_up("now")
@@ -205,8 +211,10 @@ async def test_the_draft_survives_a_question(room: Room):
         ),
     ],
 )
-async def test_each_key_gives_its_answer(room: Room, keys: list[str], answer: PermissionAnswer):
-    async with running_app(room) as d:
+async def test_each_key_gives_its_answer(
+    project: ScriptedProject, keys: list[str], answer: PermissionAnswer
+):
+    async with running_app(project) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press(*keys)
@@ -216,8 +224,8 @@ async def test_each_key_gives_its_answer(room: Room, keys: list[str], answer: Pe
         assert d.app.composer.has_focus
 
 
-async def test_the_question_shows_command_reason_folder_and_grant(room: Room):
-    async with running_app(room) as d:
+async def test_the_question_shows_command_reason_folder_and_grant(project: ScriptedProject):
+    async with running_app(project) as d:
         d.ask(request("git push --force origin main"))
         await d.asked()
         asked = d.screen[d.screen.index("Allow bash") :]
@@ -228,8 +236,8 @@ async def test_the_question_shows_command_reason_folder_and_grant(room: Room):
         assert "a Allow for this session: execute:git push" in asked
 
 
-async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
-    async with running_app(room) as d:
+async def test_what_cannot_be_granted_for_longer_has_no_such_option(project: ScriptedProject):
+    async with running_app(project) as d:
         d.ask(request(grant=()))
         await d.asked()
         assert "this session" not in d.screen
@@ -238,8 +246,8 @@ async def test_what_cannot_be_granted_for_longer_has_no_such_option(room: Room):
         assert d.app.composer.has_focus
 
 
-async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
-    async with running_app(room) as d:
+async def test_writing_a_comment_hides_nothing_of_the_question(project: ScriptedProject):
+    async with running_app(project) as d:
         d.ask(request())
         await d.asked()
         await d.pilot.press("c", "enter")
@@ -248,8 +256,10 @@ async def test_writing_a_comment_hides_nothing_of_the_question(room: Room):
             assert shown in d.screen
 
 
-async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(room: Room):
-    async with running_app(room) as d:
+async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(
+    project: ScriptedProject,
+):
+    async with running_app(project) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("c", "enter")
@@ -266,8 +276,8 @@ async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(room
         assert (await question)[0] == PermissionAnswer(effect="deny", comment="1 2 y a p")
 
 
-async def test_f17_typing_answers_nothing_and_reaches_the_input(room: Room):
-    async with running_app(room) as d:
+async def test_f17_typing_answers_nothing_and_reaches_the_input(project: ScriptedProject):
+    async with running_app(project) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("x", "z", "q")
@@ -276,8 +286,10 @@ async def test_f17_typing_answers_nothing_and_reaches_the_input(room: Room):
         assert not question.done()
 
 
-async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(room: Room):
-    async with running_app(room) as d:
+async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(
+    project: ScriptedProject,
+):
+    async with running_app(project) as d:
         question = d.ask(request("\n".join(f"echo {n}" for n in range(300))))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         assert "read on to the end to approve" in d.screen
@@ -294,16 +306,16 @@ async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(ro
         assert await question == [PermissionAnswer(effect="allow")]
 
 
-async def test_hidden_characters_are_shown_in_the_command(room: Room):
-    async with running_app(room) as d:
+async def test_hidden_characters_are_shown_in_the_command(project: ScriptedProject):
+    async with running_app(project) as d:
         d.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
         await d.asked()
         assert "<U+202E>" in d.screen
         assert "<40 blanks>" in d.screen
 
 
-async def test_who_is_typing_when_the_question_comes_goes_on_typing(room: Room):
-    async with running_app(room, guard_s=3600.0) as d:
+async def test_who_is_typing_when_the_question_comes_goes_on_typing(project: ScriptedProject):
+    async with running_app(project, guard_s=3600.0) as d:
         question = d.ask(request())
         await d.asked()
         await d.pilot.press("enter", "escape", "y")
@@ -315,8 +327,8 @@ async def test_who_is_typing_when_the_question_comes_goes_on_typing(room: Room):
 
 
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (200, 60)])
-async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
-    async with running_app(room, size=size) as d:
+async def test_a_question_fits_every_screen(project: ScriptedProject, size: tuple[int, int]):
+    async with running_app(project, size=size) as d:
         question = d.ask(request("git push --force origin main"))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         while d.dialog and not d.dialog.may_approve:
@@ -326,9 +338,9 @@ async def test_a_question_fits_every_screen(room: Room, size: tuple[int, int]):
         assert await question == [PermissionAnswer(effect="allow")]
 
 
-async def test_after_one_that_took_all_the_room_the_end_is_followed_again(room: Room):
-    room.model.will_call("bash", command="touch made").will_say("It is made.")
-    async with running_app(room, size=(20, 5)) as d:
+async def test_after_one_that_took_all_the_room_the_end_is_followed_again(project: ScriptedProject):
+    project.model.will_call("bash", command="touch made").will_say("It is made.")
+    async with running_app(project, size=(20, 5)) as d:
         await d.send("make it")
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         while d.dialog and not d.dialog.may_approve:
@@ -339,8 +351,10 @@ async def test_after_one_that_took_all_the_room_the_end_is_followed_again(room: 
 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])
-async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(room: Room, size: tuple[int, int]):
-    async with running_app(room, size=size) as d:
+async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(
+    project: ScriptedProject, size: tuple[int, int]
+):
+    async with running_app(project, size=size) as d:
         d.ask(request())
         await d.asked()
         await d.until(lambda: "comment" in d.screen)
@@ -348,8 +362,8 @@ async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(room: Room, siz
 
 
 @pytest.mark.parametrize("size", [(60, 24), (20, 5)])
-async def test_what_would_be_granted_is_never_cut(room: Room, size: tuple[int, int]):
-    async with running_app(room, size=size) as d:
+async def test_what_would_be_granted_is_never_cut(project: ScriptedProject, size: tuple[int, int]):
+    async with running_app(project, size=size) as d:
         d.ask(request(grant=("execute:" + "x" * 50 + " END",)))
         await d.until(lambda: d.dialog and d.dialog.has_focus)
         seen = d.screen

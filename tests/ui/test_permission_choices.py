@@ -9,43 +9,45 @@ from dirge_py.providers.scripted import Reply
 from dirge_py.types.questions import PermissionAnswer, Reach
 from dirge_py.types.tools import Preview
 from dirge_py.ui.panels.dialog import fit_hints, paint_key_hints
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_permission import STYLES, request
 
 ALLOWED = PermissionAnswer(effect="allow")
 DENIED = PermissionAnswer(effect="deny")
 
 
-def shown(d: RunningApp) -> str:
+def shown(driver: AppDriver) -> str:
     """The question that is shown, with what is listed below it."""
-    return d.screen[d.screen.rindex("Allow bash?") :]
+    return driver.screen[driver.screen.rindex("Allow bash?") :]
 
 
 # -- several in one view
 
 
-async def test_one_question_is_shown_and_the_others_are_listed(room: Room):
-    async with running_app(room) as d:
-        d.ask(request("make"), request("make install\nmore"), request("ls"))
-        await d.asked()
-        assert "1 of 3" in shown(d)
-        assert "│ make\n" in shown(d)
-        assert "? 2 bash make install…\n" in shown(d)
-        assert "? 3 bash ls\n" in shown(d)
+async def test_one_question_is_shown_and_the_others_are_listed(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.ask(request("make"), request("make install\nmore"), request("ls"))
+        await driver.asked()
+        assert "1 of 3" in shown(driver)
+        assert "│ make\n" in shown(driver)
+        assert "? 2 bash make install…\n" in shown(driver)
+        assert "? 3 bash ls\n" in shown(driver)
 
 
-async def test_each_question_has_an_answer_of_its_own(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request("make"), request("make install"), request("ls"))
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.until(lambda: "2 of 3" in shown(d) and "✓ 1 bash make" in shown(d))
-        await d.asked()
-        await d.pilot.press("c", "enter", "n", "o", "enter")
-        await d.until(lambda: "3 of 3" in shown(d) and "⊘ 2 bash make install" in shown(d))
-        await d.asked()
-        await d.pilot.press("a", "enter")
+async def test_each_question_has_an_answer_of_its_own(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request("make"), request("make install"), request("ls"))
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: "2 of 3" in shown(driver) and "✓ 1 bash make" in shown(driver))
+        await driver.asked()
+        await driver.pilot.press("c", "enter", "n", "o", "enter")
+        await driver.until(
+            lambda: "3 of 3" in shown(driver) and "⊘ 2 bash make install" in shown(driver)
+        )
+        await driver.asked()
+        await driver.pilot.press("a", "enter")
         assert await question == [
             ALLOWED,
             PermissionAnswer(effect="deny", comment="no"),
@@ -53,97 +55,99 @@ async def test_each_question_has_an_answer_of_its_own(room: Room):
         ]
 
 
-async def test_c29_a_no_leaves_the_other_questions_open(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request("make"), request("make install"))
-        await d.asked()
-        await d.pilot.press("n", "enter")
-        await d.until(lambda: "2 of 2" in shown(d))
+async def test_c29_a_no_leaves_the_other_questions_open(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request("make"), request("make install"))
+        await driver.asked()
+        await driver.pilot.press("n", "enter")
+        await driver.until(lambda: "2 of 2" in shown(driver))
         assert not question.done()
-        await d.asked()
-        await d.pilot.press("y", "enter")
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
         assert await question == [DENIED, ALLOWED]
 
 
-async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request("one"), request("two"), request("three"))
-        await d.asked()
-        await d.pilot.press("right", "right")
-        await d.until(lambda: "3 of 3" in shown(d))
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.until(lambda: "1 of 3" in shown(d))
-        await d.pilot.press("left")
-        await d.until(lambda: "2 of 3" in shown(d))
-        await d.pilot.press("n", "enter", "y", "enter")
+async def test_the_open_questions_can_be_gone_through_and_answered_in_any_order(
+    project: ScriptedProject,
+):
+    async with running_app(project) as driver:
+        question = driver.ask(request("one"), request("two"), request("three"))
+        await driver.asked()
+        await driver.pilot.press("right", "right")
+        await driver.until(lambda: "3 of 3" in shown(driver))
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: "1 of 3" in shown(driver))
+        await driver.pilot.press("left")
+        await driver.until(lambda: "2 of 3" in shown(driver))
+        await driver.pilot.press("n", "enter", "y", "enter")
         assert await question == [ALLOWED, DENIED, ALLOWED]
 
 
-async def test_a_key_meant_for_one_question_does_not_answer_the_next(room: Room):
-    async with running_app(room, guard_s=3600.0) as d:
-        question = d.ask(request("make"), request("make install"))
-        await d.asked()
-        dialog = d.dialog
+async def test_a_key_meant_for_one_question_does_not_answer_the_next(project: ScriptedProject):
+    async with running_app(project, guard_s=3600.0) as driver:
+        question = driver.ask(request("make"), request("make install"))
+        await driver.asked()
+        dialog = driver.dialog
         assert dialog is not None
         dialog.act("deny")
-        await d.until(lambda: "2 of 2" in shown(d))
-        await d.pilot.press("enter", "escape", "y")
+        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.pilot.press("enter", "escape", "y")
         assert not question.done()
-        assert d.app.composer.text == "y"
+        assert driver.app.composer.text == "y"
 
 
-async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request("make"), request("\n".join(f"echo {n}" for n in range(99))))
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.until(lambda: "2 of 2" in shown(d))
-        await d.pilot.press("down", "up", "enter")
+async def test_a_question_that_was_not_read_to_its_end_cannot_be_approved(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request("make"), request("\n".join(f"echo {n}" for n in range(99))))
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.pilot.press("down", "up", "enter")
         assert not question.done()
-        await d.pilot.press("end")
-        await d.asked()
-        await d.pilot.press("y", "enter")
+        await driver.pilot.press("end")
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
         assert await question == [ALLOWED, ALLOWED]
 
 
-async def test_ctrl_c_denies_all_that_is_open(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request("make"), request("make install"), request("ls"))
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.until(lambda: "2 of 3" in shown(d))
-        await d.pilot.press("ctrl+c")
+async def test_ctrl_c_denies_all_that_is_open(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request("make"), request("make install"), request("ls"))
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: "2 of 3" in shown(driver))
+        await driver.pilot.press("ctrl+c")
         assert await question == [ALLOWED, DENIED, DENIED]
 
 
 @pytest.mark.parametrize("size", [(40, 12), (20, 5)])
 async def test_several_questions_can_be_answered_on_small_screens(
-    room: Room, size: tuple[int, int]
+    project: ScriptedProject, size: tuple[int, int]
 ):
-    async with running_app(room, size=size) as d:
-        question = d.ask(request("make"), request("make install"))
+    async with running_app(project, size=size) as driver:
+        question = driver.ask(request("make"), request("make install"))
         for key in ("y", "n"):
-            await d.until(lambda: d.dialog and d.dialog.has_focus)
-            while d.dialog and not d.dialog.may_approve:
-                await d.pilot.press("space")
-            await d.pilot.press(key, "enter")
+            await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+            while driver.dialog and not driver.dialog.may_approve:
+                await driver.pilot.press("space")
+            await driver.pilot.press(key, "enter")
         assert await question == [ALLOWED, DENIED]
 
 
-async def test_calls_of_one_answer_are_asked_about_together(room: Room):
+async def test_calls_of_one_answer_are_asked_about_together(project: ScriptedProject):
     commands = ["touch one", "touch two"]
-    room.model.will(Reply(calls=[("bash", {"command": command}) for command in commands]))
-    async with running_app(room) as d:
-        await d.send("go")
-        await d.asked()
-        assert "1 of 2" in shown(d)
-        await d.pilot.press("n", "enter")
-        await d.until(lambda: "2 of 2" in shown(d))
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.idle()
-        assert sorted(path.name for path in room.project.iterdir()) == ["two"]
+    project.model.will(Reply(calls=[("bash", {"command": command}) for command in commands]))
+    async with running_app(project) as driver:
+        await driver.send("go")
+        await driver.asked()
+        assert "1 of 2" in shown(driver)
+        await driver.pilot.press("n", "enter")
+        await driver.until(lambda: "2 of 2" in shown(driver))
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.idle()
+        assert sorted(path.name for path in project.folder.iterdir()) == ["two"]
 
 
 # -- what is stored
@@ -162,29 +166,29 @@ KEYS = [
 ]
 
 
-async def test_each_key_stores_what_it_says(room: Room):
+async def test_each_key_stores_what_it_says(project: ScriptedProject):
     keeping = replace(request(), wider=("execute:git push *",), can_keep=True)
-    async with running_app(room) as d:
+    async with running_app(project) as driver:
         for keys, answer in KEYS:
-            question = d.ask(keeping)
-            await d.asked()
-            await d.pilot.press(*keys)
+            question = driver.ask(keeping)
+            await driver.asked()
+            await driver.pilot.press(*keys)
             assert (keys, await question) == (keys, [answer])
-            await d.until(lambda: d.dialog is None)
+            await driver.until(lambda: driver.dialog is None)
 
 
-async def test_the_rule_shown_is_the_one_that_would_be_stored(room: Room):
-    async with running_app(room) as d:
-        d.ask(replace(request(), wider=("execute:git *",), can_keep=True))
-        await d.asked()
-        assert "a Allow for this session: execute:git push\n" in shown(d)
-        assert "p Allow always, in your settings: execute:git push\n" in shown(d)
-        await d.pilot.press("tab")
-        await d.until(lambda: "a Allow for this session: execute:git *\n" in shown(d))
-        assert "p Allow always, in your settings: execute:git *\n" in shown(d)
+async def test_the_rule_shown_is_the_one_that_would_be_stored(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.ask(replace(request(), wider=("execute:git *",), can_keep=True))
+        await driver.asked()
+        assert "a Allow for this session: execute:git push\n" in shown(driver)
+        assert "p Allow always, in your settings: execute:git push\n" in shown(driver)
+        await driver.pilot.press("tab")
+        await driver.until(lambda: "a Allow for this session: execute:git *\n" in shown(driver))
+        assert "p Allow always, in your settings: execute:git *\n" in shown(driver)
 
 
-async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: Room):
+async def test_below_the_answers_it_says_what_the_rule_shown_would_match(project: ScriptedProject):
     asked = replace(
         request(),
         wider=("execute:git push *",),
@@ -194,19 +198,19 @@ async def test_below_the_answers_it_says_what_the_rule_shown_would_match(room: R
         ),
         alike=3,
     )
-    async with running_app(room) as d:
-        d.ask(asked)
-        await d.asked()
+    async with running_app(project) as driver:
+        driver.ask(asked)
+        await driver.asked()
         assert (
             "   This rule covers: only exactly this\n"
             "   3 similar ones were allowed one by one; Tab: a rule for all\n"
             "   select, then Enter · c: deny with a comment · Tab: a wider rule\n"
-        ) in shown(d)
-        assert "  y Allow once" in shown(d)
-        await d.pilot.press("tab")
-        await d.until(lambda: "This rule covers: any push\n" in shown(d))
-        assert "also, of this session: git push a<U+001B>[2J · xxx" in shown(d)
-        assert "xx…\n     but not: git pull\n   select, " in shown(d)
+        ) in shown(driver)
+        assert "  y Allow once" in shown(driver)
+        await driver.pilot.press("tab")
+        await driver.until(lambda: "This rule covers: any push\n" in shown(driver))
+        assert "also, of this session: git push a<U+001B>[2J · xxx" in shown(driver)
+        assert "xx…\n     but not: git pull\n   select, " in shown(driver)
 
 
 @pytest.mark.parametrize("width", range(4, 90))
@@ -233,48 +237,48 @@ def test_a_line_of_keys_is_cut_between_two_of_them():
     ]
 
 
-async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(room: Room):
+async def test_a_wider_rule_too_long_for_its_line_must_be_read_first(project: ScriptedProject):
     wide = "execute:" + " ".join(f"word{n}" for n in range(400)) + " END"
-    async with running_app(room) as d:
-        question = d.ask(replace(request(), wider=(wide,)))
-        await d.asked()
-        await d.pilot.press("tab")
-        await d.until(lambda: d.dialog and not d.dialog.may_approve)
-        await d.pilot.press("down", "down", "enter")
+    async with running_app(project) as driver:
+        question = driver.ask(replace(request(), wider=(wide,)))
+        await driver.asked()
+        await driver.pilot.press("tab")
+        await driver.until(lambda: driver.dialog and not driver.dialog.may_approve)
+        await driver.pilot.press("down", "down", "enter")
         assert not question.done()
-        await d.pilot.press("end")
-        await d.asked()
-        assert "END" in d.screen
-        await d.pilot.press("a", "enter")
+        await driver.pilot.press("end")
+        await driver.asked()
+        assert "END" in driver.screen
+        await driver.pilot.press("a", "enter")
         assert await question == [
             PermissionAnswer(effect="allow", remember="session", is_wide=True)
         ]
 
 
-async def test_where_nothing_wider_makes_sense_no_such_key_is_named(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request())
-        await d.asked()
-        assert "wider" not in shown(d)
-        assert "always" not in shown(d)
-        await d.pilot.press("tab", "p", "4", "enter")
+async def test_where_nothing_wider_makes_sense_no_such_key_is_named(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        assert "wider" not in shown(driver)
+        assert "always" not in shown(driver)
+        await driver.pilot.press("tab", "p", "4", "enter")
         assert not question.done()
 
 
-async def test_a_warning_stands_above_the_call(room: Room):
-    async with running_app(room) as d:
-        d.ask(replace(request(), warning="sends\x1b[2J the keys away"))
-        await d.asked()
-        lines = shown(d).splitlines()
+async def test_a_warning_stands_above_the_call(project: ScriptedProject):
+    async with running_app(project) as driver:
+        driver.ask(replace(request(), warning="sends\x1b[2J the keys away"))
+        await driver.asked()
+        lines = shown(driver).splitlines()
         assert lines[1] == " ! sends<U+001B>[2J the keys away"
         assert lines[2] == " │ git push"
 
 
-async def test_a_long_line_of_a_change_is_shown_whole(room: Room):
+async def test_a_long_line_of_a_change_is_shown_whole(project: ScriptedProject):
     diff = "--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + "x" * 9000 + "END\n"
-    async with running_app(room) as d:
-        d.ask(replace(request(), preview=Preview(kind="diff", path="x", text=diff)))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("end")
-        await d.asked()
-        assert "xEND" in d.screen
+    async with running_app(project) as driver:
+        driver.ask(replace(request(), preview=Preview(kind="diff", path="x", text=diff)))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        await driver.pilot.press("end")
+        await driver.asked()
+        assert "xEND" in driver.screen

@@ -21,8 +21,8 @@ from dirge_py.types.tools import Preview
 from dirge_py.ui import session_opener
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.transcript import tool_block
-from tests.conversation.room import Room
-from tests.ui.running_app import HELD, RunningApp, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_hunk_view import GONE, X
 from tests.ui.test_hunk_view import request as change_of
 from tests.ui.test_transcript import SAMPLE
@@ -60,24 +60,24 @@ BETTER = 'def total(items):\n    return sum(item["price"] * item["count"] for it
 class State:
     """What happens before the picture is taken. `prepare` is told to the model before the start."""
 
-    act: Callable[[RunningApp], Awaitable[object]]
-    prepare: Callable[[Room], object] = lambda room: None
+    act: Callable[[AppDriver], Awaitable[object]]
+    prepare: Callable[[ScriptedProject], object] = lambda project: None
     mode: Mode = "yolo"
 
 
-async def nothing(d: RunningApp) -> None:
-    await d.idle()
+async def nothing(driver: AppDriver) -> None:
+    await driver.idle()
 
 
-async def finished(d: RunningApp) -> None:
-    await d.send("Why is the total wrong?")
-    await d.until(lambda: "That was all." in d.text)
-    await d.idle()
+async def finished(driver: AppDriver) -> None:
+    await driver.send("Why is the total wrong?")
+    await driver.until(lambda: "That was all." in driver.text)
+    await driver.idle()
 
 
-def answers(room: Room) -> None:
-    (room.project / "shop.py").write_text(PROGRAM)
-    room.model.will(
+def answers(project: ScriptedProject) -> None:
+    (project.folder / "shop.py").write_text(PROGRAM)
+    project.model.will(
         Reply(
             text=SAMPLE,
             thinking="first this\nthen that",
@@ -85,110 +85,116 @@ def answers(room: Room) -> None:
             usage=USAGE,
         )
     )
-    room.model.will(
+    project.model.will(
         Reply(
             calls=[("edit", {"path": "shop.py", "old_text": PROGRAM, "new_text": BETTER})],
             usage=USAGE,
         )
     )
-    room.model.will(Reply(calls=[("bash", {"command": "echo 1 failed; false"})], usage=USAGE))
-    room.model.will(Reply(text="That was all.", usage=USAGE))
+    project.model.will(Reply(calls=[("bash", {"command": "echo 1 failed; false"})], usage=USAGE))
+    project.model.will(Reply(text="That was all.", usage=USAGE))
 
 
-async def streams(d: RunningApp) -> None:
-    await d.send("Tell me.")
-    await d.until(lambda: "x │ 10" in d.screen or "quoted" in d.screen)
+async def streams(driver: AppDriver) -> None:
+    await driver.send("Tell me.")
+    await driver.until(lambda: "x │ 10" in driver.screen or "quoted" in driver.screen)
 
 
-def streams_and_stops(room: Room) -> None:
+def streams_and_stops(project: ScriptedProject) -> None:
     gate = asyncio.Event()
-    room.model.will(Reply(text=SAMPLE, thinking="first this", hold=gate, usage=USAGE))
+    project.model.will(Reply(text=SAMPLE, thinking="first this", hold=gate, usage=USAGE))
 
 
-async def runs(d: RunningApp) -> None:
-    await d.send("Build it.")
-    await d.until(lambda: "\n   cc a.c" in d.screen or "   cc a.c" in d.screen)
+async def runs(driver: AppDriver) -> None:
+    await driver.send("Build it.")
+    await driver.until(lambda: "\n   cc a.c" in driver.screen or "   cc a.c" in driver.screen)
 
 
-async def waits(d: RunningApp) -> None:
-    await runs(d)
-    await d.send("and hurry")
-    await d.until(lambda: d.conversation.queued())
-    d.app.composer.put("then test it")
-    await d.pilot.press("tab")
-    await d.until(lambda: len(d.conversation.queued()) == 2)
-    await d.type("more")
+async def waits(driver: AppDriver) -> None:
+    await runs(driver)
+    await driver.send("and hurry")
+    await driver.until(lambda: driver.conversation.queued())
+    driver.app.composer.put("then test it")
+    await driver.pilot.press("tab")
+    await driver.until(lambda: len(driver.conversation.queued()) == 2)
+    await driver.type("more")
 
 
-async def asks(d: RunningApp) -> None:
-    await finished(d)
-    d.ask(PUSH, change_of(X, GONE))
-    await d.asked()
+async def asks(driver: AppDriver) -> None:
+    await finished(driver)
+    driver.ask(PUSH, change_of(X, GONE))
+    await driver.asked()
 
 
-async def chooses(d: RunningApp) -> None:
-    await finished(d)
-    d.ask(change_of(X, GONE))
-    await d.until(lambda: d.dialog and d.dialog.has_focus)
-    await d.pilot.press("end", "h", "enter", "down")
-    await d.until(lambda: "take 4 of 4" in d.screen)
-    await d.pilot.press("n", "enter")
-    await d.until(lambda: "take 3 of 4" in d.screen)
+async def chooses(driver: AppDriver) -> None:
+    await finished(driver)
+    driver.ask(change_of(X, GONE))
+    await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+    await driver.pilot.press("end", "h", "enter", "down")
+    await driver.until(lambda: "take 4 of 4" in driver.screen)
+    await driver.pilot.press("n", "enter")
+    await driver.until(lambda: "take 3 of 4" in driver.screen)
 
 
-async def plans(d: RunningApp) -> None:
-    await finished(d)
-    d.app.renderer.on_event(PlanPhase(phase="explore", step=1, state="started"))
-    d.app.renderer.notice("Looked at 4 files.")
-    d.app.renderer.on_event(
+async def plans(driver: AppDriver) -> None:
+    await finished(driver)
+    driver.app.renderer.on_event(PlanPhase(phase="explore", step=1, state="started"))
+    driver.app.renderer.notice("Looked at 4 files.")
+    driver.app.renderer.on_event(
         PlanPhase(
             phase="explore", step=1, state="ended", summary="Prices are summed without counts."
         )
     )
-    d.app.renderer.on_event(PlanPhase(phase="plan", step=1, state="started"))
-    d.app.transcript.redraw()
+    driver.app.renderer.on_event(PlanPhase(phase="plan", step=1, state="started"))
+    driver.app.transcript.redraw()
 
 
-async def fails(d: RunningApp) -> None:
-    await d.send("Go on.")
-    await d.until(lambda: "ran out" in d.text)
-    await d.idle()
+async def fails(driver: AppDriver) -> None:
+    await driver.send("Go on.")
+    await driver.until(lambda: "ran out" in driver.text)
+    await driver.idle()
 
 
-def refuses(room: Room) -> None:
-    room.model.will(
+def refuses(project: ScriptedProject) -> None:
+    project.model.will(
         Reply(error=ProviderError("the key ran out.", kind="auth", hint="Set OPENAI_API_KEY."))
     )
 
 
-async def resumes(d: RunningApp) -> None:
-    await finished(d)
-    d.conversation.settings.set_mode("standard")
-    left = d.conversation.session_id
-    await d.app.session_opener.switch_to(None)
-    await d.app.session_opener.switch_to(left)
-    await d.until(lambda: "Back in this session" in d.text)
-    await d.idle()
+async def resumes(driver: AppDriver) -> None:
+    await finished(driver)
+    driver.conversation.settings.set_mode("standard")
+    left = driver.conversation.session_id
+    await driver.app.session_opener.switch_to(None)
+    await driver.app.session_opener.switch_to(left)
+    await driver.until(lambda: "Back in this session" in driver.text)
+    await driver.idle()
 
 
-async def finds(d: RunningApp) -> None:
-    await finished(d)
-    await d.pilot.press("ctrl+f")
+async def finds(driver: AppDriver) -> None:
+    await finished(driver)
+    await driver.pilot.press("ctrl+f")
     for letter in "total":
-        await d.type(letter)
+        await driver.type(letter)
         # Where a search begins depends on where the one before it has led.
-        await d.until(lambda: all(w.is_finished for w in d.app.workers if w.node is d.app.find_bar))
-    assert "2 of 4" in d.screen
+        await driver.until(
+            lambda: all(w.is_finished for w in driver.app.workers if w.node is driver.app.find_bar)
+        )
+    assert "2 of 4" in driver.screen
 
 
 STATES = {
     "start": State(nothing),
     "streaming": State(streams, streams_and_stops),
-    "tool running": State(runs, lambda room: room.model.will_call("bash", command=HELD)),
+    "tool running": State(
+        runs, lambda project: project.model.will_call("bash", command=WAITING_COMMAND)
+    ),
     "diff": State(finished, answers),
     "permission": State(asks, answers),
     "hunks": State(chooses, answers),
-    "queued": State(waits, lambda room: room.model.will_call("bash", command=HELD)),
+    "queued": State(
+        waits, lambda project: project.model.will_call("bash", command=WAITING_COMMAND)
+    ),
     "phase": State(plans, answers),
     "error": State(fails, refuses),
     "resume": State(resumes, answers),
@@ -197,13 +203,13 @@ STATES = {
 
 
 @pytest.fixture(autouse=True)
-def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, room: Room) -> None:
+def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, project: ScriptedProject) -> None:
     """Nothing of the machine, the version or the time is in the pictures."""
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
-    monkeypatch.setenv("HOME", str(room.project.parent))
+    monkeypatch.setenv("HOME", str(project.folder.parent))
     # The words of gates have tests of their own.
-    room.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
+    project.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
 
 
 def still() -> UiSettings:
@@ -211,43 +217,46 @@ def still() -> UiSettings:
     return UiSettings(reduced_motion=True)
 
 
-async def shots(d: RunningApp, theme: str) -> Iterator[tuple[str, str]]:
+async def shots(driver: AppDriver, theme: str) -> Iterator[tuple[str, str]]:
     found = []
     for width, height in SIZES:
-        await d.pilot.resize_terminal(width, height)
-        await d.until(lambda: d.knows_git)
-        found.append((f"{theme} {width}x{height}", d.app.export_screenshot(title="dirge")))
+        await driver.pilot.resize_terminal(width, height)
+        await driver.until(lambda: driver.knows_git)
+        found.append((f"{theme} {width}x{height}", driver.app.export_screenshot(title="dirge")))
     return iter(found)
 
 
 @pytest.mark.parametrize("state", STATES)
-async def test_in_color(snapshot: SnapshotAssertion, room: Room, state: str) -> None:
+async def test_in_color(snapshot: SnapshotAssertion, project: ScriptedProject, state: str) -> None:
     pictures = snapshot.use_extension(SVGImageExtension)
     what = STATES[state]
-    what.prepare(room)
+    what.prepare(project)
     async with running_app(
-        room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still
-    ) as d:
-        await what.act(d)
-        taken = [*await shots(d, "phosphor")]
-        d.app.set_colors("light")
-        taken += [*await shots(d, "light")]
+        project, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still
+    ) as driver:
+        await what.act(driver)
+        taken = [*await shots(driver, "phosphor")]
+        driver.app.set_colors("light")
+        taken += [*await shots(driver, "light")]
 
     assert [name for name, shot in taken if pictures(name=name) != shot] == []
 
 
 @pytest.mark.parametrize("state", STATES)
 async def test_without_color(
-    snapshot: SnapshotAssertion, room: Room, state: str, monkeypatch: pytest.MonkeyPatch
+    snapshot: SnapshotAssertion,
+    project: ScriptedProject,
+    state: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pictures = snapshot.use_extension(SVGImageExtension)
     what = STATES[state]
-    what.prepare(room)
+    what.prepare(project)
     monkeypatch.setenv("NO_COLOR", "1")
     async with running_app(
-        room, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still, no_color=True
-    ) as d:
-        await what.act(d)
-        taken = [*await shots(d, "none")]
+        project, size=SIZES[0], mode=what.mode, clock=lambda: 0.0, prepare=still, no_color=True
+    ) as driver:
+        await what.act(driver)
+        taken = [*await shots(driver, "none")]
 
     assert [name for name, shot in taken if pictures(name=name) != shot] == []

@@ -14,9 +14,9 @@ from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui import session_opener
 from dirge_py.ui.transcript import tool_block
-from tests.conversation.room import Room
-from tests.frontend.worker import Worker
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.exclusive_worker import ExclusiveWorker
+from tests.support.project import ScriptedProject
 from tests.ui.test_form import pose, posed
 from tests.ui.test_pictures import SIZES, still
 from tests.ui.test_plan_blocks import CALL, EXPLORED, EXPLORING, ended, forked, started, taken
@@ -67,46 +67,52 @@ SHALL_IT = Question(
 )
 
 
-def told(d: RunningApp, *events: LoopEvent) -> None:
+def report_events(driver: AppDriver, *events: LoopEvent) -> None:
     for event in events:
-        d.conversation.report(event)
-    d.app.flush_events()
+        driver.conversation.report(event)
+    driver.app.flush_events()
 
 
-async def explores(d: RunningApp) -> None:
-    told(d, started(shut_in=SHUT_IN), *EXPLORING)
+async def explores(driver: AppDriver) -> None:
+    report_events(driver, started(shut_in=SHUT_IN), *EXPLORING)
 
 
-async def shows_all(d: RunningApp) -> None:
-    await d.pilot.press("ctrl+o")
+async def shows_all(driver: AppDriver) -> None:
+    await driver.pilot.press("ctrl+o")
 
 
-async def asks(d: RunningApp) -> None:
-    await d.pilot.press("ctrl+o")
+async def asks(driver: AppDriver) -> None:
+    await driver.pilot.press("ctrl+o")
     end = ended(summary="Nothing counts yet.", duration_ms=34_000, usage=USED, cost_usd=0.0312)
-    told(d, *EXPLORED, end, started("plan", shut_in=SHUT_IN))
-    told(d, ended("plan", text=PLAN, duration_ms=21_000, usage=USED, cost_usd=0.0298))
-    pose(d, SHALL_IT)
-    await posed(d)
+    report_events(driver, *EXPLORED, end, started("plan", shut_in=SHUT_IN))
+    report_events(driver, ended("plan", text=PLAN, duration_ms=21_000, usage=USED, cost_usd=0.0298))
+    pose(driver, SHALL_IT)
+    await posed(driver)
 
 
-async def reviews(d: RunningApp) -> None:
-    await d.pilot.press("1", "enter")
-    await d.until(lambda: not d.panel)
-    told(d, started("implement"), ended("implement", duration_ms=65_000, usage=USED))
-    told(d, started("review", shut_in=COPY), taken(5, command="python -m pytest -q"))
-    told(d, taken(6, "failed", command="python check.py"), taken(7, "denied", command="curl x"))
-    told(d, *forked(ToolExecutionStart(args={"pattern": "total"}, **CALL), phase="review"))
+async def reviews(driver: AppDriver) -> None:
+    await driver.pilot.press("1", "enter")
+    await driver.until(lambda: not driver.panel)
+    report_events(driver, started("implement"), ended("implement", duration_ms=65_000, usage=USED))
+    report_events(driver, started("review", shut_in=COPY), taken(5, command="python -m pytest -q"))
+    report_events(
+        driver, taken(6, "failed", command="python check.py"), taken(7, "denied", command="curl x")
+    )
+    report_events(
+        driver, *forked(ToolExecutionStart(args={"pattern": "total"}, **CALL), phase="review")
+    )
 
 
-async def reports(d: RunningApp) -> None:
-    told(d, ended("review", summary="Not verified: 1 of 2 requirements.", text=REPORT))
-    d.conversation.exclusive_owner = None
+async def reports(driver: AppDriver) -> None:
+    report_events(
+        driver, ended("review", summary="Not verified: 1 of 2 requirements.", text=REPORT)
+    )
+    driver.conversation.exclusive_owner = None
     words = "The plan ended not verified. 1 of 2 requirements. /plan resume goes on."
-    d.app.front.show(words, tone="warning")
+    driver.app.front.show(words, tone="warning")
 
 
-STATES: dict[str, Callable[[RunningApp], Awaitable[None]]] = {
+STATES: dict[str, Callable[[AppDriver], Awaitable[None]]] = {
     "exploring": explores,
     "its fork": shows_all,
     "the question": asks,
@@ -116,24 +122,24 @@ STATES: dict[str, Callable[[RunningApp], Awaitable[None]]] = {
 
 
 async def test_the_way_of_a_plan(
-    snapshot: SnapshotAssertion, room: Room, monkeypatch: pytest.MonkeyPatch
+    snapshot: SnapshotAssertion, project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
-    monkeypatch.setenv("HOME", str(room.project.parent))
+    monkeypatch.setenv("HOME", str(project.folder.parent))
     pictures = snapshot.use_extension(SVGImageExtension)
     differing = []
-    async with running_app(room, size=SIZES[0], clock=lambda: 0.0, prepare=still) as d:
-        d.app.transcript.clear()
-        d.conversation.exclusive_owner = Worker()
+    async with running_app(project, size=SIZES[0], clock=lambda: 0.0, prepare=still) as driver:
+        driver.app.transcript.clear()
+        driver.conversation.exclusive_owner = ExclusiveWorker()
         for name, act in STATES.items():
-            await act(d)
+            await act(driver)
             for width, height in SIZES[::-1]:
-                await d.pilot.resize_terminal(width, height)
-                await d.pilot.pause()
-                if snapshot(name=f"{name} {width}x{height}") != d.screen:
+                await driver.pilot.resize_terminal(width, height)
+                await driver.pilot.pause()
+                if snapshot(name=f"{name} {width}x{height}") != driver.screen:
                     differing.append(f"{name} {width}x{height}")
-            if pictures(name=name) != d.app.export_screenshot(title="dirge"):
+            if pictures(name=name) != driver.app.export_screenshot(title="dirge"):
                 differing.append(name)
 
     assert differing == []

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dirge_py.ui.prompt.file_index import MOST_WATCHED, FileTree, ListedFile, may_watch
 from dirge_py.ui.prompt.file_matcher import FileMatcher
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 
 def made(root: Path, *names: str) -> None:
@@ -97,64 +97,68 @@ def test_a_home_and_a_vast_tree_are_not_watched(tmp_path: Path) -> None:
     assert not may_watch(Path.home(), 1) and not may_watch(Path("/"), 1)
 
 
-def labels(d: RunningApp) -> list[str]:
-    return [choice.label for choice in d.app.proposals.choices]
+def labels(driver: AppDriver) -> list[str]:
+    return [choice.label for choice in driver.app.proposals.choices]
 
 
-async def test_a_file_made_while_the_list_is_open_appears_in_it(room: Room) -> None:
-    made(room.project, "one.txt")
-    async with running_app(room) as d:
-        await d.type("@")
-        await d.until(lambda: labels(d) == ["one.txt"])
-        await d.until(lambda: d.app.proposer._index.is_watching)
-        made(room.project, "two.txt")
-        await d.until(lambda: labels(d) == ["one.txt", "two.txt"])
-        made(room.project, "sub/three.txt")
-        await d.until(lambda: "sub/three.txt" in labels(d))
-        os.unlink(room.project / "one.txt")
-        await d.until(lambda: "one.txt" not in labels(d))
+async def test_a_file_made_while_the_list_is_open_appears_in_it(project: ScriptedProject) -> None:
+    made(project.folder, "one.txt")
+    async with running_app(project) as driver:
+        await driver.type("@")
+        await driver.until(lambda: labels(driver) == ["one.txt"])
+        await driver.until(lambda: driver.app.proposer._index.is_watching)
+        made(project.folder, "two.txt")
+        await driver.until(lambda: labels(driver) == ["one.txt", "two.txt"])
+        made(project.folder, "sub/three.txt")
+        await driver.until(lambda: "sub/three.txt" in labels(driver))
+        os.unlink(project.folder / "one.txt")
+        await driver.until(lambda: "one.txt" not in labels(driver))
 
 
-async def test_tab_goes_down_into_a_folder_and_enter_takes_it(room: Room) -> None:
-    made(room.project, "src/deep/a.py", "src/deep/b.py")
-    async with running_app(room) as d:
-        await d.type("@sr")
-        await d.until(lambda: labels(d)[:1] == ["src/"])
-        await d.pilot.press("tab")
-        await d.until(lambda: d.app.composer.text == "@src/" and labels(d)[:1] == ["src/deep/"])
-        await d.pilot.press("tab")
-        await d.until(lambda: labels(d) == ["src/deep/a.py", "src/deep/b.py"])
-        await d.pilot.press("tab", "tab")
-        assert d.app.composer.text == "@src/deep/b.py "
+async def test_tab_goes_down_into_a_folder_and_enter_takes_it(project: ScriptedProject) -> None:
+    made(project.folder, "src/deep/a.py", "src/deep/b.py")
+    async with running_app(project) as driver:
+        await driver.type("@sr")
+        await driver.until(lambda: labels(driver)[:1] == ["src/"])
+        await driver.pilot.press("tab")
+        await driver.until(
+            lambda: driver.app.composer.text == "@src/" and labels(driver)[:1] == ["src/deep/"]
+        )
+        await driver.pilot.press("tab")
+        await driver.until(lambda: labels(driver) == ["src/deep/a.py", "src/deep/b.py"])
+        await driver.pilot.press("tab", "tab")
+        assert driver.app.composer.text == "@src/deep/b.py "
 
-        d.app.composer.put("@sr")
-        await d.until(lambda: labels(d)[:1] == ["src/"])
-        await d.pilot.press("enter")
-        assert d.app.composer.text == "@src/ "
+        driver.app.composer.put("@sr")
+        await driver.until(lambda: labels(driver)[:1] == ["src/"])
+        await driver.pilot.press("enter")
+        assert driver.app.composer.text == "@src/ "
 
 
-async def test_what_the_model_read_ranks_first(room: Room) -> None:
-    made(room.project, "a.txt", "b.txt")
+async def test_what_the_model_read_ranks_first(project: ScriptedProject) -> None:
+    made(project.folder, "a.txt", "b.txt")
     for name in ("a.txt", "b.txt"):
-        os.utime(room.project / name, (1, 1))
-    room.model.will_call("read", path="b.txt").will_say("read it")
-    async with running_app(room) as d:
-        await d.send("read b")
-        await d.until(lambda: "read it" in d.text)
-        await d.idle()
-        await d.type("@")
-        await d.until(lambda: labels(d) == ["b.txt", "a.txt"])
+        os.utime(project.folder / name, (1, 1))
+    project.model.will_call("read", path="b.txt").will_say("read it")
+    async with running_app(project) as driver:
+        await driver.send("read b")
+        await driver.until(lambda: "read it" in driver.text)
+        await driver.idle()
+        await driver.type("@")
+        await driver.until(lambda: labels(driver) == ["b.txt", "a.txt"])
 
 
-async def test_in_a_large_list_keys_are_heard_between_slices(room: Room) -> None:
-    async with running_app(room) as d:
-        await d.type("@")
+async def test_in_a_large_list_keys_are_heard_between_slices(project: ScriptedProject) -> None:
+    async with running_app(project) as driver:
+        await driver.type("@")
         # The list of what is really there comes first, and would take the place of this one.
-        await d.until(lambda: d.app.proposer._index.is_watching)
-        d.app.proposer._index.files = found(*(f"dir{n % 97}/file{n}.py" for n in range(10_000)))
-        await d.type("f")
-        await d.until(lambda: d.app.proposals.is_open)
-        await d.type("ile999")
-        await d.pilot.press("enter")
+        await driver.until(lambda: driver.app.proposer._index.is_watching)
+        driver.app.proposer._index.files = found(
+            *(f"dir{n % 97}/file{n}.py" for n in range(10_000))
+        )
+        await driver.type("f")
+        await driver.until(lambda: driver.app.proposals.is_open)
+        await driver.type("ile999")
+        await driver.pilot.press("enter")
 
-        assert d.app.composer.text.startswith("@dir") and "file999" in d.app.composer.text
+        assert driver.app.composer.text.startswith("@dir") and "file999" in driver.app.composer.text

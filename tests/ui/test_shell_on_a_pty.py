@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ui.on_a_pty import LIMIT_S, Terminal, is_alive, until
+from tests.support.terminal import LIMIT_S, Terminal, is_alive, until
 
 
 @pytest.mark.parametrize("end", ["hang up", "kill"])

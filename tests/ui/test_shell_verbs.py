@@ -4,124 +4,128 @@ import asyncio
 from pathlib import Path
 
 from dirge_py.types.messages import UserMessage
-from tests.conversation.room import Room
-from tests.ui.running_app import HELD, RunningApp, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 
-async def at_work(d: RunningApp, prompt: str = "build it") -> None:
-    await d.send(prompt)
-    await d.until(lambda: d.app.has_calls_running)
+async def at_work(driver: AppDriver, prompt: str = "build it") -> None:
+    await driver.send(prompt)
+    await driver.until(lambda: driver.app.has_calls_running)
 
 
-async def queued(d: RunningApp, text: str) -> None:
-    await d.send(text)
-    await d.until(lambda: any(item.text == text for item in d.app.controller.waiting))
+async def queued(driver: AppDriver, text: str) -> None:
+    await driver.send(text)
+    await driver.until(lambda: any(item.text == text for item in driver.app.controller.waiting))
 
 
 async def test_what_is_dropped_from_the_queue_stays_in_the_history_and_the_run_goes_on(
-    room: Room,
+    project: ScriptedProject,
 ) -> None:
-    room.model.will_call("bash", command=HELD).will_say("built")
-    async with running_app(room, mode="yolo") as d:
-        await at_work(d)
-        await queued(d, "one")
-        await queued(d, "two")
-        await d.pilot.press("alt+x")
-        await d.until(lambda: not d.app.controller.waiting)
-        assert d.app.controller.is_running
-        d.release_command()
-        await d.until(lambda: "built" in d.text)
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("built")
+    async with running_app(project, mode="yolo") as driver:
+        await at_work(driver)
+        await queued(driver, "one")
+        await queued(driver, "two")
+        await driver.pilot.press("alt+x")
+        await driver.until(lambda: not driver.app.controller.waiting)
+        assert driver.app.controller.is_running
+        driver.release_command()
+        await driver.until(lambda: "built" in driver.text)
 
-        assert d.sent == ["build it"]
-        assert [d.app.composer.prompts.older("") for _ in range(2)] == ["two", "one"]
+        assert driver.sent == ["build it"]
+        assert [driver.app.composer.prompts.older("") for _ in range(2)] == ["two", "one"]
 
 
-async def test_stop_lets_the_turn_end_and_gives_the_queue_back(room: Room) -> None:
-    room.model.will_call("bash", command=HELD).will_say("never said")
-    async with running_app(room, mode="yolo") as d:
-        await at_work(d)
-        await queued(d, "and test it")
-        await d.send("/stop")
-        await d.until(lambda: "The run stops after the calls" in d.text)
-        assert d.app.controller.is_running
-        d.release_command()
-        await d.idle()
+async def test_stop_lets_the_turn_end_and_gives_the_queue_back(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("never said")
+    async with running_app(project, mode="yolo") as driver:
+        await at_work(driver)
+        await queued(driver, "and test it")
+        await driver.send("/stop")
+        await driver.until(lambda: "The run stops after the calls" in driver.text)
+        assert driver.app.controller.is_running
+        driver.release_command()
+        await driver.idle()
 
-        assert next(result.rstrip() for result in d.results).endswith("built")
-        assert "never said" not in d.text
-        assert "Stopped after this turn, as asked." in d.text
-        assert "Interrupted." not in d.text
-        assert d.app.composer.text == "and test it"
-        await d.send("/stop")
-        await d.until(lambda: "Nothing runs." in d.text)
+        assert next(result.rstrip() for result in driver.results).endswith("built")
+        assert "never said" not in driver.text
+        assert "Stopped after this turn, as asked." in driver.text
+        assert "Interrupted." not in driver.text
+        assert driver.app.composer.text == "and test it"
+        await driver.send("/stop")
+        await driver.until(lambda: "Nothing runs." in driver.text)
 
 
 async def test_what_is_typed_while_a_request_waits_to_be_tried_again_enters_later(
-    room: Room,
+    project: ScriptedProject,
 ) -> None:
-    room.model.will_fail("busy", kind="server").will_say("hello").will_say("and tested")
-    async with running_app(room) as d:
-        await d.send("hi")
-        await d.until(lambda: waits_to_try_again(d))
-        await d.send("test it too")
-        await d.until(lambda: "steers next: test it too" in d.screen)
-        await d.until(lambda: "and tested" in d.text)
+    project.model.will_fail("busy", kind="server").will_say("hello").will_say("and tested")
+    async with running_app(project) as driver:
+        await driver.send("hi")
+        await driver.until(lambda: waits_to_try_again(driver))
+        await driver.send("test it too")
+        await driver.until(lambda: "steers next: test it too" in driver.screen)
+        await driver.until(lambda: "and tested" in driver.text)
 
-        assert d.sent == ["hi", "test it too"]
-        assert len(room.heard(-2)) == 1
+        assert driver.sent == ["hi", "test it too"]
+        assert len(project.prompts_of_call(-2)) == 1
 
 
-async def test_esc_during_the_wait_for_another_try_gives_back_what_was_typed(room: Room) -> None:
-    room.model.will_fail("busy", kind="server")
-    async with running_app(room) as d:
-        await d.send("hi")
-        await d.until(lambda: waits_to_try_again(d))
-        await queued(d, "test it too")
-        await d.pilot.press("escape")
-        await d.idle()
+async def test_esc_during_the_wait_for_another_try_gives_back_what_was_typed(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_fail("busy", kind="server")
+    async with running_app(project) as driver:
+        await driver.send("hi")
+        await driver.until(lambda: waits_to_try_again(driver))
+        await queued(driver, "test it too")
+        await driver.pilot.press("escape")
+        await driver.idle()
 
-        assert d.app.composer.text == "test it too"
+        assert driver.app.composer.text == "test it too"
 
 
 async def test_a_half_answer_stays_and_a_cancelled_turn_does_not_run_again_after_a_resume(
-    room: Room,
+    project: ScriptedProject,
 ) -> None:
     gate = asyncio.Event()
-    room.model.will_say("The first half of it.", hold=gate.wait)
-    async with running_app(room) as d:
-        await d.send("tell me")
-        await d.until(lambda: "The first half" in d.text)
-        await d.pilot.press("escape")
-        await d.idle()
-        session = str(d.conversation.session_id)
-        asked = len(room.model.seen)
+    project.model.will_say("The first half of it.", hold=gate.wait)
+    async with running_app(project) as driver:
+        await driver.send("tell me")
+        await driver.until(lambda: "The first half" in driver.text)
+        await driver.pilot.press("escape")
+        await driver.idle()
+        session = str(driver.conversation.session_id)
+        asked = len(project.model.seen)
 
-    async with running_app(room, resumes=session) as d:
-        await d.until(lambda: "The first half" in d.text)
-        await d.idle()
+    async with running_app(project, resumes=session) as driver:
+        await driver.until(lambda: "The first half" in driver.text)
+        await driver.idle()
 
-        assert len(room.model.seen) == asked
-        assert not d.app.controller.is_running
-        await d.send("go on")
-        await d.until(lambda: d.sent == ["tell me", "go on"])
+        assert len(project.model.seen) == asked
+        assert not driver.app.controller.is_running
+        await driver.send("go on")
+        await driver.until(lambda: driver.sent == ["tell me", "go on"])
 
 
-async def test_esc_ends_the_children_of_a_command_and_the_conversation_goes_on(room: Room) -> None:
-    room.model.will_call("bash", command="setsid sleep 66 & echo $! > pid; echo up; sleep 67")
-    room.model.will_say("fine")
-    async with running_app(room, mode="yolo") as d:
-        await at_work(d)
-        await d.until(lambda: (room.project / "pid").exists() and "up" in d.text)
-        pid = (room.project / "pid").read_text().strip()
-        await d.pilot.press("escape")
-        await d.idle()
+async def test_esc_ends_the_children_of_a_command_and_the_conversation_goes_on(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_call("bash", command="setsid sleep 66 & echo $! > pid; echo up; sleep 67")
+    project.model.will_say("fine")
+    async with running_app(project, mode="yolo") as driver:
+        await at_work(driver)
+        await driver.until(lambda: (project.folder / "pid").exists() and "up" in driver.text)
+        pid = (project.folder / "pid").read_text().strip()
+        await driver.pilot.press("escape")
+        await driver.idle()
         assert not Path(f"/proc/{pid}").exists()
-        await d.send("and now?")
-        await d.until(lambda: "fine" in d.text)
+        await driver.send("and now?")
+        await driver.until(lambda: "fine" in driver.text)
 
-        said = [m for m in d.conversation.messages if isinstance(m, UserMessage)]
-        assert [m.origin for m in said] == ["user", "user"]
+        prompts = [m for m in driver.conversation.messages if isinstance(m, UserMessage)]
+        assert [m.origin for m in prompts] == ["user", "user"]
 
 
-def waits_to_try_again(d: RunningApp) -> bool:
-    return d.app.controller.is_running and "busy" in d.text
+def waits_to_try_again(driver: AppDriver) -> bool:
+    return driver.app.controller.is_running and "busy" in driver.text

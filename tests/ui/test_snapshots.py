@@ -12,8 +12,8 @@ from dirge_py.types.events import ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.types.questions import ActingFile, AskedClaim, PermissionRequest, TrustOffer
 from dirge_py.types.tools import Preview, text_result
 from dirge_py.ui.transcript import tool_block
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp
+from tests.support.app_driver import AppDriver
+from tests.support.project import ScriptedProject
 from tests.ui.test_form import BASE, SEVERAL, pose
 from tests.ui.test_hunk_view import GONE, X
 from tests.ui.test_hunk_view import request as change_of
@@ -42,35 +42,35 @@ CHANGE = PermissionRequest(
 
 
 @pytest.fixture
-def finished(room: Room) -> Room:
+def finished(project: ScriptedProject) -> ScriptedProject:
     """A project and a run that reads, changes and fails in it."""
     # The words of gates have tests of their own.
-    room.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
-    (room.project / "x.py").write_text("".join(f"line {n}\n" for n in range(9)))
-    room.model.will(
+    project.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
+    (project.folder / "x.py").write_text("".join(f"line {n}\n" for n in range(9)))
+    project.model.will(
         Reply(
             text=SAMPLE,
             thinking="first this\nthen that",
             calls=[("read", {"path": "x.py"})],
         )
     )
-    room.model.will_call("edit", path="x.py", old_text="line 7", new_text="row 7")
-    room.model.will_call("bash", command="echo 1 failed; false")
-    room.model.will_say("That did not work.")
-    return room
+    project.model.will_call("edit", path="x.py", old_text="line 7", new_text="row 7")
+    project.model.will_call("bash", command="echo 1 failed; false")
+    project.model.will_say("That did not work.")
+    return project
 
 
 def shot(
     snap_compare: Any,
-    room: Room,
-    act: Callable[[RunningApp], Awaitable[object]],
+    project: ScriptedProject,
+    act: Callable[[AppDriver], Awaitable[object]],
     *,
     size: tuple[int, int],
     mode: Any = "yolo",
     theme: str = "dark",
 ) -> bool:
-    made = RunningApp(room, mode=mode, theme=theme, clock=lambda: 0.0)
-    room.model.will_say("Done.")
+    made = AppDriver(project, mode=mode, theme=theme, clock=lambda: 0.0)
+    project.model.will_say("Done.")
 
     async def before(pilot: Pilot[int]) -> None:
         made.pilot = pilot
@@ -92,26 +92,26 @@ def _no_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
 
 
-async def finish(d: RunningApp) -> None:
-    await d.until(lambda: "That did not work." in d.text)
-    await d.idle()
+async def finish(driver: AppDriver) -> None:
+    await driver.until(lambda: "That did not work." in driver.text)
+    await driver.idle()
 
 
-def test_a_finished_run(snap_compare: Any, finished: Room):
+def test_a_finished_run(snap_compare: Any, finished: ScriptedProject):
     assert shot(snap_compare, finished, finish, size=(90, 64))
 
 
-def test_a_question_on_the_smallest_screen(snap_compare: Any, room: Room):
-    async def ask(d: RunningApp) -> None:
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
+def test_a_question_on_the_smallest_screen(snap_compare: Any, project: ScriptedProject):
+    async def ask(driver: AppDriver) -> None:
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
 
-    room.model.will_call("bash", command="git push")
-    assert shot(snap_compare, room, ask, mode="standard", size=(20, 5))
+    project.model.will_call("bash", command="git push")
+    assert shot(snap_compare, project, ask, mode="standard", size=(20, 5))
 
 
-def test_several_questions(snap_compare: Any, room: Room):
-    async def ask(d: RunningApp) -> None:
-        await d.idle()
+def test_several_questions(snap_compare: Any, project: ScriptedProject):
+    async def ask(driver: AppDriver) -> None:
+        await driver.idle()
         push = replace(
             CHANGE,
             tool_name="bash",
@@ -121,73 +121,73 @@ def test_several_questions(snap_compare: Any, room: Room):
             can_keep=True,
             warning="overwrites what others have pushed",
         )
-        d.ask(CHANGE, push, change_of(X, GONE))
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.until(lambda: "2 of 3" in d.screen)
-        await d.asked()
-        await d.pilot.press("tab")
-        await d.until(lambda: "git push *" in d.screen)
+        driver.ask(CHANGE, push, change_of(X, GONE))
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: "2 of 3" in driver.screen)
+        await driver.asked()
+        await driver.pilot.press("tab")
+        await driver.until(lambda: "git push *" in driver.screen)
 
-    assert shot(snap_compare, room, ask, size=(90, 24))
+    assert shot(snap_compare, project, ask, size=(90, 24))
 
 
-def test_hunks(snap_compare: Any, room: Room):
-    async def choose(d: RunningApp) -> None:
-        await d.idle()
-        d.ask(change_of(X, GONE))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("end", "h", "enter", "down", "n", "enter")
-        await d.until(lambda: "take 3 of 4" in d.screen)
+def test_hunks(snap_compare: Any, project: ScriptedProject):
+    async def choose(driver: AppDriver) -> None:
+        await driver.idle()
+        driver.ask(change_of(X, GONE))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        await driver.pilot.press("end", "h", "enter", "down", "n", "enter")
+        await driver.until(lambda: "take 3 of 4" in driver.screen)
 
-    assert shot(snap_compare, room, choose, size=(80, 44))
+    assert shot(snap_compare, project, choose, size=(80, 44))
 
 
 @pytest.mark.parametrize("size", [(80, 20), (40, 12)])
-def test_a_form(snap_compare: Any, room: Room, size: tuple[int, int]):
-    async def ask(d: RunningApp) -> None:
-        await d.idle()
-        form = pose(d, BASE, SEVERAL)
-        await d.until(lambda: "1 of 2" in d.screen)
-        await d.pilot.press("2", "enter")
-        await d.until(lambda: "2 of 2" in d.screen)
-        await d.pilot.press("down", "space", "down")
-        await d.until(lambda: "[✓] Linux" in d.screen)
+def test_a_form(snap_compare: Any, project: ScriptedProject, size: tuple[int, int]):
+    async def ask(driver: AppDriver) -> None:
+        await driver.idle()
+        form = pose(driver, BASE, SEVERAL)
+        await driver.until(lambda: "1 of 2" in driver.screen)
+        await driver.pilot.press("2", "enter")
+        await driver.until(lambda: "2 of 2" in driver.screen)
+        await driver.pilot.press("down", "space", "down")
+        await driver.until(lambda: "[✓] Linux" in driver.screen)
         assert not form.done()
 
-    assert shot(snap_compare, room, ask, size=size)
+    assert shot(snap_compare, project, ask, size=size)
 
 
-def test_the_trust_question(snap_compare: Any, room: Room):
+def test_the_trust_question(snap_compare: Any, project: ScriptedProject):
     def file(path: str, kind: str, state: Any) -> ActingFile:
         return ActingFile(path=path, kind=kind, size=1234, sha256="0123456789abcdef", state=state)
 
-    async def ask(d: RunningApp) -> None:
-        await d.idle()
+    async def ask(driver: AppDriver) -> None:
+        await driver.idle()
         files = (
             file(".dirge/config.toml", "settings", "changed"),
             file(".dirge/plugins/format\u202eyp.py", "plugin", "new"),
             file(".dirge/prompts/review.md", "prompt", "trusted"),
         )
         offer = TrustOffer(project="/home/me/project", files=files, digest="d")
-        question = ask_for_trust(d, offer)
-        await d.until(lambda: "select, then" in d.screen)
+        question = ask_for_trust(driver, offer)
+        await driver.until(lambda: "select, then" in driver.screen)
         assert not question.done()
 
-    assert shot(snap_compare, room, ask, size=(80, 18))
+    assert shot(snap_compare, project, ask, size=(80, 18))
 
 
-def test_calls_that_run(snap_compare: Any, room: Room):
-    async def run(d: RunningApp) -> None:
-        await d.idle()
+def test_calls_that_run(snap_compare: Any, project: ScriptedProject):
+    async def run(driver: AppDriver) -> None:
+        await driver.idle()
         for name, details in (("bash", {"quiet_s": 75}), ("index", {"done": 3, "total": 8})):
             call = {"tool_call_id": name, "tool_name": name}
             start = ToolExecutionStart(args={"command": "make all"}, **call)
             result = text_result("cc a.c\ncc b.c", **details)
             update = ToolExecutionUpdate(args={}, partial_result=result, **call)
-            d.app.renderer.on_event(start)
-            d.app.renderer.on_event(update)
-        d.app.transcript.redraw()
-        await d.until(lambda: "3/8" in d.screen)
+            driver.app.renderer.on_event(start)
+            driver.app.renderer.on_event(update)
+        driver.app.transcript.redraw()
+        await driver.until(lambda: "3/8" in driver.screen)
 
-    assert shot(snap_compare, room, run, size=(80, 18))
+    assert shot(snap_compare, project, run, size=(80, 18))

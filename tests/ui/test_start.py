@@ -10,23 +10,23 @@ from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.prose import ProseBlock
-from tests.conversation.room import Room
-from tests.files.requirement import small_disk
-from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import Terminal
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.project import ScriptedProject
+from tests.support.requirements import small_disk
+from tests.support.terminal import Terminal
 from tests.ui.test_terminal import left_on
 
-HELLO = Say(text="Hello there.")
+HELLO = ModelReply(text="Hello there.")
 
 
 def test_a_state_folder_that_cannot_be_made_is_told(tmp_path: Path):
     (tmp_path / "file").write_text("")
     terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=str(tmp_path / "file" / "state"))
     assert terminal.finish() == 1
-    told = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
-    assert b"Not a directory" in told
-    assert b"--no-session" in told
+    output = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
+    assert b"Not a directory" in output
+    assert b"--no-session" in output
     assert left_on(terminal.output) == []
 
 
@@ -34,8 +34,8 @@ def test_a_disk_that_cannot_be_written_is_told(tmp_path: Path):
     with small_disk(tmp_path / "disk", "ro") as disk:
         terminal = Terminal(cwd=tmp_path, DIRGE_STATE_DIR=str(disk / "state"))
         assert terminal.finish() == 1
-        told = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
-        assert b"Read-only file system" in told
+        output = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
+        assert b"Read-only file system" in output
         assert left_on(terminal.output) == []
 
 
@@ -54,16 +54,16 @@ def test_on_a_full_disk_the_answer_comes_and_what_is_not_kept_is_told(tmp_path: 
 
 
 async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
-    room: Room, monkeypatch: pytest.MonkeyPatch
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
 ):
-    async with room.open() as talk:
-        recorder = talk.session.recorder
+    async with project.open() as conversation:
+        recorder = conversation.session.recorder
         assert recorder is not None
         for number in range(300):
-            said = f"answer {number}\n\n" + "- a line of it\n" * 30
+            text = f"answer {number}\n\n" + "- a line of it\n" * 30
             recorder.sink(MessageEnd(user_text("go on")))
-            recorder.sink(MessageEnd(AssistantMessage(content=(TextBlock(said),))))
-        session = str(talk.session_id)
+            recorder.sink(MessageEnd(AssistantMessage(content=(TextBlock(text),))))
+        session = str(conversation.session_id)
     drawn: list[ProseBlock] = []
     paint = ProseBlock.paint
 
@@ -72,7 +72,7 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
         return paint(block, width, styles, expanded=expanded)
 
     monkeypatch.setattr(ProseBlock, "paint", counted)
-    async with running_app(room, resumes=session) as d:
+    async with running_app(project, resumes=session) as d:
         await d.until(lambda: "Back in this session" in d.screen)
         await d.idle()
         assert d.app.transcript.layout_of_blocks.height > 9000

@@ -24,9 +24,9 @@ from dirge_py.ui.status import ContextGauge, LimitsShown, SpendingStatus, Status
 from dirge_py.ui.terminal.notifications import Notifier, notification, passed_through
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
-from tests.conversation.room import Room
-from tests.ui.on_a_pty import Terminal, until
-from tests.ui.running_app import HELD, RunningApp, running_app
+from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.project import ScriptedProject
+from tests.support.terminal import Terminal, until
 
 STYLES = styles_for(load_theme("phosphor"))
 
@@ -103,71 +103,73 @@ def test_a_face_has_five_cells_that_no_terminal_draws_wider():
 # -- on the screen
 
 
-async def test_what_is_waited_for_is_said_with_the_seconds(room: Room):
+async def test_what_is_waited_for_is_said_with_the_seconds(project: ScriptedProject):
     now, answer = [100.0], asyncio.Event()
-    room.model.will(Reply(text="Here.", wait=answer.wait))
-    async with running_app(room, clock=lambda: now[0]) as d:
-        await d.send("hello")
-        await d.until(lambda: d.app.chrome.activity.stage == "waiting")
+    project.model.will(Reply(text="Here.", wait=answer.wait))
+    async with running_app(project, clock=lambda: now[0]) as driver:
+        await driver.send("hello")
+        await driver.until(lambda: driver.app.chrome.activity.stage == "waiting")
         now[0] += 4
-        d.app.ticker.beat()
-        await d.until(lambda: "waiting for gpt-4o, 4 s" in d.screen)
-        assert d.app.ticker.is_beating
-        d.app.chrome.on_event(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
-        d.app.refresh_status()
-        await d.until(lambda: "retry in 3 s" in d.screen)
+        driver.app.ticker.beat()
+        await driver.until(lambda: "waiting for gpt-4o, 4 s" in driver.screen)
+        assert driver.app.ticker.is_beating
+        driver.app.chrome.on_event(RetryNotice(attempt=1, delay_ms=3000, error="busy"))
+        driver.app.refresh_status()
+        await driver.until(lambda: "retry in 3 s" in driver.screen)
         now[0] += 5
-        d.app.ticker.beat()
-        await d.until(lambda: "waiting for gpt-4o, 2 s" in d.screen)
-        d.app.chrome.on_event(CompactionStarted(tokens_before=9))
+        driver.app.ticker.beat()
+        await driver.until(lambda: "waiting for gpt-4o, 2 s" in driver.screen)
+        driver.app.chrome.on_event(CompactionStarted(tokens_before=9))
         now[0] += 60
-        d.app.chrome.on_event(CompactionStarted(tokens_before=9))
+        driver.app.chrome.on_event(CompactionStarted(tokens_before=9))
         now[0] += 2
-        d.app.ticker.beat()
-        await d.until(lambda: "compacting, 2 s" in d.screen)
+        driver.app.ticker.beat()
+        await driver.until(lambda: "compacting, 2 s" in driver.screen)
         answer.set()
-        await d.idle()
-        await d.until(lambda: "(^ ^)" in d.screen and "ready" in d.screen)
+        await driver.idle()
+        await driver.until(lambda: "(^ ^)" in driver.screen and "ready" in driver.screen)
 
 
-async def test_what_is_folded_between_runs_leaves_the_face_at_rest(room: Room):
-    async with running_app(room) as d:
+async def test_what_is_folded_between_runs_leaves_the_face_at_rest(project: ScriptedProject):
+    async with running_app(project) as driver:
         folded = ContextCompacted(
             tokens_before=9, tokens_after=1, first_kept_index=2, kind="summary"
         )
-        d.app.chrome.on_event(folded)
-        d.app.refresh_status()
-        await d.until(lambda: "(o o)" in d.screen)
+        driver.app.chrome.on_event(folded)
+        driver.app.refresh_status()
+        await driver.until(lambda: "(o o)" in driver.screen)
 
 
-async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(room: Room):
-    async with running_app(room, size=(200, 40)) as d:
-        await d.send("hello")
-        await d.idle()
-        await d.until(lambda: not d.app.ticker.is_beating)
-        nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
+async def test_nothing_ticks_and_nothing_is_drawn_while_nothing_happens(project: ScriptedProject):
+    async with running_app(project, size=(200, 40)) as driver:
+        await driver.send("hello")
+        await driver.idle()
+        await driver.until(lambda: not driver.app.ticker.is_beating)
+        nodes = [driver.app, driver.app.screen, *driver.app.screen.walk_children()]
         assert [timer for node in nodes for timer in node._timers if timer._active.is_set()] == []
-        before = d.app.status.status
-        d.app.refresh_status()
-        assert d.app.status.status is before
+        before = driver.app.status.status
+        driver.app.refresh_status()
+        assert driver.app.status.status is before
 
 
-async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new_number(room: Room):
+async def test_the_wait_for_another_try_ticks_once_a_second_and_draws_only_a_new_number(
+    project: ScriptedProject,
+):
     now = [100.0]
-    room.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
-    async with running_app(room, clock=lambda: now[0]) as d:
-        await d.send("hello")
-        await d.until(lambda: "! Try 2 in" in d.screen and d.app.ticker.is_beating)
-        nodes = [d.app, d.app.screen, *d.app.screen.walk_children()]
+    project.model.will_fail("slow down", kind="rate_limit").will_say("Here.")
+    async with running_app(project, clock=lambda: now[0]) as driver:
+        await driver.send("hello")
+        await driver.until(lambda: "! Try 2 in" in driver.screen and driver.app.ticker.is_beating)
+        nodes = [driver.app, driver.app.screen, *driver.app.screen.walk_children()]
         ticking = [t for node in nodes for t in node._timers if t._active.is_set()]
         assert [timer._interval for timer in ticking] == [1.0]
 
-        rows = d.app.transcript.layout_of_blocks.rows
+        rows = driver.app.transcript.layout_of_blocks.rows
         [wait] = [row.block for row in rows if isinstance(row.block, RetryBlock)]
         before = wait.version
-        d.app.ticker.beat()
+        driver.app.ticker.beat()
         assert wait.version == before
-        await d.until(lambda: "Here." in d.text)
+        await driver.until(lambda: "Here." in driver.text)
 
 
 def test_an_idle_screen_sends_nothing_to_the_terminal(home: Path):
@@ -189,49 +191,51 @@ def is_quiet(terminal: Terminal) -> bool:
 @pytest.mark.parametrize(
     ("settings", "has_face"), [(UiSettings(), True), (UiSettings(has_avatar=False), False)]
 )
-async def test_the_face_can_be_taken_away(room: Room, settings: UiSettings, has_face: bool):
-    async with running_app(room, prepare=lambda: settings) as d:
-        await d.until(lambda: ("(o o)" in d.screen) == has_face)
-        assert "ready" in d.screen
+async def test_the_face_can_be_taken_away(
+    project: ScriptedProject, settings: UiSettings, has_face: bool
+):
+    async with running_app(project, prepare=lambda: settings) as driver:
+        await driver.until(lambda: ("(o o)" in driver.screen) == has_face)
+        assert "ready" in driver.screen
 
 
-async def test_with_reduced_motion_the_face_keeps_still(room: Room):
-    room.model.will_call("bash", command=HELD)
+async def test_with_reduced_motion_the_face_keeps_still(project: ScriptedProject):
+    project.model.will_call("bash", command=WAITING_COMMAND)
     settings = UiSettings(reduced_motion=True)
-    async with running_app(room, mode="yolo", prepare=lambda: settings) as d:
-        await d.send("build it")
-        await d.until(lambda: "($_$)" in d.screen)
-        d.app.ticker.beat()
-        await d.pilot.pause()
-        assert "($_$)" in d.screen
-        d.release_command()
-        await d.idle()
+    async with running_app(project, mode="yolo", prepare=lambda: settings) as driver:
+        await driver.send("build it")
+        await driver.until(lambda: "($_$)" in driver.screen)
+        driver.app.ticker.beat()
+        await driver.pilot.pause()
+        assert "($_$)" in driver.screen
+        driver.release_command()
+        await driver.idle()
 
 
 @pytest.fixture
-def checkout(room: Room) -> Room:
-    subprocess.run(["git", "init", "-qb", "main", str(room.project)], check=True)
-    return room
+def checkout(project: ScriptedProject) -> ScriptedProject:
+    subprocess.run(["git", "init", "-qb", "main", str(project.folder)], check=True)
+    return project
 
 
-async def test_the_branch_follows_a_checkout_by_a_command(checkout: Room):
-    room = checkout
-    room.model.will_call("bash", command="git checkout -qb other && " + HELD)
-    async with running_app(room, mode="yolo") as d:
-        assert "project:main" in d.screen
-        d.release_command()
-        await d.send("go")
-        await d.until(lambda: "project:other" in d.screen)
-        await d.idle()
+async def test_the_branch_follows_a_checkout_by_a_command(checkout: ScriptedProject):
+    project = checkout
+    project.model.will_call("bash", command="git checkout -qb other && " + WAITING_COMMAND)
+    async with running_app(project, mode="yolo") as driver:
+        assert "project:main" in driver.screen
+        driver.release_command()
+        await driver.send("go")
+        await driver.until(lambda: "project:other" in driver.screen)
+        await driver.idle()
 
 
-async def test_the_budget_of_a_run_is_told_with_what_the_run_used(room: Room):
-    room.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
-    async with running_app(room) as d:
-        d.app.chrome.limits = LimitsShown(output_tokens=10_000, tokens=2_000)
-        await d.send("hello")
-        await d.idle()
-        await d.until(lambda: "1k/2k tokens" in d.screen)
+async def test_the_budget_of_a_run_is_told_with_what_the_run_used(project: ScriptedProject):
+    project.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
+    async with running_app(project) as driver:
+        driver.app.chrome.limits = LimitsShown(output_tokens=10_000, tokens=2_000)
+        await driver.send("hello")
+        await driver.idle()
+        await driver.until(lambda: "1k/2k tokens" in driver.screen)
 
 
 # -- calling somebody who looks elsewhere
@@ -261,65 +265,67 @@ def test_tmux_hands_a_sequence_on_with_every_escape_doubled():
 class Called:
     """A notifier whose terminal keeps what it was sent."""
 
-    def __init__(self, d: RunningApp, kind: Any = "bell", **environment: str) -> None:
+    def __init__(self, driver: AppDriver, kind: Any = "bell", **environment: str) -> None:
         self.notified: list[str] = []
-        d.app.chrome.notifier = Notifier(self.notified.append, ScreenPrograms(), environment)
-        d.app.chrome.notifier.kind = kind
+        driver.app.chrome.notifier = Notifier(self.notified.append, ScreenPrograms(), environment)
+        driver.app.chrome.notifier.kind = kind
 
 
-async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(room: Room):
+async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(project: ScriptedProject):
     now, answers = [100.0], [asyncio.Event() for _ in range(3)]
     for answer in answers:
-        room.model.will(Reply(text="Yes.", wait=answer.wait))
-    async with running_app(room, clock=lambda: now[0]) as d:
-        called = Called(d, "both", TERM="xterm-kitty")
+        project.model.will(Reply(text="Yes.", wait=answer.wait))
+    async with running_app(project, clock=lambda: now[0]) as driver:
+        called = Called(driver, "both", TERM="xterm-kitty")
 
         async def run(seconds: float) -> None:
-            await d.app.controller.submit("hello", "now")
-            await d.until(lambda: d.app.chrome.activity.stage == "waiting")
+            await driver.app.controller.submit("hello", "now")
+            await driver.until(lambda: driver.app.chrome.activity.stage == "waiting")
             now[0] += seconds
             answers.pop(0).set()
-            await d.idle()
+            await driver.idle()
 
         await run(60)
         assert called.notified == []
-        d.app.post_message(AppBlur())
-        await d.until(lambda: not d.app.app_focus)
+        driver.app.post_message(AppBlur())
+        await driver.until(lambda: not driver.app.app_focus)
         await run(2)
         assert called.notified == []
         await run(60)
-        await d.until(lambda: called.notified)
+        await driver.until(lambda: called.notified)
         assert called.notified == ["\x1b]99;;dirge project: it is done, after 60 s\x1b\\\a"]
-        d.app.post_message(AppFocus())
-        await d.until(lambda: d.app.app_focus)
+        driver.app.post_message(AppFocus())
+        await driver.until(lambda: driver.app.app_focus)
 
 
-async def test_a_question_rings_where_nobody_looks(room: Room):
-    room.model.will_call("bash", command="touch x")
-    async with running_app(room) as d:
-        called = Called(d)
-        d.app.post_message(AppBlur())
-        await d.until(lambda: not d.app.app_focus)
-        await d.app.controller.submit("go", "now")
-        await d.until(lambda: called.notified)
+async def test_a_question_rings_where_nobody_looks(project: ScriptedProject):
+    project.model.will_call("bash", command="touch x")
+    async with running_app(project) as driver:
+        called = Called(driver)
+        driver.app.post_message(AppBlur())
+        await driver.until(lambda: not driver.app.app_focus)
+        await driver.app.controller.submit("go", "now")
+        await driver.until(lambda: called.notified)
         assert called.notified == ["\a"]
-        await d.until(lambda: "(O!O)" in d.screen)
-        d.app.controller.interrupt()
-        await d.idle()
+        await driver.until(lambda: "(O!O)" in driver.screen)
+        driver.app.controller.interrupt()
+        await driver.idle()
 
 
-async def test_tmux_that_hands_nothing_on_gets_a_bell(room: Room):
-    async with running_app(room) as d:
-        called = Called(d, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
-        await d.app.chrome.notifier.call("dirge", "done")
+async def test_tmux_that_hands_nothing_on_gets_a_bell(project: ScriptedProject):
+    async with running_app(project) as driver:
+        called = Called(driver, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
+        await driver.app.chrome.notifier.call("dirge", "done")
         assert called.notified == ["\a"]
 
 
-async def test_a_question_on_the_side_is_counted_while_it_is_answered(room: Room) -> None:
+async def test_a_question_on_the_side_is_counted_while_it_is_answered(
+    project: ScriptedProject,
+) -> None:
     gate = asyncio.Event()
-    room.model.will(Reply(text="Because.", hold=gate.wait))
-    async with running_app(room, size=(100, 24)) as d:
-        await d.send("/btw why")
-        await d.until(lambda: "1 aside" in d.screen)
+    project.model.will(Reply(text="Because.", hold=gate.wait))
+    async with running_app(project, size=(100, 24)) as driver:
+        await driver.send("/btw why")
+        await driver.until(lambda: "1 aside" in driver.screen)
         gate.set()
-        await d.until(lambda: "Because." in d.text and "1 aside" not in d.screen)
+        await driver.until(lambda: "Because." in driver.text and "1 aside" not in driver.screen)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.providers.server import FakeService, Say
-from tests.ui.on_a_pty import Terminal, is_alive, until
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import Terminal, is_alive, until
 
 ENDS_WITHIN_S = 2.0
 
@@ -183,7 +183,7 @@ def test_the_mouse_that_was_given_away_comes_back(tmp_path: Path):
 
 def test_commands_that_end_with_the_session_are_named_where_it_can_be_read(tmp_path: Path):
     call = ("bash", {"command": "sleep 100", "background": True})
-    with FakeService([Say(calls=[call]), Say(text="It runs.")]) as service:
+    with FakeService([ModelReply(calls=[call]), ModelReply(text="It runs.")]) as service:
         arguments = ("-m", "dirge_py", "--yolo", "go")
         terminal = Terminal(arguments, cwd=tmp_path, OPENAI_BASE_URL=service.openai_url)
         terminal.read_until("It runs.")
@@ -232,8 +232,8 @@ def test_settings_that_do_not_hold_are_told_on_the_restored_screen(tmp_path: Pat
     settings.write_text("[ui]\nanimations = true\n")
     terminal = Terminal(["-m", "dirge_py", "--config", str(settings)], cwd=tmp_path)
     assert terminal.finish() == 2
-    told = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
-    assert b"config.toml:2: no setting `animations` in [ui]." in told
+    output = terminal.output[terminal.output.rfind(b"\x1b[?1049l") :]
+    assert b"config.toml:2: no setting `animations` in [ui]." in output
 
 
 def test_a_bug_ends_the_program_without_showing_what_it_held(tmp_path: Path):
@@ -273,7 +273,7 @@ def test_so_it_does_while_a_command_runs_or_a_question_is_open(
 ):
     pid = tmp_path / "pid"
     call = ("bash", {"command": f"echo $$ > {pid}; exec sleep 300"})
-    with FakeService([Say(calls=[call])]) as service:
+    with FakeService([ModelReply(calls=[call])]) as service:
         terminal = Terminal(
             ["-m", "dirge_py", "--permission-mode", mode, "go"],
             cwd=tmp_path,
@@ -290,7 +290,7 @@ def test_so_it_does_while_a_command_runs_or_a_question_is_open(
 
 
 def test_so_it_does_while_an_answer_streams(tmp_path: Path):
-    with FakeService([Say(text="word " * 5000, delta_chars=5, gap_s=0.01)]) as service:
+    with FakeService([ModelReply(text="word " * 5000, delta_chars=5, gap_s=0.01)]) as service:
         terminal = Terminal(
             ["-m", "dirge_py", "go"], cwd=tmp_path, OPENAI_BASE_URL=service.openai_url
         )

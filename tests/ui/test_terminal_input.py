@@ -9,14 +9,14 @@ from textual.message import Message
 from dirge_py.ui.terminal.input import PASTE_PATIENCE_S, TerminalInput
 
 
-def heard(*pieces: str, silent_s: float = 0.1) -> list[Message]:
+def parse_pieces(*pieces: str, silent_s: float = 0.1) -> list[Message]:
     arrived = TerminalInput()
     found = [event for piece in pieces for event in arrived.feed(piece)]
     return [*found, *arrived.idle(silent_s)]
 
 
 def keys(*pieces: str) -> list[tuple[str, str | None]]:
-    return [(e.key, e.character) for e in heard(*pieces) if isinstance(e, events.Key)]
+    return [(e.key, e.character) for e in parse_pieces(*pieces) if isinstance(e, events.Key)]
 
 
 def shown(found: list[Message]) -> list[tuple[object, ...]]:
@@ -113,7 +113,7 @@ def test_a_mouse_report_whose_esc_came_earlier_is_not_typed():
 
 
 def test_clicks_and_the_focus_are_told():
-    found = heard("\x1b[<0;5;6M\x1b[<0;5;6m\x1b[I\x1b[O\x1b[<64;5;6M")
+    found = parse_pieces("\x1b[<0;5;6M\x1b[<0;5;6m\x1b[I\x1b[O\x1b[<64;5;6M")
     assert [type(e).__name__ for e in found] == [
         *("MouseDown", "MouseUp", "AppFocus", "AppBlur", "MouseScrollUp"),
     ]
@@ -129,7 +129,7 @@ def test_a_paste_is_one_event_in_whatever_pieces_it_comes(cuts: list[int], text:
     for cut in cuts:
         pieces.append(sent[at : at + cut])
         at += cut
-    found = heard(*pieces, sent[at:])
+    found = parse_pieces(*pieces, sent[at:])
     pasted = [e.text for e in found if isinstance(e, events.Paste)]
     assert pasted == [text]
     assert [e.key for e in found if isinstance(e, events.Key)] == ["a", "b"]
@@ -168,8 +168,8 @@ PIECE = st.sampled_from([*"\x1b[<O]P;5uM~yé\x07:"])
 
 @given(st.lists(PIECE, max_size=40).map("".join), st.integers(min_value=1, max_value=39))
 def test_nothing_breaks_it_and_pieces_make_no_difference(sent: str, cut: int):
-    whole = shown(heard(sent, silent_s=PASTE_PATIENCE_S))
-    assert shown(heard(sent[:cut], sent[cut:], silent_s=PASTE_PATIENCE_S)) == whole
+    whole = shown(parse_pieces(sent, silent_s=PASTE_PATIENCE_S))
+    assert shown(parse_pieces(sent[:cut], sent[cut:], silent_s=PASTE_PATIENCE_S)) == whole
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))

@@ -12,7 +12,7 @@ import textual
 
 import dirge_py.ui
 from dirge_py.ui.terminal.textual_parts import PRIVATE_PARTS, TESTED_VERSION, missing_parts
-from tests.ui.on_a_pty import ROOT, Terminal
+from tests.support.terminal import ROOT, Terminal
 
 UI = Path(dirge_py.ui.__path__[0])
 TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in UI.rglob("*.py")}
@@ -154,9 +154,9 @@ def test_a_part_that_is_missing_is_told_in_words(tmp_path: Path, removed: str, m
     )
     terminal = Terminal(("-c", f"{removed}\n{start}"), cwd=tmp_path, is_fresh=True)
     assert terminal.finish() == 1
-    told = " ".join(terminal.output.decode().split())
-    assert f"does not work with Textual {textual.__version__}, which is installed here" in told
-    assert missing in told
-    assert f'pip install "textual~={TESTED_VERSION}"' in told
-    assert "Traceback" not in told
-    assert "\x1b[?1049h" not in told
+    text = " ".join(terminal.output.decode().split())
+    assert f"does not work with Textual {textual.__version__}, which is installed here" in text
+    assert missing in text
+    assert f'pip install "textual~={TESTED_VERSION}"' in text
+    assert "Traceback" not in text
+    assert "\x1b[?1049h" not in text

@@ -14,17 +14,17 @@ from dirge_py.ui.theme.styles import (
     theme_names,
     theme_or_default,
 )
-from tests.conversation.room import Room
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 GROUNDS = ("background", "surface", "border", "selection", "added_ground", "removed_ground")
 ON = {"added": ("added_ground",), "removed": ("removed_ground",)}
 
 
 @pytest.fixture
-def themes(room: Room, monkeypatch: pytest.MonkeyPatch) -> Path:
+def themes(project: ScriptedProject, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the person's own themes."""
-    folder = room.project.parent / "config" / "themes"
+    folder = project.folder.parent / "config" / "themes"
     folder.mkdir()
     monkeypatch.setenv("DIRGE_CONFIG_DIR", str(folder.parent))
     return folder
@@ -78,7 +78,7 @@ def test_an_own_theme_goes_before_one_of_ours(themes: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('dark = true\n\n[colors]\naccnt = "#ffffff"\n', "line 4: no role `accnt`"),
         ('[colors]\ntext = "red"\n', "line 2: `text` is no colour"),
@@ -90,13 +90,13 @@ def test_an_own_theme_goes_before_one_of_ours(themes: Path):
         ("text = \x00\n", "line 1"),
     ],
 )
-def test_what_is_wrong_in_a_theme_is_named_with_its_line(tmp_path: Path, text: str, told: str):
+def test_what_is_wrong_in_a_theme_is_named_with_its_line(tmp_path: Path, text: str, expected: str):
     file = tmp_path / "mine.toml"
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         read_theme(file, roles())
     assert str(file) in caught.value.message
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 @pytest.mark.parametrize("name", ["nowhere", "../phosphor", ""])
@@ -105,17 +105,21 @@ def test_without_the_theme_asked_for_there_is_the_default_one(name: str):
     assert (theme.name, "no theme" in problem) == ("phosphor", True)
 
 
-async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(room: Room, themes: Path):
+async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(
+    project: ScriptedProject, themes: Path
+):
     (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
-    async with running_app(room, theme="mine") as at:
+    async with running_app(project, theme="mine") as at:
         await at.until(lambda: "no role `txt`" in " ".join(at.text.split()))
         assert at.app.theme_switcher.theme.name == "phosphor"
 
 
-async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(room: Room, themes: Path):
+async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(
+    project: ScriptedProject, themes: Path
+):
     file = themes / "mine.toml"
     file.write_text('[colors]\ntext = "#ffffff"\n')
-    async with running_app(room, theme="mine") as at:
+    async with running_app(project, theme="mine") as at:
         at.app.notify_user("\n".join(f"line {number}" for number in range(80)))
         at.app.transcript.scroll_lines(-at.app.transcript.page_lines)
         await at.until(lambda: not at.app.transcript.scroll_anchor.is_on)
@@ -127,18 +131,18 @@ async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(room: Room, 
 
 
 async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
-    room: Room, themes: Path
+    project: ScriptedProject, themes: Path
 ):
     file = themes / "mine.toml"
     file.write_text('[colors]\ntext = "#ffffff"\n')
-    async with running_app(room, theme="mine") as at:
+    async with running_app(project, theme="mine") as at:
         file.write_text('[colors]\ntext = "#ffff0"\n')
         await at.until(lambda: "`text` is no colour" in at.text)
         assert at.app.theme_styles.text.color.name == "#ffffff"
 
 
-async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(room: Room):
-    async with running_app(room, theme="dark") as at:
+async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(project: ScriptedProject):
+    async with running_app(project, theme="dark") as at:
         await at.send("/theme")
         await at.until(lambda: "▸ dark" in at.screen)
         await at.pilot.press("down")

@@ -1,12 +1,12 @@
 """The folder of a command on the screen, where it is another one than the session's."""
 
 from dirge_py.ui.transcript.tool_block import ToolBlock
-from tests.conversation.room import Room
-from tests.ui.test_view import seat
+from tests.support.project import ScriptedProject
+from tests.ui.test_view import open_view
 
 
-async def test_a_command_is_shown_with_the_folder_it_starts_in(room: Room):
-    async with seat(room, lines=1) as s:
+async def test_a_command_is_shown_with_the_folder_it_starts_in(project: ScriptedProject):
+    async with open_view(project, lines=1) as s:
         tool = ToolBlock("c", "bash", {"command": "make all", "workdir": "pkg"})
         here = ToolBlock("d", "bash", {"command": "make here", "workdir": "/w"})
         s.view.add(tool)

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from dirge_py.types.questions import ActingFile, SupportsTrust, TrustOffer
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 HASH = "0123456789abcdef" * 4
 
@@ -20,13 +20,13 @@ def offer(count: int = 2) -> TrustOffer:
     return TrustOffer(project="/home/me/project", files=files[:count], digest="d")
 
 
-def ask(d: RunningApp, what: TrustOffer) -> "asyncio.Task[bool]":
-    assert isinstance(d.asker, SupportsTrust)
-    return asyncio.ensure_future(d.asker.trust(what))
+def ask(driver: AppDriver, what: TrustOffer) -> "asyncio.Task[bool]":
+    assert isinstance(driver.asker, SupportsTrust)
+    return asyncio.ensure_future(driver.asker.trust(what))
 
 
-async def asked(d: RunningApp) -> None:
-    await d.until(lambda: d.panel and d.panel.has_focus and d.panel.is_open)
+async def asked(driver: AppDriver) -> None:
+    await driver.until(lambda: driver.panel and driver.panel.has_focus and driver.panel.is_open)
 
 
 KEYS = [
@@ -39,57 +39,57 @@ KEYS = [
 ]
 
 
-async def test_each_key_gives_its_answer(room: Room):
-    async with running_app(room) as d:
+async def test_each_key_gives_its_answer(project: ScriptedProject):
+    async with running_app(project) as driver:
         for keys, answer in KEYS:
-            question = ask(d, offer())
-            await asked(d)
-            await d.until(lambda: "  n No" in d.screen and "read on" not in d.screen)
-            await d.pilot.press(*keys)
+            question = ask(driver, offer())
+            await asked(driver)
+            await driver.until(lambda: "  n No" in driver.screen and "read on" not in driver.screen)
+            await driver.pilot.press(*keys)
             assert (keys, await question) == (keys, answer)
-            await d.until(lambda: d.panel is None and d.app.composer.has_focus)
+            await driver.until(lambda: driver.panel is None and driver.app.composer.has_focus)
 
 
-async def test_each_file_is_listed_with_kind_size_hash_and_state(room: Room):
-    async with running_app(room) as d:
-        ask(d, offer())
-        await asked(d)
-        await d.until(lambda: "/home/me/project" in d.screen)
-        assert "   .dirge/config.toml  settings  1 byte  0123456789ab  new\n" in d.screen
-        assert "   .dirge/p.py  plugin  2,048 bytes  123456789abc  changed\n" in d.screen
+async def test_each_file_is_listed_with_kind_size_hash_and_state(project: ScriptedProject):
+    async with running_app(project) as driver:
+        ask(driver, offer())
+        await asked(driver)
+        await driver.until(lambda: "/home/me/project" in driver.screen)
+        assert "   .dirge/config.toml  settings  1 byte  0123456789ab  new\n" in driver.screen
+        assert "   .dirge/p.py  plugin  2,048 bytes  123456789abc  changed\n" in driver.screen
 
 
 @pytest.mark.parametrize(("size", "count"), [((80, 24), 40), ((40, 12), 12), ((20, 5), 4)])
 async def test_yes_is_possible_only_after_the_last_file_was_in_view(
-    room: Room, size: tuple[int, int], count: int
+    project: ScriptedProject, size: tuple[int, int], count: int
 ):
-    async with running_app(room, size=size) as d:
-        question = ask(d, offer(count))
-        await asked(d)
-        await d.pilot.press("right", "right", "enter")
+    async with running_app(project, size=size) as driver:
+        question = ask(driver, offer(count))
+        await asked(driver)
+        await driver.pilot.press("right", "right", "enter")
         assert not question.done()
-        seen = d.screen
-        while f"x{count - 3}.md" not in d.screen:
-            await d.pilot.press("pagedown")
-            seen += d.screen
+        seen = driver.screen
+        while f"x{count - 3}.md" not in driver.screen:
+            await driver.pilot.press("pagedown")
+            seen += driver.screen
         assert all(f"x{n}.md" in seen for n in range(count - 2))
-        await d.pilot.press("end", "y", "enter")
+        await driver.pilot.press("end", "y", "enter")
         assert await question is True
 
 
-async def test_keys_typed_a_moment_before_do_not_answer(room: Room):
-    async with running_app(room, guard_s=3600.0) as d:
-        question = ask(d, offer())
-        await d.until(lambda: d.panel and d.panel.has_focus)
-        await d.pilot.press("escape", "enter", "y", "n")
+async def test_keys_typed_a_moment_before_do_not_answer(project: ScriptedProject):
+    async with running_app(project, guard_s=3600.0) as driver:
+        question = ask(driver, offer())
+        await driver.until(lambda: driver.panel and driver.panel.has_focus)
+        await driver.pilot.press("escape", "enter", "y", "n")
         assert not question.done()
-        assert d.app.composer.text == "yn"
+        assert driver.app.composer.text == "yn"
 
 
-async def test_names_that_would_hide_are_spelled_out(room: Room):
+async def test_names_that_would_hide_are_spelled_out(project: ScriptedProject):
     nasty = ActingFile(path="a\u202eb\x1b[2J.py", kind="plugin\x07", size=1, sha256=HASH)
-    async with running_app(room) as d:
-        ask(d, TrustOffer(project="/p\n/q", files=(nasty,), digest="d"))
-        await asked(d)
-        await d.until(lambda: "a<U+202E>b<U+001B>[2J.py  plugin<U+0007>" in d.screen)
-        assert "/p<U+000A>/q" in d.screen
+    async with running_app(project) as driver:
+        ask(driver, TrustOffer(project="/p\n/q", files=(nasty,), digest="d"))
+        await asked(driver)
+        await driver.until(lambda: "a<U+202E>b<U+001B>[2J.py  plugin<U+0007>" in driver.screen)
+        assert "/p<U+000A>/q" in driver.screen

@@ -15,9 +15,9 @@ from dirge_py.types.questions import (
 )
 from dirge_py.ui.panels.dialog import PAUSE_S
 from dirge_py.ui.panels.form import QuestionForm
-from tests.conversation.room import Room
 from tests.security.sizes import count, size
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 from tests.ui.test_answer_guard import HAND, LETTERS, SLOW, no_answers_in
 from tests.ui.test_form import BASE, SEVERAL, chosen, pose
 from tests.ui.test_hunk_view import X
@@ -40,11 +40,11 @@ class Clock:
         return self.now
 
 
-class Person:
+class TypingUser:
     """Somebody at the keyboard, as fast or slow as the clock says."""
 
-    def __init__(self, d: RunningApp, clock: Clock) -> None:
-        self._desk = d
+    def __init__(self, driver: AppDriver, clock: Clock) -> None:
+        self._desk = driver
         self._clock = clock
 
     async def pause(self, seconds: float = 2.0) -> None:
@@ -59,161 +59,167 @@ class Person:
             await self._desk.pilot.press({" ": "space", "\n": "enter"}.get(char, char))
 
 
-async def put(d: RunningApp) -> None:
+async def put(driver: AppDriver) -> None:
     """Until the question is there."""
-    await d.until(lambda: d.panel and d.panel.is_mounted)
+    await driver.until(lambda: driver.panel and driver.panel.is_mounted)
 
 
-async def test_please_stop_allows_nothing_stores_nothing_and_steers(room: Room):
-    room.model.will_call("bash", command=MAKE).will_say("Then not.")
+async def test_please_stop_allows_nothing_stores_nothing_and_steers(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE).will_say("Then not.")
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
-        await d.send("make it")
-        await d.asked()
-        await person.pause()
-        await person.type("please stop")
-        assert d.app.composer.text == "please stop"
-        await person.type("\n")
-        await d.until(lambda: [one.text for one in d.app.controller.waiting] == ["please stop"])
-        assert d.dialog is not None
-        assert (list(d.conversation.settings.grants), d.results) == ([], [])
-        assert not (room.project / "made").exists()
-        await person.pause()
-        await person.pause()
-        await d.pilot.press("escape")
-        await d.idle()
-        assert d.sent == ["make it", "please stop"]
-    assert not (room.project / "made").exists()
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        await driver.send("make it")
+        await driver.asked()
+        await user.pause()
+        await user.type("please stop")
+        assert driver.app.composer.text == "please stop"
+        await user.type("\n")
+        await driver.until(
+            lambda: [one.text for one in driver.app.controller.waiting] == ["please stop"]
+        )
+        assert driver.dialog is not None
+        assert (list(driver.conversation.settings.grants), driver.results) == ([], [])
+        assert not (project.folder / "made").exists()
+        await user.pause()
+        await user.pause()
+        await driver.pilot.press("escape")
+        await driver.idle()
+        assert driver.sent == ["make it", "please stop"]
+    assert not (project.folder / "made").exists()
 
 
-async def test_somebody_who_was_typing_when_the_question_came_types_on(room: Room):
+async def test_somebody_who_was_typing_when_the_question_came_types_on(project: ScriptedProject):
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
-        await person.type("wait, we should")
-        question = d.ask(request())
-        await put(d)
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        await user.type("wait, we should")
+        question = driver.ask(request())
+        await put(driver)
         for word in (" look", " a", "t", " the", " other", " p", "ush"):
-            await person.pause()
-            await person.type(word)
-        assert d.app.composer.text == "wait, we should look at the other push"
+            await user.pause()
+            await user.type(word)
+        assert driver.app.composer.text == "wait, we should look at the other push"
         assert not question.done()
-        assert "Esc: answer here" in d.screen
-        await d.pilot.press("escape")
-        await person.pause()
-        await person.type("y\n")
+        assert "Esc: answer here" in driver.screen
+        await driver.pilot.press("escape")
+        await user.pause()
+        await user.type("y\n")
         assert (await question)[0].effect == "allow"
-        assert d.app.composer.text == "wait, we should look at the other push"
+        assert driver.app.composer.text == "wait, we should look at the other push"
 
 
-async def test_a_sentence_is_the_answer_in_own_words_where_there_may_be_one(room: Room):
+async def test_a_sentence_is_the_answer_in_own_words_where_there_may_be_one(
+    project: ScriptedProject,
+):
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        form = pose(d, BASE)
-        await put(d)
-        await Person(d, clock).pause()
-        await Person(d, clock).type("I prefer MySQL\n")
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        form = pose(driver, BASE)
+        await put(driver)
+        await TypingUser(driver, clock).pause()
+        await TypingUser(driver, clock).type("I prefer MySQL\n")
         assert await form == [chosen(text="I prefer MySQL")]
 
 
-async def test_a_sentence_does_not_accept_a_plan(room: Room):
-    plans(room)
+async def test_a_sentence_does_not_accept_a_plan(project: ScriptedProject):
+    plans(project)
     clock = Clock()
-    async with running_app(room, mode="accept", guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
-        await d.send("/plan Count the items.")
-        await d.until(lambda: d.panel and d.panel.has_focus)
-        await person.pause()
-        await person.type("no, do not do it")
-        assert d.panel is not None
-        assert d.panel.is_writing
-        assert "no, do not do it" in d.screen
-        await d.pilot.press("escape")
-        await person.pause()
-        await d.pilot.press("escape")
-        await d.until(lambda: d.panel is None)
-        await d.idle()
-    assert not (room.project / "count.py").exists()
-    assert list(d.conversation.settings.grants) == []
+    async with running_app(project, mode="accept", guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        await driver.send("/plan Count the items.")
+        await driver.until(lambda: driver.panel and driver.panel.has_focus)
+        await user.pause()
+        await user.type("no, do not do it")
+        assert driver.panel is not None
+        assert driver.panel.is_writing
+        assert "no, do not do it" in driver.screen
+        await driver.pilot.press("escape")
+        await user.pause()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: driver.panel is None)
+        await driver.idle()
+    assert not (project.folder / "count.py").exists()
+    assert list(driver.conversation.settings.grants) == []
 
 
-async def test_a_sentence_deletes_no_session(room: Room):
+async def test_a_sentence_deletes_no_session(project: ScriptedProject):
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
-        await d.send("hello")
-        await d.idle()
-        first = d.conversation.session_id
-        await d.send(f"/sessions delete {first}")
-        await put(d)
-        await person.pause()
-        await person.type("keep it please\n")
-        await d.until(lambda: d.app.composer.text == "keep it please")
-        assert d.panel is not None
-        await d.pilot.press("escape")
-        await person.pause()
-        await d.pilot.press("escape")
-        await d.until(lambda: "Nothing was deleted." in d.text)
-        assert d.conversation.session_id == first
-        assert d.app.composer.text == "keep it please"
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        await driver.send("hello")
+        await driver.idle()
+        first = driver.conversation.session_id
+        await driver.send(f"/sessions delete {first}")
+        await put(driver)
+        await user.pause()
+        await user.type("keep it please\n")
+        await driver.until(lambda: driver.app.composer.text == "keep it please")
+        assert driver.panel is not None
+        await driver.pilot.press("escape")
+        await user.pause()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: "Nothing was deleted." in driver.text)
+        assert driver.conversation.session_id == first
+        assert driver.app.composer.text == "keep it please"
 
 
-async def test_what_is_kept_is_told_with_its_file(room: Room):
-    room.model.will_call("bash", command=MAKE).will_say("Done.")
-    async with running_app(room, size=(160, 30)) as d:
-        await d.send("make it")
-        await d.asked()
-        await d.pilot.press("p", "enter")
-        await d.idle()
-        assert f"Stored: allow `execute:{MAKE}` in " in d.text
-        assert "config.toml" in d.text
+async def test_what_is_kept_is_told_with_its_file(project: ScriptedProject):
+    project.model.will_call("bash", command=MAKE).will_say("Done.")
+    async with running_app(project, size=(160, 30)) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        await driver.pilot.press("p", "enter")
+        await driver.idle()
+        assert f"Stored: allow `execute:{MAKE}` in " in driver.text
+        assert "config.toml" in driver.text
 
 
-async def test_the_keyboard_is_back_at_the_question_once_the_input_is_empty_for_a_pause(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request())
-        await d.asked()
-        await d.pilot.press("a", "t")
-        assert d.app.composer.has_focus
-        assert "▸" not in d.screen.split("Allow bash?")[1]
-        await d.pilot.press("backspace", "backspace")
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        await d.pilot.press("a", "enter")
+async def test_the_keyboard_is_back_at_the_question_once_the_input_is_empty_for_a_pause(
+    project: ScriptedProject,
+):
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("a", "t")
+        assert driver.app.composer.has_focus
+        assert "▸" not in driver.screen.split("Allow bash?")[1]
+        await driver.pilot.press("backspace", "backspace")
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        await driver.pilot.press("a", "enter")
         assert (await question)[0].remember == "session"
 
 
-async def test_enter_at_a_question_without_a_run_keeps_the_text(room: Room):
-    async with running_app(room) as d:
-        question = d.ask(request())
-        await d.asked()
-        await d.pilot.press("o", "k", "enter")
-        await d.until(lambda: d.app.composer.text == "ok")
-        assert "you are writing in the input; Esc: answer here" in d.screen
-        assert (d.sent, question.done()) == ([], False)
+async def test_enter_at_a_question_without_a_run_keeps_the_text(project: ScriptedProject):
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("o", "k", "enter")
+        await driver.until(lambda: driver.app.composer.text == "ok")
+        assert "you are writing in the input; Esc: answer here" in driver.screen
+        assert (driver.sent, question.done()) == ([], False)
 
 
-async def test_a_key_with_enter_right_behind_it_comes_from_a_paste(room: Room):
+async def test_a_key_with_enter_right_behind_it_comes_from_a_paste(project: ScriptedProject):
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        question = d.ask(request())
-        await put(d)
-        await Person(d, clock).pause()
-        await d.pilot.press("a", "enter")
-        assert (question.done(), d.app.composer.text) == (False, "a")
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        question = driver.ask(request())
+        await put(driver)
+        await TypingUser(driver, clock).pause()
+        await driver.pilot.press("a", "enter")
+        assert (question.done(), driver.app.composer.text) == (False, "a")
 
 
-def posed(d: RunningApp, kind: str) -> "asyncio.Future[object]":
-    assert isinstance(d.asker, SupportsForms)
-    assert isinstance(d.asker, SupportsTrust)
+def posed(driver: AppDriver, kind: str) -> "asyncio.Future[object]":
+    assert isinstance(driver.asker, SupportsForms)
+    assert isinstance(driver.asker, SupportsTrust)
     asked = {
-        "permission": lambda: d.asker.permission([request(), request("make", grant=())]),
-        "long": lambda: d.asker.permission([request("\n".join(map(str, range(60))))]),
-        "change": lambda: d.asker.permission([change(X)]),
-        "closed": lambda: d.asker.question([CLOSED]),
-        "open": lambda: d.asker.question([BASE, SEVERAL]),
-        "several": lambda: d.asker.question([SEVERAL]),
-        "trust": lambda: d.asker.trust(offer()),
+        "permission": lambda: driver.asker.permission([request(), request("make", grant=())]),
+        "long": lambda: driver.asker.permission([request("\n".join(map(str, range(60))))]),
+        "change": lambda: driver.asker.permission([change(X)]),
+        "closed": lambda: driver.asker.question([CLOSED]),
+        "open": lambda: driver.asker.question([BASE, SEVERAL]),
+        "several": lambda: driver.asker.question([SEVERAL]),
+        "trust": lambda: driver.asker.trust(offer()),
     }
     return asyncio.ensure_future(asked[kind]())  # type: ignore[no-any-return]
 
@@ -222,35 +228,37 @@ KINDS = ("permission", "long", "change", "closed", "open", "several", "trust")
 
 
 @pytest.mark.security
-async def test_text_typed_into_every_kind_of_question_answers_none_of_them(room: Room):
+async def test_text_typed_into_every_kind_of_question_answers_none_of_them(
+    project: ScriptedProject,
+):
     tries, answered, lost = size(28, 700), 0, 0
     dice = random.Random(11)
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
         for number in range(tries):
             kind = KINDS[number % len(KINDS)]
             signs = LETTERS + "  \nebdorstu"
             text = no_answers_in("".join(dice.choices(signs, k=dice.randint(1, 14))))
-            question = posed(d, kind)
-            await d.until(lambda: d.panel and d.panel.has_focus)
+            question = posed(driver, kind)
+            await driver.until(lambda: driver.panel and driver.panel.has_focus)
             if kind == "change":
-                await person.pause()
-                await d.pilot.press("end", "h")
-                await person.pause(HAND)
-                await d.pilot.press("enter")
+                await user.pause()
+                await driver.pilot.press("end", "h")
+                await user.pause(HAND)
+                await driver.pilot.press("enter")
             for char in text:
-                await person.type(char, dice.choice([0.0, HAND, HAND, SLOW, 3.0]))
-                await d.pilot.pause()
+                await user.type(char, dice.choice([0.0, HAND, HAND, SLOW, 3.0]))
+                await driver.pilot.pause()
             own = allowed_words(question)
             answered += question.done() and own is None
-            written = d.app.composer.text + held(d) + (own or "")
+            written = driver.app.composer.text + held(driver) + (own or "")
             lost += letters(written) != letters(text)
             question.cancel()
-            await d.until(lambda: d.panel is None)
-            d.app.composer.put("")
-            await d.pilot.pause()
-        assert (list(d.conversation.settings.grants), d.sent) == ([], [])
+            await driver.until(lambda: driver.panel is None)
+            driver.app.composer.put("")
+            await driver.pilot.pause()
+        assert (list(driver.conversation.settings.grants), driver.sent) == ([], [])
     count("typing into the screen", tries, answered, "answers")
     assert (answered, lost) == (0, 0)
 
@@ -266,9 +274,9 @@ def allowed_words(question: "asyncio.Future[object]") -> str | None:
     return "".join(one.text for one in given) if len(given) == len(answers) else None
 
 
-def held(d: RunningApp) -> str:
+def held(driver: AppDriver) -> str:
     """What stands in the panel: a letter that selects something, or words of one's own."""
-    panel = d.panel
+    panel = driver.panel
     if panel is None:
         return ""
     own = ""
@@ -285,28 +293,30 @@ def letters(text: str) -> list[str]:
     return sorted(char for char in text if not char.isspace())
 
 
-async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between(room: Room):
+async def test_an_enter_pressed_twice_takes_no_row_of_a_list_that_opened_between(
+    project: ScriptedProject,
+):
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
-        before = d.conversation.settings.model
-        await d.send("/model")
-        await d.until(lambda: d.app.picker.has_focus)
-        await person.type("\n")
-        assert d.app.picker.is_open
-        assert d.conversation.settings.model == before
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        before = driver.conversation.settings.model
+        await driver.send("/model")
+        await driver.until(lambda: driver.app.picker.has_focus)
+        await user.type("\n")
+        assert driver.app.picker.is_open
+        assert driver.conversation.settings.model == before
 
-        await person.pause()
-        await d.pilot.press("escape")
-        await d.until(lambda: not d.app.picker.is_open)
+        await user.pause()
+        await driver.pilot.press("escape")
+        await driver.until(lambda: not driver.app.picker.is_open)
 
 
-async def test_after_a_moment_enter_takes_the_row(room: Room):
+async def test_after_a_moment_enter_takes_the_row(project: ScriptedProject):
     clock = Clock()
-    async with running_app(room, guard_s=PAUSE_S, clock=clock) as d:
-        person = Person(d, clock)
-        await d.send("/model")
-        await d.until(lambda: d.app.picker.has_focus)
-        await person.pause()
-        await person.type("\n")
-        await d.until(lambda: not d.app.picker.is_open)
+    async with running_app(project, guard_s=PAUSE_S, clock=clock) as driver:
+        user = TypingUser(driver, clock)
+        await driver.send("/model")
+        await driver.until(lambda: driver.app.picker.has_focus)
+        await user.pause()
+        await user.type("\n")
+        await driver.until(lambda: not driver.app.picker.is_open)

@@ -14,18 +14,18 @@ from dirge_py.ui.transcript.positions import whole_text
 from dirge_py.ui.transcript.prose import MarkdownPiece, ProseBlock
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from dirge_py.ui.transcript.view import TranscriptWidget
-from tests.conversation.room import Room
-from tests.ui.running_app import RunningApp, running_app
+from tests.support.app_driver import AppDriver, running_app
+from tests.support.project import ScriptedProject
 
 WORDS = "many words that are wrapped somewhere "
 
 
-class Seat:
+class ViewDriver:
     """An app with a long transcript, and a mouse."""
 
-    def __init__(self, d: RunningApp) -> None:
-        self.d = d
-        self.view: TranscriptWidget = d.app.transcript
+    def __init__(self, driver: AppDriver) -> None:
+        self.d = driver
+        self.view: TranscriptWidget = driver.app.transcript
         self._input = TerminalInput()
 
     @property
@@ -70,20 +70,20 @@ class Seat:
 
 
 @asynccontextmanager
-async def seat(
-    room: Room, *, size: tuple[int, int] = (60, 16), lines: int = 40
-) -> AsyncIterator[Seat]:
-    async with running_app(room, size=size) as d:
-        d.app.transcript.clear()
+async def open_view(
+    project: ScriptedProject, *, size: tuple[int, int] = (60, 16), lines: int = 40
+) -> AsyncIterator[ViewDriver]:
+    async with running_app(project, size=size) as driver:
+        driver.app.transcript.clear()
         for number in range(lines):
-            d.app.transcript.add(NoticeBlock(f"{number} {WORDS * 2}end"))
-        made = Seat(d)
+            driver.app.transcript.add(NoticeBlock(f"{number} {WORDS * 2}end"))
+        made = ViewDriver(driver)
         await made.settled()
         yield made
 
 
-async def test_the_view_stays_while_one_reads_back_and_output_streams(room: Room):
-    async with seat(room) as s:
+async def test_the_view_stays_while_one_reads_back_and_output_streams(project: ScriptedProject):
+    async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
         before = s.lines[:8]
@@ -96,8 +96,8 @@ async def test_the_view_stays_while_one_reads_back_and_output_streams(room: Room
             assert s.lines[:8] == before
 
 
-async def test_the_view_stays_when_what_is_above_it_changes(room: Room):
-    async with seat(room) as s:
+async def test_the_view_stays_when_what_is_above_it_changes(project: ScriptedProject):
+    async with open_view(project) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
         first = next(iter(s.view.layout_of_blocks.rows)).block
         s.view.insert(first, tool)
@@ -117,8 +117,8 @@ async def test_the_view_stays_when_what_is_above_it_changes(room: Room):
         assert s.lines[:8] == before
 
 
-async def test_the_view_stays_when_the_text_in_it_is_parted(room: Room):
-    async with seat(room, lines=3) as s:
+async def test_the_view_stays_when_the_text_in_it_is_parted(project: ScriptedProject):
+    async with open_view(project, lines=3) as s:
         text = "".join(f"part {n}\n\n" for n in range(30))
         answer = ProseBlock(MarkdownPiece(text), is_finished=False)
         s.view.add(answer)
@@ -136,8 +136,8 @@ async def test_the_view_stays_when_the_text_in_it_is_parted(room: Room):
         assert s.lines[:8] == before
 
 
-async def test_the_view_stays_at_focus_theme_and_tick(room: Room):
-    async with seat(room) as s:
+async def test_the_view_stays_at_focus_theme_and_tick(project: ScriptedProject):
+    async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
         before = s.top
@@ -155,8 +155,8 @@ async def test_the_view_stays_at_focus_theme_and_tick(room: Room):
         assert s.top == before
 
 
-async def test_the_same_text_is_on_top_after_other_sizes_and_back(room: Room):
-    async with seat(room) as s:
+async def test_the_same_text_is_on_top_after_other_sizes_and_back(project: ScriptedProject):
+    async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
@@ -171,9 +171,9 @@ async def test_the_same_text_is_on_top_after_other_sizes_and_back(room: Room):
         assert s.top == before
 
 
-async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
-    async with running_app(room, size=(100, 36)) as d:
-        view = d.app.transcript
+async def test_the_end_is_followed_through_every_size_of_the_window(project: ScriptedProject):
+    async with running_app(project, size=(100, 36)) as driver:
+        view = driver.app.transcript
         for number in range(60):
             words = f"Some **bold** text number {number} with `code` and a needle in it, long"
             words += " enough to be wrapped at eighty columns for sure."
@@ -181,19 +181,19 @@ async def test_the_end_is_followed_through_every_size_of_the_window(room: Room):
             view.add(ProseBlock(MarkdownPiece(text)))
         view.redraw()
         picking = asyncio.ensure_future(
-            d.app.dialogs.pick("One", [Choice(id=f"{n}", label=f"{n}") for n in range(30)], "")
+            driver.app.dialogs.pick("One", [Choice(id=f"{n}", label=f"{n}") for n in range(30)], "")
         )
         for width, height in ((40, 12), (20, 5), (100, 36), (20, 5), (160, 40), (40, 12)):
-            await d.pilot.resize_terminal(width, height)
-            await d.pilot.pause()
-        await d.pilot.press("9", "escape")
+            await driver.pilot.resize_terminal(width, height)
+            await driver.pilot.pause()
+        await driver.pilot.press("9", "escape")
         await picking
 
         assert view.scroll_anchor.is_on
 
 
-async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
-    async with seat(room) as s:
+async def test_new_lines_below_are_counted_and_a_click_goes_there(project: ScriptedProject):
+    async with open_view(project) as s:
         await s.d.pilot.press("pageup")
         await s.d.pilot.pause()
         assert not s.marker
@@ -209,8 +209,8 @@ async def test_new_lines_below_are_counted_and_a_click_goes_there(room: Room):
         assert not s.marker
 
 
-async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(room: Room):
-    async with seat(room) as s:
+async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(project: ScriptedProject):
+    async with open_view(project) as s:
         renderer = s.d.app.renderer
 
         def stream(text: str) -> None:
@@ -229,18 +229,18 @@ async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(room: R
         assert "▼ 10 new lines below" in s.marker
 
 
-async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(room: Room):
-    said = "".join(f"- item {n} with [brackets] 日本 {'x' * n}\n" for n in range(60))
-    room.model.will_say(said)
-    async with running_app(room, size=(50, 20)) as d:
-        await d.send("go")
-        await d.idle()
+async def test_text_is_neither_doubled_nor_swallowed_while_it_streams(project: ScriptedProject):
+    text = "".join(f"- item {n} with [brackets] 日本 {'x' * n}\n" for n in range(60))
+    project.model.will_say(text)
+    async with running_app(project, size=(50, 20)) as driver:
+        await driver.send("go")
+        await driver.idle()
 
-        assert [d.text.count(f"item {n} with [brackets] 日本") for n in range(60)] == [1] * 60
+        assert [driver.text.count(f"item {n} with [brackets] 日本") for n in range(60)] == [1] * 60
 
 
-async def test_brackets_are_text_wherever_they_are_shown(room: Room):
-    async with seat(room, lines=1) as s:
+async def test_brackets_are_text_wherever_they_are_shown(project: ScriptedProject):
+    async with open_view(project, lines=1) as s:
         tool = ToolBlock("c", "bash", {"command": "echo '[red]x[/]'"})
         tool.finish("[/nothing] [bold]b[/bold] [@click=x]", {}, is_error=False, took_ms=0)
         s.view.add(tool)
@@ -253,8 +253,8 @@ async def test_brackets_are_text_wherever_they_are_shown(room: Room):
         assert "echo '[red]x[/]'" in s.d.screen
 
 
-async def test_dragging_copies_what_was_wrapped_as_one_line(room: Room):
-    async with seat(room) as s:
+async def test_dragging_copies_what_was_wrapped_as_one_line(project: ScriptedProject):
+    async with open_view(project) as s:
         before = s.lines
         y = next(at for at, line in enumerate(before) if "· 38" in line)
         await s.drag((3, y), (30, y), (10, y + 1), (59, y + 1))
@@ -264,8 +264,8 @@ async def test_dragging_copies_what_was_wrapped_as_one_line(room: Room):
         assert s.lines == before
 
 
-async def test_dragging_beyond_the_edges_scrolls_and_selects_on(room: Room):
-    async with seat(room, lines=20) as s:
+async def test_dragging_beyond_the_edges_scrolls_and_selects_on(project: ScriptedProject):
+    async with open_view(project, lines=20) as s:
         bottom = s.view.lines_in_view
         await s.drag((20, 8), (20, 4), (20, 0))
         await s.d.until(lambda: s.view.first_line == 0)
@@ -281,8 +281,8 @@ async def test_dragging_beyond_the_edges_scrolls_and_selects_on(room: Room):
         assert all(line.endswith("end") for line in text.split("\n")[:-1])
 
 
-async def test_two_clicks_take_a_word_and_three_a_line(room: Room):
-    async with seat(room) as s:
+async def test_two_clicks_take_a_word_and_three_a_line(project: ScriptedProject):
+    async with open_view(project) as s:
         y = next(at for at, line in enumerate(s.d.screen.split("\n")) if "· 38" in line)
         click = ((0, 12, y, "M"), (0, 12, y, "m"))
         await s.mouse(*click, *click)
@@ -291,8 +291,8 @@ async def test_two_clicks_take_a_word_and_three_a_line(room: Room):
         assert s.d.app.selected_text == f"38 {WORDS * 2}end"
 
 
-async def test_two_clicks_on_a_folded_block_leave_it_folded(room: Room):
-    async with seat(room) as s:
+async def test_two_clicks_on_a_folded_block_leave_it_folded(project: ScriptedProject):
+    async with open_view(project) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
         tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)
         s.view.add(tool)
@@ -308,8 +308,8 @@ async def test_two_clicks_on_a_folded_block_leave_it_folded(room: Room):
         assert s.d.app.selected_text == "line2"
 
 
-async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
-    async with seat(room) as s:
+async def test_a_selection_holds_the_view_until_it_is_copied(project: ScriptedProject):
+    async with open_view(project) as s:
         await s.drag((3, 4), (30, 5))
         await s.release(30, 5)
         before = s.top
@@ -323,9 +323,11 @@ async def test_a_selection_holds_the_view_until_it_is_copied(room: Room):
         assert not s.marker
 
 
-async def test_what_is_selected_is_seen_without_colors(room: Room, monkeypatch: pytest.MonkeyPatch):
+async def test_what_is_selected_is_seen_without_colors(
+    project: ScriptedProject, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("NO_COLOR", "1")
-    async with seat(room) as s:
+    async with open_view(project) as s:
         await s.drag((3, 4), (30, 4))
         await s.release(30, 4)
         strips = s.d.app.screen._compositor.render_strips()
@@ -334,8 +336,8 @@ async def test_what_is_selected_is_seen_without_colors(room: Room, monkeypatch: 
         assert s.d.app.selected_text in shown != ""
 
 
-async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(room: Room):
-    async with seat(room) as s:
+async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(project: ScriptedProject):
+    async with open_view(project) as s:
         await s.drag((3, 4), (30, 5))
         await s.release(30, 5)
         await s.d.pilot.press("ctrl+up", "up", "v", "up")
@@ -360,8 +362,8 @@ async def test_a_new_page_is_clean_for_who_was_reading_or_selecting(room: Room):
         "\x1b[<35;1",
     ],
 )
-async def test_broken_mouse_reports_are_not_typed(room: Room, report: str):
-    async with seat(room, lines=1) as s:
+async def test_broken_mouse_reports_are_not_typed(project: ScriptedProject, report: str):
+    async with open_view(project, lines=1) as s:
         s.report(report)
         s.report("a\x1b[<64;5;5Mb")
         await s.d.pilot.pause()
@@ -369,8 +371,8 @@ async def test_broken_mouse_reports_are_not_typed(room: Room, report: str):
         assert s.d.app.composer.text == "ab"
 
 
-async def test_all_of_it_can_be_had_as_plain_text(room: Room):
-    async with seat(room, lines=2) as s:
+async def test_all_of_it_can_be_had_as_plain_text(project: ScriptedProject):
+    async with open_view(project, lines=2) as s:
         tool = ToolBlock("c", "bash", {"command": "x"})
         tool.finish("\n".join(f"line{n}" for n in range(30)), {}, is_error=False, took_ms=0)
         s.view.add(tool)

@@ -17,12 +17,14 @@ from dirge_py.types.events import RepairStats, ToolExecutionStart
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import text_result
-from tests.agent_loop.arguments.kit import (
+from tests.security.sizes import size
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.tool_arguments import (
     CHECKED,
     INTEGER,
     STRICT,
     STRING,
-    Claiming,
+    OperationTool,
     Unsure,
     asking,
     by_schema,
@@ -30,8 +32,6 @@ from tests.agent_loop.arguments.kit import (
     prepared,
     shaped,
 )
-from tests.agent_loop.kit import Tool, ran
-from tests.security.sizes import size
 
 LIST = {"type": "array", "items": STRING}
 EDIT = shaped(["path"], path=STRING, line=INTEGER)
@@ -308,7 +308,7 @@ def test_a_link_is_left_where_the_text_of_it_would_not_fit():
 )
 async def test_case_85_half_of_a_pair_is_completed_and_told(arguments, runs_with, names):
     tool = Tool("read", parameters=TOGETHER)
-    run = await ran(
+    run = await run_loop(
         asking(("read", {"path": "a", **arguments})), "go", tools=[tool], config=CHECKED
     )
 
@@ -326,7 +326,7 @@ async def test_notes_are_a_block_of_their_own_before_what_the_after_hook_made():
         validate=by_schema,
         after_tool_call=lambda *_: AfterToolCallResult(content=(TextBlock("changed"),)),
     )
-    run = await ran(
+    run = await run_loop(
         asking(("read", {"path": "a", "mood": "fine"})), "go", tools=[tool], config=config
     )
 
@@ -340,7 +340,7 @@ async def test_case_83_and_89_kinds_are_counted_once_a_call_and_told_before_the_
     tool = Tool("t", parameters=shaped(["a"], a=LIST, b=LIST, n=INTEGER))
     model = ScriptedModel()
     model.will_call("t", a="x", b="y", n="5").will_call("t", a="z").will_call("t", n=1)
-    run = await ran(model.will_say("done"), "go", tools=[tool], config=CHECKED)
+    run = await run_loop(model.will_say("done"), "go", tools=[tool], config=CHECKED)
 
     assert run.outcomes == ["ok", "ok", "invalid"]
     stats = run.recorder.of(RepairStats)
@@ -363,7 +363,7 @@ async def test_what_was_mended_is_told_however_a_run_ends(ending):
         return False
 
     model = ScriptedModel().will_call("t", n="5").will_fail("odd")
-    run = await ran(
+    run = await run_loop(
         model,
         "go",
         tools=[Tool("t", parameters=shaped([], n=INTEGER))],
@@ -376,14 +376,14 @@ async def test_what_was_mended_is_told_however_a_run_ends(ending):
 
 
 async def test_case_89_nothing_to_tell_is_not_told():
-    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=CHECKED)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=CHECKED)
     assert not run.recorder.of(RepairStats)
 
 
 async def test_case_24_reshaping_comes_first_and_is_no_repair():
     schema = shaped(["edits"], edits={"type": "array"})
     tool = Tool("edit", parameters=schema, prepare=lambda given: {"edits": [dict(given)]})
-    run = await ran(
+    run = await run_loop(
         asking(("edit", {"oldText": "a", "newText": "b"})), "go", tools=[tool], config=CHECKED
     )
 
@@ -405,14 +405,14 @@ def test_what_stood_in_a_wrapper_is_reshaped_too():
 async def test_case_20_what_a_hook_edits_is_validated_and_not_mended():
     tool = Tool("t", parameters=shaped(a=LIST))
     config = LoopConfig(validate=by_schema, before_tool_call=lambda *_: EditArgs({"a": "x"}))
-    run = await ran(asking(("t", {"a": ["y"]})), "go", tools=[tool], config=config)
+    run = await run_loop(asking(("t", {"a": ["y"]})), "go", tools=[tool], config=config)
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
 
 
 async def test_case_20_without_a_validator_edited_arguments_run_as_they_are():
     tool = Tool("t", parameters=STRICT)
     config = LoopConfig(before_tool_call=lambda *_: EditArgs({"value": 123}))
-    await ran(asking(("t", {"path": "a"})), "go", tools=[tool], config=config)
+    await run_loop(asking(("t", {"path": "a"})), "go", tools=[tool], config=config)
     assert tool.ran == [{"value": 123}]
 
 
@@ -429,7 +429,7 @@ def test_a_slip_of_a_name_is_not_dropped():
 )
 @pytest.mark.parametrize("empty", ["", [], {}])
 def test_a_call_that_does_more_than_read_never_runs_without_a_property(ops, extra, empty):
-    tool = Claiming("write", parameters=shaped(["path"], path=STRING), ops=ops)
+    tool = OperationTool("write", parameters=shaped(["path"], path=STRING), ops=ops)
     for more in (extra, dict.fromkeys(extra, empty)):
         name = next(iter(more))
         call = prepared(tool, {"path": "a", **more})
@@ -446,7 +446,7 @@ def test_a_tool_that_cannot_say_what_it_does_is_held_to_its_properties():
 
 
 def test_a_nested_property_is_refused_with_its_place():
-    tool = Claiming("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
+    tool = OperationTool("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
     call = prepared(tool, {"edits": [{"path": "a"}, {"path": "b", "count": 0}]})
     assert call.problem_text.startswith(
         "`edit` has no property `edits[1].count`. Its properties: `path`, `line`. "
@@ -467,7 +467,7 @@ def test_a_nested_property_is_refused_with_its_place():
     ],
 )
 def test_only_words_about_a_call_are_left_out_of_it(ops, extra, is_dropped):
-    tool = Claiming("write", parameters=shaped(["path"], path=STRING), ops=ops)
+    tool = OperationTool("write", parameters=shaped(["path"], path=STRING), ops=ops)
     call = prepared(tool, {"path": "a", **extra})
     assert (call.problem is None) == is_dropped
     if is_dropped:
@@ -476,14 +476,14 @@ def test_only_words_about_a_call_are_left_out_of_it(ops, extra, is_dropped):
 
 
 def test_the_label_of_an_item_is_its_content():
-    tool = Claiming("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
+    tool = OperationTool("edit", parameters=shaped(["edits"], edits=EDITS), ops=("edit",))
     refused = prepared(tool, {"edits": [{"path": "a", "description": "more"}]})
     dropped = prepared(tool, {"edits": [{"path": "a", "explanation": "more"}]})
     assert (refused.problem, dropped.problem) == ("invalid_arguments", None)
 
 
 def test_a_tool_that_is_marked_as_read_only_may_lose_a_property():
-    tool = Claiming("t", parameters=shaped(["path"], path=STRING), ops=("other",))
+    tool = OperationTool("t", parameters=shaped(["path"], path=STRING), ops=("other",))
     vars(tool)["hints"] = Hints(read_only=True)
     assert prepared(tool, {"path": "a", "mode": "x"}).arguments == {"path": "a"}
 
@@ -543,7 +543,7 @@ async def test_a13_what_is_missing_is_named_and_a_text_answer_is_no_json():
 
     tool = Tool("t", body, parameters=shaped(["city"], city=STRING, days=INTEGER))
     model = ScriptedModel().will_call("t", days=1).will_call("t", city="Rome").will_say("done")
-    run = await ran(model, "go", tools=[tool], config=CHECKED)
+    run = await run_loop(model, "go", tools=[tool], config=CHECKED)
 
     assert tool.ran == [{"city": "Rome"}]
     assert "`city` is required" in run.results[0].text
@@ -556,7 +556,7 @@ async def test_case_85_read_says_where_it_began_when_only_a_limit_was_given(tmp_
     toolbox = Toolbox(discover_tools(), ToolServices(files=workspace), str(tmp_path))
     model = asking(("read", {"path": "a", "limit": 1}), ("read", {"path": "[a](http://a)"}))
     with contextlib.closing(workspace):
-        run = await ran(
+        run = await run_loop(
             model, "go", tools=toolbox.loop_tools, config=LoopConfig(validate=toolbox.validate)
         )
 

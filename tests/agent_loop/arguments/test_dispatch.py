@@ -23,8 +23,8 @@ from dirge_py.types.events import (
 )
 from dirge_py.types.messages import TextBlock, ToolResultMessage, user_text
 from dirge_py.types.tools import text_result
-from tests.agent_loop.arguments.kit import CHECKED, INTEGER, asking, shaped
-from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran
+from tests.support.loop_runs import Tool, a_breath, boom, forever, run_loop
+from tests.support.tool_arguments import CHECKED, INTEGER, asking, shaped
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from tests.agent_loop.kit import Tool, a_breath, boom, forever, ran
 )
 async def test_case_25_26_an_unknown_tool_is_named_with_the_one_that_was_meant(name, known, words):
     tools = [Tool(each) for each in known]
-    run = await ran(asking((name, {})), "go", tools=tools)
+    run = await run_loop(asking((name, {})), "go", tools=tools)
 
     assert words in run.results[0].text
     assert run.results[0].is_error and run.new[-1].text == "done"
@@ -55,19 +55,19 @@ async def test_case_20_arguments_edited_by_a_hook_are_validated_and_used():
             validate=CHECKED.validate,
             before_tool_call=lambda *_, value=value: EditArgs({"value": value}),
         )
-        await ran(asking(("t", {"value": 1})), "go", tools=[tool], config=config)
+        await run_loop(asking(("t", {"value": 1})), "go", tools=[tool], config=config)
         assert tool.ran == expected
 
 
 async def test_case_22_a_block_without_a_reason_has_words_all_the_same():
     config = LoopConfig(before_tool_call=lambda *_: ToolOverride())
-    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert (run.results[0].text, run.results[0].is_error) == ("This call was blocked.", True)
 
 
 async def test_case_23_an_error_flag_set_afterwards_is_on_the_event_and_on_the_message():
     config = LoopConfig(after_tool_call=lambda *_: AfterToolCallResult(is_error=True))
-    run = await ran(asking(("echo", {})), "go", tools=[Tool()], config=config)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert run.recorder.of(ToolExecutionEnd)[0].is_error
     assert run.results[0].is_error
 
@@ -76,7 +76,7 @@ async def test_case_23_an_error_flag_set_afterwards_is_on_the_event_and_on_the_m
 async def test_case_27_a_raising_tool_leaves_the_others_and_the_run_alone(mode):
     tools = [Tool("bad", boom), Tool(body=a_breath)]
     calls = [("echo", {}), ("bad", {}), ("echo", {})]
-    run = await ran(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
+    run = await run_loop(asking(*calls), "go", tools=tools, config=LoopConfig(tool_execution=mode))
 
     assert [each.is_error for each in run.results] == [False, True, False]
     assert run.results[1].text == "nothing matched"
@@ -90,14 +90,14 @@ async def test_a21_no_traceback_reaches_the_model():
         except KeyError as error:
             raise ValueError("the date is wrong") from error
 
-    run = await ran(asking(("echo", {}), ("nope", {})), "go", tools=[Tool(body=body)])
+    run = await run_loop(asking(("echo", {}), ("nope", {})), "go", tools=[Tool(body=body)])
     assert run.results[0].text == "the date is wrong"
     assert run.outcomes == ["error", "unknown_tool"]
 
 
 async def test_case_30_one_sequential_tool_makes_all_calls_wait_for_each_other():
     tools = [Tool(body=a_breath), Tool("seq", a_breath, execution_mode="sequential")]
-    run = await ran(asking(("echo", {}), ("seq", {})), "go", tools=tools)
+    run = await run_loop(asking(("echo", {}), ("seq", {})), "go", tools=tools)
 
     told = [
         (type(event).__name__, getattr(event, "tool_call_id", "") or event.message.tool_call_id)
@@ -119,12 +119,14 @@ async def test_case_30_one_sequential_tool_makes_all_calls_wait_for_each_other()
 async def test_case_31_how_many_run_at_once(own, config, most):
     tool = Tool(body=a_breath, execution_mode=own)
     model = asking(("echo", {}), ("echo", {}))
-    await ran(model, "go", tools=[tool], config=LoopConfig(tool_execution=config))
+    await run_loop(model, "go", tools=[tool], config=LoopConfig(tool_execution=config))
     assert tool.most_running == most
 
 
 async def test_case_32_a_call_that_cannot_run_ends_first_and_stays_first():
-    run = await ran(asking(("nonexistent", {}), ("echo", {})), "go", tools=[Tool(body=a_breath)])
+    run = await run_loop(
+        asking(("nonexistent", {}), ("echo", {})), "go", tools=[Tool(body=a_breath)]
+    )
 
     ends = [event.tool_call_id for event in run.recorder.of(ToolExecutionEnd)]
     assert ends == ["nonexistent#0", "echo#0"]
@@ -137,7 +139,7 @@ async def test_case_34_updates_come_between_start_and_end_and_carry_the_call():
             on_update(text_result(part))
         return text_result("ok")
 
-    run = await ran(asking(("echo", {"v": 1})), "go", tools=[Tool(body=body)])
+    run = await run_loop(asking(("echo", {"v": 1})), "go", tools=[Tool(body=body)])
 
     of_tools = [
         event
@@ -186,7 +188,7 @@ async def test_case_35_a_key_is_neither_in_the_event_nor_in_the_message():
         return text_result(f"plain\nOPENAI_API_KEY={key}")
 
     config = compose(redact_results(Redactor().redact), config=LoopConfig())
-    run = await ran(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
+    run = await run_loop(asking(("echo", {})), "go", tools=[Tool(body=body)], config=config)
 
     event = run.recorder.of(ToolExecutionEnd)[0].result.text
     assert event == run.results[0].text
@@ -232,7 +234,7 @@ async def test_case_38_after_an_abort_no_body_starts(mode):
     signal, echo = AbortSignal(), Tool()
     config = LoopConfig(tool_execution=mode, before_tool_call=lambda *_: signal.abort())
     model = asking(("echo", {}))
-    run = await ran(model, "go", tools=[echo], config=config, signal=signal)
+    run = await run_loop(model, "go", tools=[echo], config=config, signal=signal)
 
     assert (echo.ran, run.outcomes, run.results[0].is_error) == ([], ["aborted"], True)
     assert "Aborted" in run.results[0].text
@@ -246,7 +248,7 @@ async def test_case_40_an_abort_answers_a_parallel_batch_in_its_order():
             asyncio.get_running_loop().call_soon(signal.abort)
         return await forever()
 
-    run = await ran(asking(*[("echo", {})] * 3), "go", tools=[Tool(body=body)], signal=signal)
+    run = await run_loop(asking(*[("echo", {})] * 3), "go", tools=[Tool(body=body)], signal=signal)
     assert [each.tool_call_id for each in run.results] == ["echo#0", "echo#1", "echo#2"]
     assert run.outcomes == ["aborted"] * 3
 
@@ -254,6 +256,8 @@ async def test_case_40_an_abort_answers_a_parallel_batch_in_its_order():
 async def test_a_key_that_notes_would_repeat_is_only_what_the_model_wrote_itself():
     tool = Tool("t", parameters=shaped(value=INTEGER))
     config = compose(redact_results(Redactor().redact), config=CHECKED)
-    run = await ran(asking(("t", {"value": 1, "mood": "fine"})), "go", tools=[tool], config=config)
+    run = await run_loop(
+        asking(("t", {"value": 1, "mood": "fine"})), "go", tools=[tool], config=config
+    )
     assert [type(block) for block in run.results[0].content] == [TextBlock, TextBlock]
     assert "`mood`" in run.results[0].content[0].text and "fine" not in run.results[0].text

@@ -11,15 +11,15 @@ from dirge_py.agent_loop.tool_calls import (
     value_at,
 )
 from dirge_py.types.tools import ArgumentProblem
-from tests.agent_loop.arguments.kit import INTEGER, STRICT, STRING, prepared, shaped
-from tests.agent_loop.kit import Tool
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool
+from tests.support.tool_arguments import INTEGER, STRICT, STRING, prepared, shaped
 
 ITEM = shaped(["path", "mode"], path=STRING, mode={"enum": ["write", "append", "read"]})
 SCHEMA = {"type": "object", "properties": {"edits": {"type": "array", "items": ITEM}}}
 
 
-def told(schema, arguments):
+def error_parts(schema, arguments):
     """The four parts of the error, by their labels."""
     call = prepared(Tool("t", parameters=schema), arguments)
     assert call.problem == "invalid_arguments"
@@ -29,7 +29,7 @@ def told(schema, arguments):
 
 
 def test_case_86_a_nested_problem_shows_the_schema_of_its_place():
-    parts = told(SCHEMA, {"edits": [{"path": 5, "mode": "write"}]})
+    parts = error_parts(SCHEMA, {"edits": [{"path": 5, "mode": "write"}]})
 
     assert "`t`" in parts["Rejected"] and "at /edits/0/path: " in parts["Rejected"]
     assert json.loads(parts["Expected"]) == STRING
@@ -38,7 +38,7 @@ def test_case_86_a_nested_problem_shows_the_schema_of_its_place():
 
 
 def test_case_86_a_missing_member_of_an_item_shows_what_it_is():
-    parts = told(SCHEMA, {"edits": [{"path": "a"}]})
+    parts = error_parts(SCHEMA, {"edits": [{"path": "a"}]})
     assert json.loads(parts["Expected"]) == {"enum": ["write", "append", "read"]}
     assert parts["Try"] == "add `mode` (string)."
 
@@ -47,13 +47,13 @@ def test_case_86_a_missing_member_of_an_item_shows_what_it_is():
     ("given", "meant"), [("writ", 'You probably meant "write".'), ("zzzzzz", None), (7, None)]
 )
 def test_case_86_an_unknown_word_is_told_the_known_ones_and_the_nearest(given, meant):
-    hint = told(SCHEMA, {"edits": [{"path": "a", "mode": given}]})["Try"]
+    hint = error_parts(SCHEMA, {"edits": [{"path": "a", "mode": given}]})["Try"]
     assert '["write","append","read"]' in hint
     assert (meant in hint) if meant else ("probably" not in hint)
 
 
 def test_a6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
-    parts = told(SCHEMA, {"edits": [{"path": 5, "mode": "writ"}]})
+    parts = error_parts(SCHEMA, {"edits": [{"path": 5, "mode": "writ"}]})
     assert 'You probably meant "write".' in parts["Try"]
     assert parts["Rejected"].count("at /edits/0/") == 2
 
@@ -71,7 +71,7 @@ def test_a6_the_advice_is_about_a_word_even_if_something_else_was_wrong_first():
     ],
 )
 def test_case_86_there_is_one_thing_to_try(schema, arguments, advice):
-    assert advice in told(schema, arguments)["Try"]
+    assert advice in error_parts(schema, arguments)["Try"]
 
 
 def test_a7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
@@ -84,7 +84,7 @@ def test_a7_a_null_that_may_be_missing_is_told_so_and_a_required_one_is_not():
 
 
 def test_case_86_what_was_got_is_cut_to_200_bytes():
-    got = told(STRICT, {"path": 1, "x": "a" * 500})["Got"]
+    got = error_parts(STRICT, {"path": 1, "x": "a" * 500})["Got"]
     assert len(got.encode()) <= 200
     assert got.endswith("…")
 

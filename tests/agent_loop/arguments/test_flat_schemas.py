@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.argument_repair import nest_arguments, schema_for_model
-from tests.agent_loop.arguments.kit import CHECKED, INTEGER, STRING, asking, shaped
-from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.tool_arguments import CHECKED, INTEGER, STRING, asking, shaped
 
 LIST = {"type": "array", "items": STRING}
 
@@ -29,15 +29,15 @@ WIDE = an_object(**{f"n{n}": STRING for n in range(10)}, box=an_object(n=STRING)
 
 
 def test_case_90_three_levels_are_told_with_dotted_names():
-    told = schema_for_model(DEEP)
+    schema = schema_for_model(DEEP)
 
-    assert told["properties"] == {
+    assert schema["properties"] == {
         "name": STRING,
         "job.when.hour": INTEGER,
         "job.when.zone": STRING,
         "job.then.tell": LIST,
     }
-    assert told["required"] == ["name", "job.when.hour"]
+    assert schema["required"] == ["name", "job.when.hour"]
 
 
 def test_case_90_up_to_ten_leaves_and_two_levels_stay_as_they_are():
@@ -60,7 +60,7 @@ async def test_case_90_the_model_sees_it_flat_and_the_tool_gets_it_nested():
     tool = Tool("plan", parameters=DEEP)
     flat = {"name": "n", "job.when.hour": 7, "job.then.tell": ["x"]}
     model = asking(("plan", flat))
-    run = await ran(model, "go", tools=[tool], config=CHECKED)
+    run = await run_loop(model, "go", tools=[tool], config=CHECKED)
 
     assert tool.ran == [{"name": "n", "job": {"when": {"hour": 7}, "then": {"tell": ["x"]}}}]
     assert model.seen[0].tools[0].parameters == schema_for_model(DEEP)
@@ -70,7 +70,7 @@ async def test_case_90_the_model_sees_it_flat_and_the_tool_gets_it_nested():
 async def test_repairs_reach_what_was_told_flat():
     tool = Tool("plan", parameters=DEEP)
     flat = {"name": "n", "job.when.hour": "7", "job.then.tell": "x"}
-    await ran(asking(("plan", flat)), "go", tools=[tool], config=CHECKED)
+    await run_loop(asking(("plan", flat)), "go", tools=[tool], config=CHECKED)
     assert tool.ran == [{"name": "n", "job": {"when": {"hour": 7}, "then": {"tell": ["x"]}}}]
 
 
@@ -188,6 +188,6 @@ def _leaves(value):
 async def test_a_closed_nested_schema_is_validated_after_nesting():
     schema = shaped(a=shaped(b=shaped(c=INTEGER)))
     tool = Tool("t", parameters=schema)
-    run = await ran(asking(("t", {"a.b.x_unknown": 1})), "go", tools=[tool], config=CHECKED)
+    run = await run_loop(asking(("t", {"a.b.x_unknown": 1})), "go", tools=[tool], config=CHECKED)
     assert tool.ran == [{"a": {"b": {}}}]
     assert "ignored `x_unknown`" in run.results[0].text

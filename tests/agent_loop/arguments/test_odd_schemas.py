@@ -12,9 +12,9 @@ from dirge_py.agent_loop.argument_repair import (
 )
 from dirge_py.agent_loop.tool_calls import explain_invalid_arguments
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
-from tests.agent_loop.arguments.kit import asking, prepared
-from tests.agent_loop.kit import Tool, ran
 from tests.security.sizes import size
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.tool_arguments import asking, prepared
 
 TYPES = ["type", "enum", "const", "format", "object", "string", "array"]
 PLACES = ["properties", "items", "prefixItems", "required", "additionalProperties", "path", "a"]
@@ -90,5 +90,5 @@ def test_words_that_a_schema_uses_wrongly_are_passed_over(schema):
 
 async def test_a_tool_with_a_broken_schema_is_told_of_and_ends_no_run():
     tool = Tool("t", parameters={"type": "thing", "properties": {"a": {"required": True}}})
-    run = await ran(asking(("t", {})), "go", tools=[tool], config=LoopConfig())
+    run = await run_loop(asking(("t", {})), "go", tools=[tool], config=LoopConfig())
     assert run.outcomes == ["ok"]

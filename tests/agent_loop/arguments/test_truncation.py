@@ -10,19 +10,19 @@ from dirge_py.guards.repetition import StormBreaker
 from dirge_py.testing import assert_balanced
 from dirge_py.types.events import RepairStats
 from dirge_py.types.tools import LoopToolResult
-from tests.agent_loop.arguments.kit import (
+from tests.security.sizes import size
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.tool_arguments import (
     CHECKED,
     STRICT,
     STRING,
-    Claiming,
+    OperationTool,
     Unsure,
     asking,
     by_schema,
     prepared,
     shaped,
 )
-from tests.agent_loop.kit import Tool, ran
-from tests.security.sizes import size
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -121,15 +121,15 @@ def test_every_beginning_of_json_is_closed_or_refused(value, data):
 @pytest.mark.parametrize(
     "tool",
     [
-        Claiming("w", parameters=STRICT, ops=["edit"]),
-        Claiming("w", parameters=STRICT, ops=["read", "execute"]),
-        Claiming("w", parameters=STRICT, ops=["mcp"]),
+        OperationTool("w", parameters=STRICT, ops=["edit"]),
+        OperationTool("w", parameters=STRICT, ops=["read", "execute"]),
+        OperationTool("w", parameters=STRICT, ops=["mcp"]),
         Unsure("w", parameters=STRICT),
     ],
     ids=["edit", "execute", "mcp", "cannot say"],
 )
 async def test_a3_half_a_call_never_changes_anything(tool):
-    run = await ran(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)
+    run = await run_loop(asking(("w", '{"path": "a')), "go", tools=[tool], config=CHECKED)
 
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
     assert "cut off" in run.results[0].text and "split the work" in run.results[0].text
@@ -139,8 +139,8 @@ async def test_a3_half_a_call_never_changes_anything(tool):
 
 
 async def test_half_a_call_may_look_and_the_model_is_told():
-    tool = Claiming("read", parameters=STRICT, ops=["read"])
-    run = await ran(asking(("read", '{"path": "src/a')), "go", tools=[tool], config=CHECKED)
+    tool = OperationTool("read", parameters=STRICT, ops=["read"])
+    run = await run_loop(asking(("read", '{"path": "src/a')), "go", tools=[tool], config=CHECKED)
 
     assert tool.ran == [{"path": "src/a"}]
     first, second = run.results[0].content
@@ -151,8 +151,8 @@ async def test_half_a_call_may_look_and_the_model_is_told():
 
 async def test_a4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
     raw = '{"path": "a" "' + "x" * 2000
-    tool = Claiming("read", parameters=STRICT, ops=["read"])
-    run = await ran(asking(("read", raw)), "go", tools=[tool], config=CHECKED)
+    tool = OperationTool("read", parameters=STRICT, ops=["read"])
+    run = await run_loop(asking(("read", raw)), "go", tools=[tool], config=CHECKED)
 
     text = run.results[0].text
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
@@ -163,14 +163,16 @@ async def test_a4_what_cannot_be_closed_is_told_with_what_there_was_of_it():
 
 
 async def test_half_a_call_that_fits_nothing_is_told_both():
-    tool = Claiming("read", parameters=shaped(["path", "q"], path=STRING, q=STRING), ops=["read"])
-    run = await ran(asking(("read", '{"path": "a')), "go", tools=[tool], config=CHECKED)
+    tool = OperationTool(
+        "read", parameters=shaped(["path", "q"], path=STRING, q=STRING), ops=["read"]
+    )
+    run = await run_loop(asking(("read", '{"path": "a')), "go", tools=[tool], config=CHECKED)
     assert "cut off" in run.results[0].text and "`q` is required" in run.results[0].text
 
 
 async def test_a22_a_name_whose_value_never_came_is_not_left_out():
-    tool = Claiming("list", parameters=shaped(path=STRING), ops=["read"])
-    run = await ran(asking(("list", '{"path":')), "go", tools=[tool], config=CHECKED)
+    tool = OperationTool("list", parameters=shaped(path=STRING), ops=["read"])
+    run = await run_loop(asking(("list", '{"path":')), "go", tools=[tool], config=CHECKED)
     assert (tool.ran, run.outcomes) == ([], ["invalid"])
 
 
@@ -178,7 +180,9 @@ async def test_case_88_differently_cut_but_equal_calls_run_twice_and_are_stopped
     tool = Tool("echo", parameters={"type": "object"})
     raws = ['{"v":1', '{"v": 1', '{"v":  1']
     config = compose(StormBreaker().bundle(), config=LoopConfig(validate=by_schema))
-    run = await ran(asking(*(("echo", raw) for raw in raws)), "go", tools=[tool], config=config)
+    run = await run_loop(
+        asking(*(("echo", raw) for raw in raws)), "go", tools=[tool], config=config
+    )
 
     assert tool.ran == [{"v": 1}, {"v": 1}]
     assert run.outcomes == ["ok", "ok", "suppressed"]
@@ -198,6 +202,6 @@ async def test_a_tool_that_reads_gets_its_notes_also_with_an_empty_answer():
     async def body(*_):
         return LoopToolResult(content=())
 
-    tool = Claiming("read", body, parameters=STRICT, ops=["read"])
-    run = await ran(asking(("read", '{"path": "a')), "go", tools=[tool], config=CHECKED)
+    tool = OperationTool("read", body, parameters=STRICT, ops=["read"])
+    run = await run_loop(asking(("read", '{"path": "a')), "go", tools=[tool], config=CHECKED)
     assert len(run.results[0].content) == 1

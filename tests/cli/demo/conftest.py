@@ -1,5 +1,5 @@
 """The fixtures that run the program from outside."""
 
-from tests.frontend.print.product import product
+from tests.support.product import product
 
 __all__ = ["product"]

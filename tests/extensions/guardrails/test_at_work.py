@@ -20,17 +20,10 @@ from dirge_py.types.extensions import RunContext
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
 from dirge_py.types.outcomes import Done, Failed, HookTerminated
 from dirge_py.types.tools import text_result
-from tests.agent_loop.kit import Ran, Tool, ran
-from tests.conversation.room import Room
+from tests.support.loop_runs import LoopRun, Tool, run_loop
+from tests.support.project import ScriptedProject
 
 KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
-
-
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    return room
 
 
 def guards(*tables: dict[str, Any], told: list[str] | None = None) -> Guardrails:
@@ -52,8 +45,8 @@ def pattern(on: Any, pattern: str, action: str = "trip", name: str = "") -> dict
 RUN = RunContext(model="scripted/model")
 
 
-async def guarded(checks: Guardrails, model: ScriptedModel, *tools: Any, **given: Any) -> Ran:
-    run = await ran(
+async def guarded(checks: Guardrails, model: ScriptedModel, *tools: Any, **given: Any) -> LoopRun:
+    run = await run_loop(
         checks.around_model(model.stream_fn),
         *([] if "context" in given else ["go"]),
         tools=tools,
@@ -74,42 +67,49 @@ def reading(text: str) -> Tool:
 # -- what goes in
 
 
-def use(talk: Conversation, checks: Guardrails) -> None:
-    talk._deps = replace(
-        talk._deps, run=replace(talk._deps.run, prompt_checks=checks.prompt_checks())
+def use(conversation: Conversation, checks: Guardrails) -> None:
+    conversation._deps = replace(
+        conversation._deps,
+        run=replace(conversation._deps.run, prompt_checks=checks.prompt_checks()),
     )
 
 
-async def test_a75_a_key_in_a_prompt_reaches_no_model_and_goes_back(room: Room) -> None:
-    async with room.open() as talk:
-        use(talk, guards(secrets("input")))
-        run = talk.send(f"log in with {KEY}")
+async def test_a75_a_key_in_a_prompt_reaches_no_model_and_goes_back(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        use(conversation, guards(secrets("input")))
+        run = conversation.send(f"log in with {KEY}")
         outcome = await run
 
         assert isinstance(outcome, HookTerminated) and outcome.point == "before_prompt"
         assert "secrets" in outcome.reason and KEY not in outcome.reason
         assert [message.text for message in run.unsent] == [f"log in with {KEY}"]
-        assert list(talk.messages) == []
+        assert list(conversation.messages) == []
 
-    assert room.model.seen == []
-    stored = [path for path in room.state_dir.rglob("*") if path.is_file()]
+    assert project.model.seen == []
+    stored = [path for path in project.state_dir.rglob("*") if path.is_file()]
     assert all(KEY.encode() not in path.read_bytes() for path in stored)
 
 
-async def test_a_warning_about_a_prompt_is_told_and_the_prompt_is_sent(room: Room) -> None:
-    room.model.will_say("hi")
-    told: list[str] = []
-    async with room.open() as talk:
-        use(talk, guards(pattern("input", "prod-db", "warn", "no-prod"), told=told))
-        assert isinstance(await talk.send("look at prod-db-1"), Done)
-    assert told == ["Guardrail `no-prod`: it matches `prod-db`, in what you sent."]
+async def test_a_warning_about_a_prompt_is_told_and_the_prompt_is_sent(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("hi")
+    received: list[str] = []
+    async with project.open() as conversation:
+        use(conversation, guards(pattern("input", "prod-db", "warn", "no-prod"), told=received))
+        assert isinstance(await conversation.send("look at prod-db-1"), Done)
+    assert received == ["Guardrail `no-prod`: it matches `prod-db`, in what you sent."]
 
 
-async def test_t9_a_warning_of_the_first_does_not_hide_a_trip_of_the_second(room: Room) -> None:
+async def test_t9_a_warning_of_the_first_does_not_hide_a_trip_of_the_second(
+    project: ScriptedProject,
+) -> None:
     tables = pattern("input", "prod", "warn"), secrets("input")
-    async with room.open() as talk:
-        use(talk, guards(*tables))
-        outcome = await talk.send(f"prod {KEY}")
+    async with project.open() as conversation:
+        use(conversation, guards(*tables))
+        outcome = await conversation.send(f"prod {KEY}")
     assert isinstance(outcome, HookTerminated) and "secrets" in outcome.reason
 
 
@@ -146,12 +146,12 @@ async def test_a77_later_requests_lack_it() -> None:
 
 
 async def test_a_warning_about_an_answer_is_told_and_the_answer_stays() -> None:
-    told: list[str] = []
+    received: list[str] = []
     model = ScriptedModel().will_call_all(("read", {}), text=f"With {KEY}.").will_say("Done.")
-    run = await guarded(guards(secrets("output", "warn"), told=told), model, reading("x"))
+    run = await guarded(guards(secrets("output", "warn"), told=received), model, reading("x"))
     assert run.outcomes == ["ok"] and isinstance(run.outcome, Done)
     assert KEY in run.new[1].text
-    assert told == ["Guardrail `secrets`: it holds a key, token or password, in this answer."]
+    assert received == ["Guardrail `secrets`: it holds a key, token or password, in this answer."]
 
 
 async def test_an_answer_that_passes_is_what_it_was() -> None:
@@ -258,8 +258,8 @@ async def test_a_check_that_crashes_trips(place: str, tmp_path: Path) -> None:
 async def test_names_in_messages_are_those_of_the_settings_or_positions() -> None:
     checks = guards(pattern("input", "a"), pattern("input", "b"), pattern("input", "c", name="c"))
     (check,) = checks.prompt_checks()
-    said = [await check(user_text(text)) for text in "abcd"]
-    assert said == [
+    answers = [await check(user_text(text)) for text in "abcd"]
+    assert answers == [
         "guardrail `guardrail 1`: it matches `a`",
         "guardrail `guardrail 2`: it matches `b`",
         "guardrail `c`: it matches `c`",

@@ -85,9 +85,9 @@ async def test_a40_the_end_of_a_long_file_is_kept_and_the_cut_is_said(
     text = "".join(f"{number:04} " for number in range(5_000))
     project.write_text(text)
 
-    told = kept_in(tmp_path).prefetch().project
+    prefetched = kept_in(tmp_path).prefetch().project
 
-    heading, _, kept = told.partition("\n")
+    heading, _, kept = prefetched.partition("\n")
     assert heading == "[4999 characters at the beginning left off]"
     assert kept == text.strip()[-20_000:]
 
@@ -125,7 +125,7 @@ async def test_a_change_from_what_it_no_longer_says_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         (MemoryUpdate(store="memory", action="remove", match="usetabs"), "`- Use tabs`"),
         (MemoryUpdate(store="memory", action="replace", match="qqq", content="x"), "nothing like"),
@@ -137,14 +137,14 @@ async def test_a_change_from_what_it_no_longer_says_is_refused(
     ],
 )
 async def test_what_cannot_be_done_says_what_to_do_and_changes_nothing(
-    tmp_path: Path, project: Path, change: MemoryUpdate, said: str
+    tmp_path: Path, project: Path, change: MemoryUpdate, expected: str
 ) -> None:
     project.write_text("- Use tabs\n- use tabs\n")
 
     with pytest.raises(DirgeError) as refused:
         await kept_in(tmp_path).update(change)
 
-    assert said in refused.value.hint
+    assert expected in refused.value.hint
     assert project.read_text() == "- Use tabs\n- use tabs\n"
 
 
@@ -168,9 +168,9 @@ async def test_a_file_that_cannot_be_read_is_a_notice_and_stays_as_it_is(
     project.write_bytes(content)
     memory = kept_in(tmp_path)
 
-    told = memory.prefetch()
-    assert (told.project, len(told.notices)) == ("", 1)
-    assert str(project) in told.notices[0]
+    prefetched = memory.prefetch()
+    assert (prefetched.project, len(prefetched.notices)) == ("", 1)
+    assert str(project) in prefetched.notices[0]
     for change in (add("new"), MemoryUpdate(store="memory", action="replace", content="all")):
         with pytest.raises(FileError):
             await memory.update(change)

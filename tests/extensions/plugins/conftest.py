@@ -1,14 +1,14 @@
-"""A desk to write plugins at."""
+"""The fixture `plugin_folder`: an empty folder for plugins."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.extensions.plugins.desk import Desk
+from tests.support.plugins import PluginFolder
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def plugin_folder(tmp_path: Path) -> PluginFolder:
     folder = tmp_path / "plugins"
     folder.mkdir()
-    return Desk(folder)
+    return PluginFolder(folder)

@@ -11,8 +11,8 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import text_result
-from tests.agent_loop.kit import Tool, boom, forever, ran
-from tests.extensions.plugins.desk import SHORT_S, Desk, run_with
+from tests.support.loop_runs import Tool, boom, forever, run_loop
+from tests.support.plugins import SHORT_S, PluginFolder, run_with
 
 Register = Callable[[Any], None]
 
@@ -34,15 +34,17 @@ def tracing(trace: list[str], name: str, tool: str = "") -> Register:
     return register
 
 
-async def test_case_a14_those_around_all_tools_come_before_those_around_one(desk: Desk):
+async def test_case_a14_those_around_all_tools_come_before_those_around_one(
+    plugin_folder: PluginFolder,
+):
     trace: list[str] = []
 
     async def body(*_: Any) -> Any:
         trace.append("tool")
         return text_result("ok")
 
-    desk.add("a", tracing(trace, "t1", tool="echo"))
-    host = desk.add("b", tracing(trace, "g1")).add("c", tracing(trace, "g2")).host()
+    plugin_folder.add("a", tracing(trace, "t1", tool="echo"))
+    host = plugin_folder.add("b", tracing(trace, "g1")).add("c", tracing(trace, "g2")).host()
     model = ScriptedModel().will_call("echo").will_call("other").will_say("done")
     await run_with(host, model, tools=[Tool(body=body), Tool(name="other", body=body)])
     assert " ".join(trace[:7]) == ">g1 >g2 >t1 tool <t1 <g2 <g1"
@@ -52,87 +54,96 @@ async def test_case_a14_those_around_all_tools_come_before_those_around_one(desk
 
 
 async def once_called(
-    desk: Desk, fn: Any, tool: Tool | None = None, *, limit_s: float = 20.0
+    plugin_folder: PluginFolder, fn: Any, tool: Tool | None = None, *, limit_s: float = 20.0
 ) -> Any:
-    host = desk.add("wrap", lambda dirge: dirge.around_tool(fn)).host(limit_s=limit_s)
+    host = plugin_folder.add("wrap", lambda dirge: dirge.around_tool(fn)).host(limit_s=limit_s)
     model = ScriptedModel().will_call("echo").will_say("done")
     came = await run_with(host, model, tools=[tool or Tool()])
     assert isinstance(came.outcome, Done)
     return came
 
 
-async def test_a_function_around_a_call_may_answer_it_itself(desk: Desk):
+async def test_a_function_around_a_call_may_answer_it_itself(plugin_folder: PluginFolder):
     async def cached(call: Any, proceed: Any) -> Any:
         return text_result("from the cache")
 
     tool = Tool()
-    came = await once_called(desk, cached, tool)
+    came = await once_called(plugin_folder, cached, tool)
     assert came.results[0].text == "from the cache"
     assert tool.ran == []
 
 
-async def test_one_that_fails_before_the_call_is_left_out(desk: Desk):
+async def test_one_that_fails_before_the_call_is_left_out(plugin_folder: PluginFolder):
     async def fails(call: Any, proceed: Any) -> Any:
         raise LookupError("nothing")
 
     tool = Tool()
-    came = await once_called(desk, fails, tool)
+    came = await once_called(plugin_folder, fails, tool)
     assert came.outcomes == ["ok"]
     assert len(tool.ran) == 1
-    assert "plugin `wrap`: `fails` at around_tool failed: LookupError: nothing" in desk.told[0]
+    assert (
+        "plugin `wrap`: `fails` at around_tool failed: LookupError: nothing"
+        in plugin_folder.notices[0]
+    )
 
 
 @pytest.mark.parametrize("answer", ["fails", "nothing"])
-async def test_one_that_fails_after_the_call_does_not_lose_its_result(desk: Desk, answer: str):
+async def test_one_that_fails_after_the_call_does_not_lose_its_result(
+    plugin_folder: PluginFolder, answer: str
+):
     async def around(call: Any, proceed: Any) -> Any:
         await proceed()
         if answer == "fails":
             raise LookupError("nothing")
 
     tool = Tool()
-    came = await once_called(desk, around, tool)
+    came = await once_called(plugin_folder, around, tool)
     assert came.results[0].text == "ok"
     assert len(tool.ran) == 1
-    assert len(desk.told) == 1
+    assert len(plugin_folder.notices) == 1
 
 
-async def test_a_tool_that_fails_inside_still_fails_and_nobody_is_blamed(desk: Desk):
+async def test_a_tool_that_fails_inside_still_fails_and_nobody_is_blamed(
+    plugin_folder: PluginFolder,
+):
     async def around(call: Any, proceed: Any) -> Any:
         return await proceed()
 
-    came = await once_called(desk, around, Tool(body=boom))
+    came = await once_called(plugin_folder, around, Tool(body=boom))
     assert came.outcomes == ["error"]
     assert "nothing matched" in came.results[0].text
-    assert desk.told == []
+    assert plugin_folder.notices == []
 
 
-async def test_a_call_is_made_once_however_often_it_is_asked_for(desk: Desk):
+async def test_a_call_is_made_once_however_often_it_is_asked_for(plugin_folder: PluginFolder):
     async def twice(call: Any, proceed: Any) -> Any:
         await proceed()
         return await proceed()
 
     tool = Tool()
-    came = await once_called(desk, twice, tool)
+    came = await once_called(plugin_folder, twice, tool)
     assert came.results[0].text == "ok"
     assert len(tool.ran) == 1
-    assert "twice" in desk.told[0]
+    assert "twice" in plugin_folder.notices[0]
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-async def test_one_that_hangs_is_abandoned_and_the_call_answered(desk: Desk, when: str):
+async def test_one_that_hangs_is_abandoned_and_the_call_answered(
+    plugin_folder: PluginFolder, when: str
+):
     async def hangs(call: Any, proceed: Any) -> Any:
         if when == "after":
             await proceed()
         await asyncio.Event().wait()
 
     tool = Tool()
-    came = await once_called(desk, hangs, tool, limit_s=SHORT_S)
+    came = await once_called(plugin_folder, hangs, tool, limit_s=SHORT_S)
     assert came.results[0].text == "ok"
     assert len(tool.ran) == 1
-    assert "it took longer than" in desk.told[0]
+    assert "it took longer than" in plugin_folder.notices[0]
 
 
-async def test_the_time_of_the_tool_is_not_the_time_of_the_plugin(desk: Desk):
+async def test_the_time_of_the_tool_is_not_the_time_of_the_plugin(plugin_folder: PluginFolder):
     """The tool returns only once far more than the limit would have cut it off."""
 
     async def around(call: Any, proceed: Any) -> Any:
@@ -143,12 +154,12 @@ async def test_the_time_of_the_tool_is_not_the_time_of_the_plugin(desk: Desk):
             await asyncio.wait_for(asyncio.Event().wait(), SHORT_S * 4)
         return text_result("at last")
 
-    came = await once_called(desk, around, Tool(body=slow), limit_s=SHORT_S)
+    came = await once_called(plugin_folder, around, Tool(body=slow), limit_s=SHORT_S)
     assert came.results[0].text == "at last"
-    assert desk.told == []
+    assert plugin_folder.notices == []
 
 
-async def test_an_abort_reaches_the_tool_inside(desk: Desk):
+async def test_an_abort_reaches_the_tool_inside(plugin_folder: PluginFolder):
     signal, was_cancelled = AbortSignal(), asyncio.Event()
 
     async def around(call: Any, proceed: Any) -> Any:
@@ -161,15 +172,17 @@ async def test_an_abort_reaches_the_tool_inside(desk: Desk):
         finally:
             was_cancelled.set()
 
-    host = desk.add("wrap", lambda dirge: dirge.around_tool(around)).host()
+    host = plugin_folder.add("wrap", lambda dirge: dirge.around_tool(around)).host()
     config = compose(config=LoopConfig(interceptors=host.around_tool()))
     model = ScriptedModel().will_call("echo")
-    came = await ran(model, "go", tools=[Tool(body=body)], config=config, signal=signal)
+    came = await run_loop(model, "go", tools=[Tool(body=body)], config=config, signal=signal)
     assert came.outcome == Cancelled(reason="user")
     assert was_cancelled.is_set()
     assert came.outcomes == ["aborted"]
 
 
-def test_a_plain_function_cannot_stand_around_a_tool(desk: Desk):
-    host = desk.add("plain", lambda dirge: dirge.around_tool(lambda call, proceed: None)).host()
+def test_a_plain_function_cannot_stand_around_a_tool(plugin_folder: PluginFolder):
+    host = plugin_folder.add(
+        "plain", lambda dirge: dirge.around_tool(lambda call, proceed: None)
+    ).host()
     assert "has to be an `async def`" in host.notices()[0]

@@ -15,7 +15,7 @@ from dirge_py.slash.registry import Registry, discover
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.hooks import Hooks
-from tests.extensions.plugins.desk import Desk, run_with
+from tests.support.plugins import PluginFolder, run_with
 
 
 def conversation_with(plugins: Plugins) -> Any:
@@ -63,15 +63,15 @@ def greeting(dirge: Any) -> None:
         front.show(f"waving at {conversation.tool_names[0]}")
 
 
-async def test_a_command_of_a_plugin_is_run_listed_and_completed(desk: Desk):
-    front = front_with(desk.add("a", greeting).host())
+async def test_a_command_of_a_plugin_is_run_listed_and_completed(plugin_folder: PluginFolder):
+    front = front_with(plugin_folder.add("a", greeting).host())
     assert await typed(front, "/greet you") == "Hello, you."
     assert await typed(front, "/wave") == "waving at echo"
     assert ("greet", "say hello") in front.commands.complete("gr")
     assert "/greet NAME" in await typed(front, "/help")
 
 
-async def test_a_command_that_fails_says_whose_it_is_and_where(desk: Desk):
+async def test_a_command_that_fails_says_whose_it_is_and_where(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.command("odd", "fails")
         def odd(args: str, conversation: Any, front: Any) -> None:
@@ -81,7 +81,7 @@ async def test_a_command_that_fails_says_whose_it_is_and_where(desk: Desk):
         async def leave(args: str, conversation: Any, front: Any) -> None:
             raise SystemExit
 
-    front = front_with(desk.add("a", register).host())
+    front = front_with(plugin_folder.add("a", register).host())
     words = r"/odd of the plugin `a` failed: LookupError: nothing \(test_commands.py, line \d+\)"
     with pytest.raises(DirgeError, match=words):
         await typed(front, "/odd")
@@ -89,14 +89,14 @@ async def test_a_command_that_fails_says_whose_it_is_and_where(desk: Desk):
         await typed(front, "/leave")
 
 
-def test_a_command_cannot_take_a_name_that_is_taken(desk: Desk):
+def test_a_command_cannot_take_a_name_that_is_taken(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         dirge.command("help", "mine", print)
         dirge.command("q", "mine", print)
 
     registry = discover(slash)
     built_in = registry.find("help")
-    warnings = registry.use_extensions(desk.add("a", register).host().commands())
+    warnings = registry.use_extensions(plugin_folder.add("a", register).host().commands())
     assert registry.find("help") is built_in
     assert warnings == [
         "/help of a plugin is left out: the name is taken.",
@@ -104,29 +104,31 @@ def test_a_command_cannot_take_a_name_that_is_taken(desk: Desk):
     ]
 
 
-def test_the_commands_of_another_conversation_take_the_place_of_those_before(desk: Desk):
+def test_the_commands_of_another_conversation_take_the_place_of_those_before(
+    plugin_folder: PluginFolder,
+):
     registry = discover(slash)
-    registry.use_extensions(desk.add("a", greeting).host().commands())
+    registry.use_extensions(plugin_folder.add("a", greeting).host().commands())
     assert registry.find("greet")
     registry.use_extensions([])
     assert registry.find("greet") is None
     assert [name for name, _ in registry.complete("gr")] == []
-    desk.found.clear()
-    desk.add("b", lambda dirge: dirge.command("greet", "again", print))
-    registry.use_extensions(desk.host().commands())
+    plugin_folder.found.clear()
+    plugin_folder.add("b", lambda dirge: dirge.command("greet", "again", print))
+    registry.use_extensions(plugin_folder.host().commands())
     again = registry.find("greet")
     assert again and again.summary == "again"
 
 
-def test_an_own_name_may_stand_for_the_command_of_a_plugin(desk: Desk):
+def test_an_own_name_may_stand_for_the_command_of_a_plugin(plugin_folder: PluginFolder):
     registry = Registry()
     registry.use_own_names({"/hi": "/greet all"})
-    registry.use_extensions(desk.add("a", greeting).host().commands())
+    registry.use_extensions(plugin_folder.add("a", greeting).host().commands())
     read = registry.read("/hi")
     assert read and (read.name, read.args) == ("greet", "all")
 
 
-async def test_plugins_lists_what_each_added_and_why_one_is_not_there(desk: Desk):
+async def test_plugins_lists_what_each_added_and_why_one_is_not_there(plugin_folder: PluginFolder):
     def everything(dirge: Any) -> None:
         greeting(dirge)
         dirge.on("before_tool_call", lambda info, call: None)
@@ -136,8 +138,8 @@ async def test_plugins_lists_what_each_added_and_why_one_is_not_there(desk: Desk
             """Look up."""
             return key
 
-    desk.add("a", everything).add("b", lambda dirge: 1 / 0).add("c", greeting)
-    front = front_with(desk.host(off={"c"}))
+    plugin_folder.add("a", everything).add("b", lambda dirge: 1 / 0).add("c", greeting)
+    front = front_with(plugin_folder.host(off={"c"}))
     assert (await typed(front, "/plugins")).splitlines() == [
         "a  test a",
         "  hooks     before_tool_call <lambda>",
@@ -151,11 +153,11 @@ async def test_plugins_lists_what_each_added_and_why_one_is_not_there(desk: Desk
     assert "ZeroDivisionError" in front.shown[0]
 
 
-async def test_failures_are_told_where_the_hook_is_listed(desk: Desk):
+async def test_failures_are_told_where_the_hook_is_listed(plugin_folder: PluginFolder):
     def fails(info: Any) -> None:
         raise LookupError
 
-    host = desk.add("a", lambda dirge: dirge.on("transform_context", fails)).host()
+    host = plugin_folder.add("a", lambda dirge: dirge.on("transform_context", fails)).host()
     model = ScriptedModel()
     for _ in range(3):
         model.will_say("done")
@@ -164,8 +166,8 @@ async def test_failures_are_told_where_the_hook_is_listed(desk: Desk):
     assert "transform_context fails (3 failed, off)" in await typed(front_with(host), "/plugins")
 
 
-async def test_plugins_off_takes_one_away(desk: Desk):
-    front = front_with(desk.add("a", greeting).host())
+async def test_plugins_off_takes_one_away(plugin_folder: PluginFolder):
+    front = front_with(plugin_folder.add("a", greeting).host())
     assert await typed(front, "/plugins off a") == "The plugin a is off for this session."
     assert front.commands.find("greet") is None
     with pytest.raises(UsageError, match="there is no plugin `a` that is on"):
@@ -174,17 +176,17 @@ async def test_plugins_off_takes_one_away(desk: Desk):
         await typed(front, "/plugins on a")
 
 
-async def test_without_plugins_the_commands_say_so(desk: Desk):
+async def test_without_plugins_the_commands_say_so(plugin_folder: PluginFolder):
     front = Front(Plugins())
     assert "There are no plugins." in await typed(front, "/plugins")
     assert await typed(front, "/hooks") == "No hook has a handler yet."
     assert await typed(front, "/tools") == "echo\nread"
 
 
-async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk):
+async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(plugin_folder: PluginFolder):
     def guard(info: Any, call: Any) -> None: ...
 
-    host = desk.add("a", lambda dirge: dirge.on("before_tool_call", guard)).host()
+    host = plugin_folder.add("a", lambda dirge: dirge.on("before_tool_call", guard)).host()
     first = Hooks(name="storm", before_tool_call=guard)
     last = Hooks(name="permission", before_tool_call=guard, transform_context=guard)
     host.note_order([first, *host.hooks(), last])
@@ -195,7 +197,7 @@ async def test_hooks_shows_the_order_of_a_run_with_the_harness_in_it(desk: Desk)
     ]
 
 
-async def test_case_a14_the_chain_of_a_tool_is_shown(desk: Desk):
+async def test_case_a14_the_chain_of_a_tool_is_shown(plugin_folder: PluginFolder):
     async def g1(call: Any, proceed: Any) -> Any: ...
 
     async def t1(call: Any, proceed: Any) -> Any: ...
@@ -204,7 +206,7 @@ async def test_case_a14_the_chain_of_a_tool_is_shown(desk: Desk):
         dirge.around_tool("echo", t1)
         dirge.around_tool(g1)
 
-    front = front_with(desk.add("a", register).host())
+    front = front_with(plugin_folder.add("a", register).host())
     assert await typed(front, "/tools echo --chain") == "a.g1 → a.t1 → echo"
     assert await typed(front, "/tools read") == "a.g1 → read"
     assert "around_tool  a.g1 (every tool) → a.t1 (echo)" in await typed(front, "/hooks")

@@ -9,8 +9,8 @@ from dirge_py.agent_loop import LoopConfig, compose
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.tools import text_result
-from tests.agent_loop.kit import Tool, ran
-from tests.extensions.plugins.desk import SHORT_S, Desk, run_with
+from tests.support.loop_runs import Tool, run_loop
+from tests.support.plugins import SHORT_S, PluginFolder, run_with
 
 
 async def secret(*_: Any) -> Any:
@@ -18,32 +18,38 @@ async def secret(*_: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_single_turn", [False, True])
-async def test_what_it_did_not_let_pass_is_withheld(desk: Desk, is_single_turn: bool) -> None:
+async def test_what_it_did_not_let_pass_is_withheld(
+    plugin_folder: PluginFolder, is_single_turn: bool
+) -> None:
     signal = AbortSignal()
 
     async def after(*_: Any) -> None:
         asyncio.get_running_loop().call_soon(signal.abort)
         await asyncio.Event().wait()
 
-    host = desk.add("hide", lambda dirge: dirge.on("after_tool_call", after)).host()
+    host = plugin_folder.add("hide", lambda dirge: dirge.on("after_tool_call", after)).host()
     config = compose(*host.hooks(), config=LoopConfig())
     # One turn alone is a set of hooks around the others.
     config = compose(config=config) if is_single_turn else config
     model = ScriptedModel().will_call("echo")
-    came = await ran(model, "go", tools=[Tool(body=secret)], config=config, signal=signal)
+    came = await run_loop(model, "go", tools=[Tool(body=secret)], config=config, signal=signal)
 
     assert came.outcomes == ["aborted"]
     assert came.results[0].text.startswith("[result withheld")
     assert "hunter2" not in str(came.events)
 
 
-async def test_one_that_takes_too_long_is_passed_over_as_before(desk: Desk) -> None:
+async def test_one_that_takes_too_long_is_passed_over_as_before(
+    plugin_folder: PluginFolder,
+) -> None:
     async def after(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    host = desk.add("slow", lambda dirge: dirge.on("after_tool_call", after)).host(limit_s=SHORT_S)
+    host = plugin_folder.add("slow", lambda dirge: dirge.on("after_tool_call", after)).host(
+        limit_s=SHORT_S
+    )
     model = ScriptedModel().will_call("echo").will_say("done")
     came = await run_with(host, model, tools=[Tool(body=secret)])
 
     assert came.results[0].text == "hunter2"
-    assert "took longer" in desk.told[0]
+    assert "took longer" in plugin_folder.notices[0]

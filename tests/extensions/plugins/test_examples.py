@@ -12,18 +12,11 @@ import pytest
 
 from dirge_py.types.events import PermissionAnswered, ToolExecutionUpdate
 from dirge_py.types.outcomes import Done
-from tests.conversation.room import Room
-from tests.extensions.plugins.shop import opened
 from tests.house.source import ROOT
+from tests.support.plugin_conversation import open_with_plugins
+from tests.support.project import ScriptedProject
 
 EXAMPLES = ROOT / "plugins"
-
-
-@pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    monkeypatch.chdir(room.project)
-    return room
 
 
 @pytest.fixture
@@ -54,11 +47,13 @@ def test_there_are_six_and_each_fits_on_two_screens() -> None:
 
 
 async def test_protected_paths_keeps_files_whatever_tool_would_change_them(
-    room: Room, folder: Path
+    project: ScriptedProject, folder: Path
 ):
-    lock = room.project / "poetry.lock"
+    lock = project.folder / "poetry.lock"
     lock.write_text("old")
-    async with opened(room, folder, protected_paths={"paths": ["*.lock"], "why": "Run it."}) as it:
+    async with open_with_plugins(
+        project, folder, protected_paths={"paths": ["*.lock"], "why": "Run it."}
+    ) as it:
         it.model.will_call("write", path="poetry.lock", content="new")
         it.model.will_call("edit", path="poetry.lock", old_text="old", new_text="new")
         it.model.will_call("write", path="notes.txt", content="new").will_say("done")
@@ -66,15 +61,15 @@ async def test_protected_paths_keeps_files_whatever_tool_would_change_them(
         assert [result.details["outcome"] for result in it.results] == ["denied", "denied", "ok"]
         assert it.results[0].text == f"{lock} is protected (*.lock). Run it."
     assert lock.read_text() == "old"
-    assert (room.project / "notes.txt").read_text() == "new"
+    assert (project.folder / "notes.txt").read_text() == "new"
 
 
 async def test_confirm_destructive_holds_a_command_until_it_was_confirmed_and_then_once(
-    room: Room, folder: Path
+    project: ScriptedProject, folder: Path
 ):
-    build = room.project / "build"
+    build = project.folder / "build"
     build.mkdir()
-    async with opened(room, folder) as it:
+    async with open_with_plugins(project, folder) as it:
         for _ in range(3):
             it.model.will_call("bash", command="rm -rf build").will_say("It would remove build.")
         await it.conversation.send("clean up")
@@ -82,14 +77,14 @@ async def test_confirm_destructive_holds_a_command_until_it_was_confirmed_and_th
         assert build.exists()
         held = "confirm_destructive: held back: rm -rf build   (/confirm lets it run once)"
         assert held in it.notices
-        assert it.room.person.asked == []
+        assert it.project.user.asked == []
 
         assert "It may run once: rm -rf build" in await it.type("/confirm")
         await it.conversation.send("go on")
         assert it.results[-1].details["outcome"] == "ok"
         assert not build.exists()
         # The usual rules decided about it as well.
-        assert [asked.tool_name for asked in it.room.person.asked] == ["bash"]
+        assert [asked.tool_name for asked in it.project.user.asked] == ["bash"]
 
         await it.conversation.send("again")
         assert it.results[-1].details["outcome"] == "denied"
@@ -97,9 +92,11 @@ async def test_confirm_destructive_holds_a_command_until_it_was_confirmed_and_th
         assert await it.type("/confirm") == "Nothing is held back."
 
 
-async def test_confirm_destructive_never_holds_what_is_allowed(room: Room, folder: Path):
+async def test_confirm_destructive_never_holds_what_is_allowed(
+    project: ScriptedProject, folder: Path
+):
     allowed = {"allow": ["rm -rf build"]}
-    async with opened(room, folder, confirm_destructive=allowed) as it:
+    async with open_with_plugins(project, folder, confirm_destructive=allowed) as it:
         it.model.will_call("bash", command="rm -rf build").will_say("done")
         await it.conversation.send("clean up")
         assert it.results[-1].details["outcome"] == "ok"
@@ -123,17 +120,19 @@ def terminal() -> Iterator[int]:
             os.close(descriptor)
 
 
-async def test_notify_rings_the_terminal_when_a_long_run_ends(room: Room, folder: Path):
+async def test_notify_rings_the_terminal_when_a_long_run_ends(
+    project: ScriptedProject, folder: Path
+):
     with terminal() as screen:
-        async with opened(room, folder, notify={"after_s": 0}) as it:
+        async with open_with_plugins(project, folder, notify={"after_s": 0}) as it:
             it.model.will_say("done")
             assert isinstance(await it.conversation.send("hello"), Done)
         assert os.read(screen, 1000) == b"\x1b]9;dirge: Done after 0 s\x07\x07"
 
 
-async def test_notify_is_silent_after_a_short_run(room: Room, folder: Path):
+async def test_notify_is_silent_after_a_short_run(project: ScriptedProject, folder: Path):
     with terminal() as screen:
-        async with opened(room, folder, notify={"after_s": 3600}) as it:
+        async with open_with_plugins(project, folder, notify={"after_s": 3600}) as it:
             it.model.will_say("done")
             await it.conversation.send("hello")
         with pytest.raises(BlockingIOError):
@@ -141,11 +140,11 @@ async def test_notify_is_silent_after_a_short_run(room: Room, folder: Path):
 
 
 async def test_custom_tool_outlines_a_file_of_the_project_without_a_question(
-    room: Room, folder: Path
+    project: ScriptedProject, folder: Path
 ):
-    (room.project / "a.py").write_text("class A:\n    def b(self, c=1): ...\n\ndef d(): ...\n")
-    (room.project / "b.py").write_text("def (\n")
-    async with opened(room, folder) as it:
+    (project.folder / "a.py").write_text("class A:\n    def b(self, c=1): ...\n\ndef d(): ...\n")
+    (project.folder / "b.py").write_text("def (\n")
+    async with open_with_plugins(project, folder) as it:
         assert "outline" in it.conversation.tool_names
         for path in ("a.py", "b.py", "c.py"):
             it.model.will_call("outline", path=path)
@@ -159,26 +158,28 @@ async def test_custom_tool_outlines_a_file_of_the_project_without_a_question(
         ]
         assert "cannot be parsed" in texts[1]
         assert texts[2] == "There is no c.py. Use `glob` to find it."
-        assert it.room.person.asked == []
+        assert it.project.user.asked == []
 
 
-async def test_custom_tool_is_asked_about_outside_the_project(room: Room, folder: Path):
-    (room.project.parent / "out.py").write_text("def far(): ...\n")
-    async with opened(room, folder) as it:
+async def test_custom_tool_is_asked_about_outside_the_project(
+    project: ScriptedProject, folder: Path
+):
+    (project.folder.parent / "out.py").write_text("def far(): ...\n")
+    async with open_with_plugins(project, folder) as it:
         it.model.will_call("outline", path="../out.py").will_say("done")
         await it.conversation.send("what is in it?")
-        assert [asked.tool_name for asked in it.room.person.asked] == ["outline"]
+        assert [asked.tool_name for asked in it.project.user.asked] == ["outline"]
         answered: list[Any] = it.recorder.of(PermissionAnswered)
         assert [answer.effect for answer in answered] == ["allow"]
         assert it.results[-1].text == "    1 def far()"
 
 
 async def test_count_words_counts_tells_how_far_it_is_and_is_out_without_suffixes(
-    room: Room, folder: Path
+    project: ScriptedProject, folder: Path
 ):
     for name in ("a.md", "b.txt", "c.py"):
-        (room.project / name).write_text("one two two\n")
-    async with opened(room, folder) as it:
+        (project.folder / name).write_text("one two two\n")
+    async with open_with_plugins(project, folder) as it:
         it.model.will_call("count_words").will_call("count_words", folder="none").will_say("done")
         await it.conversation.send("count")
         assert json.loads(it.results[0].text) == {"two": 4, "one": 2}
@@ -187,29 +188,31 @@ async def test_count_words_counts_tells_how_far_it_is_and_is_out_without_suffixe
         assert [(each["done"], each["total"]) for each in shares] == [(1, 2), (2, 2)]
         assert await it.type("/tools count_words") == "log_failures → count_words"
 
-    async with opened(room, folder, count_words={"suffixes": []}) as it:
+    async with open_with_plugins(project, folder, count_words={"suffixes": []}) as it:
         it.model.will_say("done")
         await it.conversation.send("count")
         assert "count_words" not in [tool.name for tool in it.model.seen[-1].tools]
         assert "suffixes" in await it.type("/tools")
 
 
-async def test_turn_timing_tells_each_turn_and_its_tools_in_time(room: Room, folder: Path):
-    (room.project / "a.txt").write_text("x")
-    async with opened(room, folder) as it:
+async def test_turn_timing_tells_each_turn_and_its_tools_in_time(
+    project: ScriptedProject, folder: Path
+):
+    (project.folder / "a.txt").write_text("x")
+    async with open_with_plugins(project, folder) as it:
         it.model.will_call("read", path="a.txt").will_say("done")
         await it.conversation.send("read it")
-        told = [notice for notice in it.notices if notice.startswith("turn_timing: ")]
-        assert [notice.rpartition(" took ")[0] for notice in told] == [
+        notices = [notice for notice in it.notices if notice.startswith("turn_timing: ")]
+        assert [notice.rpartition(" took ")[0] for notice in notices] == [
             "turn_timing: turn 1",
             "turn_timing: turn 2",
         ]
-        assert "(read 0." in told[0]
-        assert "(" not in told[1]
+        assert "(read 0." in notices[0]
+        assert "(" not in notices[1]
 
 
-async def test_turn_timing_keeps_quiet_about_short_turns(room: Room, folder: Path):
-    async with opened(room, folder, turn_timing={"min_s": 3600}) as it:
+async def test_turn_timing_keeps_quiet_about_short_turns(project: ScriptedProject, folder: Path):
+    async with open_with_plugins(project, folder, turn_timing={"min_s": 3600}) as it:
         it.model.will_say("done")
         await it.conversation.send("hello")
         assert it.notices == []

@@ -12,12 +12,14 @@ from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Section
-from tests.agent_loop.kit import Tool
-from tests.context.kit import build_prompt
-from tests.extensions.plugins.desk import Desk, run_with
+from tests.support.histories import build_prompt
+from tests.support.loop_runs import Tool
+from tests.support.plugins import PluginFolder, run_with
 
 
-async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function(desk: Desk):
+async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function(
+    plugin_folder: PluginFolder,
+):
     handles: list[Any] = []
     asked: list[str] = []
 
@@ -29,7 +31,7 @@ async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function
         handles.append(look)
         handles.append(dirge.on("turn_start", lambda event: asked.append("heard")))
 
-    host = desk.add("a", register).host()
+    host = plugin_folder.add("a", register).host()
     model = ScriptedModel().will_say("one").will_say("two")
     await run_with(host, model)
     handles[0](None)
@@ -43,7 +45,7 @@ async def test_a_handle_takes_back_what_was_registered_and_works_as_the_function
     assert host.order() == []
 
 
-async def test_a_hook_closed_in_the_middle_of_a_run_is_asked_no_more(desk: Desk):
+async def test_a_hook_closed_in_the_middle_of_a_run_is_asked_no_more(plugin_folder: PluginFolder):
     asked: list[int] = []
 
     def register(dirge: Any) -> None:
@@ -53,11 +55,11 @@ async def test_a_hook_closed_in_the_middle_of_a_run_is_asked_no_more(desk: Desk)
             once.close()
 
     model = ScriptedModel().will_call("echo").will_say("done")
-    await run_with(desk.add("a", register).host(), model)
+    await run_with(plugin_folder.add("a", register).host(), model)
     assert asked == [1]
 
 
-async def test_a_hook_registered_later_takes_part_from_the_next_run_on(desk: Desk):
+async def test_a_hook_registered_later_takes_part_from_the_next_run_on(plugin_folder: PluginFolder):
     asked: list[str] = []
 
     def register(dirge: Any) -> None:
@@ -66,7 +68,7 @@ async def test_a_hook_registered_later_takes_part_from_the_next_run_on(desk: Des
             dirge.on("transform_context", lambda info: asked.append("late"))
             begin.close()
 
-    host = desk.add("a", register).host()
+    host = plugin_folder.add("a", register).host()
     model = ScriptedModel().will_say("one").will_say("two")
     await run_with(host, model)
     await run_with(host, model)
@@ -100,9 +102,11 @@ def toolbox(host: PluginHost, cwd: Path) -> Toolbox:
     return Toolbox(host.tools(), ToolServices(files=Workspace([cwd], cwd)), str(cwd))
 
 
-async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, tmp_path: Path):
+async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(
+    plugin_folder: PluginFolder, tmp_path: Path
+):
     asked: list[str] = []
-    host = desk.add("a", everything(asked)).add("b", lambda dirge: None).host()
+    host = plugin_folder.add("a", everything(asked)).add("b", lambda dirge: None).host()
     tools = [Tool(), *toolbox(host, tmp_path).loop_tools]
     host.remove("a")
 
@@ -119,16 +123,16 @@ async def test_case_a74_a_removed_plugin_is_gone_with_all_it_added(desk: Desk, t
     assert [(plugin.name, plugin.state) for plugin in host.report()] == [("a", "off"), ("b", "on")]
 
 
-async def test_what_is_registered_after_the_removal_is_refused(desk: Desk):
+async def test_what_is_registered_after_the_removal_is_refused(plugin_folder: PluginFolder):
     kept: list[Any] = []
-    host = desk.add("a", kept.append).host()
+    host = plugin_folder.add("a", kept.append).host()
     host.remove("a")
     with pytest.raises(Exception, match="the plugin `a` is off"):
         kept[0].on("turn_start", print)
 
 
-def test_removing_what_is_not_there_lists_what_is(desk: Desk):
-    host = desk.add("a", lambda dirge: None).host()
+def test_removing_what_is_not_there_lists_what_is(plugin_folder: PluginFolder):
+    host = plugin_folder.add("a", lambda dirge: None).host()
     with pytest.raises(UsageError, match="there is no plugin `b` that is on") as raised:
         host.remove("b")
     assert raised.value.hint == "On: a."

@@ -14,8 +14,8 @@ from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverride, TurnUpdate
 from dirge_py.types.messages import TextBlock, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
-from tests.agent_loop.kit import Tool
-from tests.extensions.plugins.desk import SHORT_S, Desk, run_with
+from tests.support.loop_runs import Tool
+from tests.support.plugins import SHORT_S, PluginFolder, run_with
 
 Register = Callable[[Any], None]
 
@@ -28,7 +28,7 @@ def at(point: str, fn: Callable[..., Any]) -> Register:
     return lambda dirge: dirge.on(point, fn)
 
 
-async def test_the_form_of_the_manual_works(desk: Desk):
+async def test_the_form_of_the_manual_works(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.on("before_tool_call")
         async def keep_out(info: Any, call: Any) -> Any:
@@ -37,7 +37,7 @@ async def test_the_form_of_the_manual_works(desk: Desk):
             return None
 
     tool = Tool()
-    host = desk.add("gate", register).host()
+    host = plugin_folder.add("gate", register).host()
     model = ScriptedModel().will_call_all(
         ("echo", {"path": "generated/a"}), ("echo", {"path": "b"})
     )
@@ -48,7 +48,7 @@ async def test_the_form_of_the_manual_works(desk: Desk):
 
 
 async def test_case_i01_of_two_that_block_a_call_the_first_is_shown_and_the_second_not_asked(
-    desk: Desk,
+    plugin_folder: PluginFolder,
 ):
     asked: list[str] = []
 
@@ -62,13 +62,15 @@ async def test_case_i01_of_two_that_block_a_call_the_first_is_shown_and_the_seco
 
         return register
 
-    desk.add("zebra", blocker("zebra")).add("ant", blocker("ant"))
-    came = await run_with(desk.host(), one_call())
+    plugin_folder.add("zebra", blocker("zebra")).add("ant", blocker("ant"))
+    came = await run_with(plugin_folder.host(), one_call())
     assert [result.text for result in came.results] == ["ant says no"]
     assert asked == ["ant"]
 
 
-async def test_case_a69_edits_chain_and_after_a_refusal_nobody_is_asked(desk: Desk):
+async def test_case_a69_edits_chain_and_after_a_refusal_nobody_is_asked(
+    plugin_folder: PluginFolder,
+):
     asked: list[Any] = []
 
     def edit(dirge: Any) -> None:
@@ -84,16 +86,16 @@ async def test_case_a69_edits_chain_and_after_a_refusal_nobody_is_asked(desk: De
     def never(dirge: Any) -> None:
         dirge.on("before_tool_call", lambda info, call: asked.append("c"))
 
-    desk.add("a", edit).add("b", block).add("c", never)
-    await run_with(desk.host(), one_call(n=1))
+    plugin_folder.add("a", edit).add("b", block).add("c", never)
+    await run_with(plugin_folder.host(), one_call(n=1))
     assert asked == [{"n": 2}]
 
 
-async def test_whoever_judges_after_the_plugins_sees_edited_arguments(desk: Desk):
+async def test_whoever_judges_after_the_plugins_sees_edited_arguments(plugin_folder: PluginFolder):
     judged: list[Any] = []
     judge = Hooks(name="permission", before_tool_call=lambda i, call: judged.append(call.arguments))
     tool = Tool()
-    host = desk.add(
+    host = plugin_folder.add(
         "edit", lambda d: d.on("before_tool_call", lambda info, call: d.edit({"n": 2}))
     ).host()
     await run_with(host, one_call(n=1), tools=[tool], after=[judge])
@@ -103,7 +105,7 @@ async def test_whoever_judges_after_the_plugins_sees_edited_arguments(desk: Desk
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_case_i03_a_hook_that_hangs_is_abandoned_with_one_notice_and_the_run_goes_on(
-    desk: Desk, kind: str
+    plugin_folder: PluginFolder, kind: str
 ):
     released = threading.Event()
 
@@ -113,20 +115,22 @@ async def test_case_i03_a_hook_that_hangs_is_abandoned_with_one_notice_and_the_r
     async def waiting(info: Any) -> None:
         await asyncio.Event().wait()
 
-    host = desk.add("slow", at("transform_context", plain if kind == "plain" else waiting)).host(
-        limit_s=SHORT_S
-    )
+    host = plugin_folder.add(
+        "slow", at("transform_context", plain if kind == "plain" else waiting)
+    ).host(limit_s=SHORT_S)
     try:
         came = await run_with(host, one_call())
     finally:
         released.set()
     assert isinstance(came.outcome, Done)
-    assert len(desk.told) == 1
-    assert "plugin `slow`" in desk.told[0]
-    assert "it took longer than 0.05 s" in desk.told[0]
+    assert len(plugin_folder.notices) == 1
+    assert "plugin `slow`" in plugin_folder.notices[0]
+    assert "it took longer than 0.05 s" in plugin_folder.notices[0]
 
 
-async def test_a_plain_hook_that_blocks_does_not_hold_up_the_event_loop(desk: Desk):
+async def test_a_plain_hook_that_blocks_does_not_hold_up_the_event_loop(
+    plugin_folder: PluginFolder,
+):
     may_end, ran_meanwhile = threading.Event(), asyncio.Event()
 
     def blocks(info: Any) -> None:
@@ -134,7 +138,7 @@ async def test_a_plain_hook_that_blocks_does_not_hold_up_the_event_loop(desk: De
         assert may_end.wait(20)
 
     loop = asyncio.get_running_loop()
-    host = desk.add("slow", at("transform_context", blocks)).host()
+    host = plugin_folder.add("slow", at("transform_context", blocks)).host()
     run = loop.create_task(run_with(host, ScriptedModel().will_say("done")))
     await asyncio.wait_for(ran_meanwhile.wait(), 20)
     assert not run.done()
@@ -154,15 +158,17 @@ async def test_a_plain_hook_that_blocks_does_not_hold_up_the_event_loop(desk: De
         Context(system_prompt=None),  # type: ignore[arg-type]
     ],
 )
-async def test_case_i09_a_context_that_is_none_is_ignored_with_a_notice(desk: Desk, garbage: Any):
-    host = desk.add("odd", at("transform_context", lambda info: garbage)).host()
+async def test_case_i09_a_context_that_is_none_is_ignored_with_a_notice(
+    plugin_folder: PluginFolder, garbage: Any
+):
+    host = plugin_folder.add("odd", at("transform_context", lambda info: garbage)).host()
     model = ScriptedModel().will_say("done")
     came = await run_with(host, model, "hello")
     assert isinstance(came.outcome, Done)
     [seen] = model.seen
     assert [m.text for m in seen.messages if isinstance(m, UserMessage)] == ["hello"]
-    assert len(desk.told) == 1
-    assert "`odd`: `<lambda>` at transform_context failed" in desk.told[0]
+    assert len(plugin_folder.notices) == 1
+    assert "`odd`: `<lambda>` at transform_context failed" in plugin_folder.notices[0]
 
 
 @pytest.mark.parametrize(
@@ -178,13 +184,13 @@ async def test_case_i09_a_context_that_is_none_is_ignored_with_a_notice(desk: De
         ("get_followup_messages", [3]),
     ],
 )
-async def test_a_wrong_answer_counts_as_none(desk: Desk, point: str, garbage: Any):
-    host = desk.add("odd", at(point, lambda *_: garbage)).host()
+async def test_a_wrong_answer_counts_as_none(plugin_folder: PluginFolder, point: str, garbage: Any):
+    host = plugin_folder.add("odd", at(point, lambda *_: garbage)).host()
     came = await run_with(host, one_call())
     assert isinstance(came.outcome, Done)
     assert came.outcomes == ["ok"]
     assert len(came.new) == 4
-    assert any("odd" in told and point in told for told in desk.told)
+    assert any("odd" in told and point in told for told in plugin_folder.notices)
 
 
 @pytest.mark.parametrize(
@@ -196,16 +202,20 @@ async def test_a_wrong_answer_counts_as_none(desk: Desk, point: str, garbage: An
         lambda: None,
     ],
 )
-async def test_a_failing_policy_blocks_the_call_and_names_the_plugin(desk: Desk, fails: Any):
+async def test_a_failing_policy_blocks_the_call_and_names_the_plugin(
+    plugin_folder: PluginFolder, fails: Any
+):
     tool = Tool()
-    host = desk.add("lock", at("before_tool_call", fails)).host()
+    host = plugin_folder.add("lock", at("before_tool_call", fails)).host()
     came = await run_with(host, one_call(), tools=[tool])
     assert tool.ran == []
     assert came.outcomes == ["denied"]
     assert "Blocked: the plugin `lock`" in came.results[0].text
 
 
-async def test_a_policy_that_keeps_failing_keeps_blocking_and_is_told_once(desk: Desk):
+async def test_a_policy_that_keeps_failing_keeps_blocking_and_is_told_once(
+    plugin_folder: PluginFolder,
+):
     def fails(info: Any, call: Any) -> None:
         raise LookupError("no table")
 
@@ -213,27 +223,27 @@ async def test_a_policy_that_keeps_failing_keeps_blocking_and_is_told_once(desk:
     model = ScriptedModel()
     for _ in range(5):
         model.will_call("echo")
-    host = desk.add("lock", at("before_tool_call", fails)).host()
+    host = plugin_folder.add("lock", at("before_tool_call", fails)).host()
     came = await run_with(host, model.will_say("done"), tools=[tool])
     assert tool.ran == []
     assert came.outcomes == ["denied"] * 5
-    assert len(desk.told) == 1
-    assert "/plugins off lock" in desk.told[0]
-    assert "LookupError: no table (test_hooks.py, line " in desk.told[0]
+    assert len(plugin_folder.notices) == 1
+    assert "/plugins off lock" in plugin_folder.notices[0]
+    assert "LookupError: no table (test_hooks.py, line " in plugin_folder.notices[0]
 
 
-async def test_a_policy_that_hangs_blocks_the_call(desk: Desk):
+async def test_a_policy_that_hangs_blocks_the_call(plugin_folder: PluginFolder):
     async def hangs(info: Any, call: Any) -> None:
         await asyncio.Event().wait()
 
     tool = Tool()
-    host = desk.add("lock", at("before_tool_call", hangs)).host(limit_s=SHORT_S)
+    host = plugin_folder.add("lock", at("before_tool_call", hangs)).host(limit_s=SHORT_S)
     came = await run_with(host, one_call(), tools=[tool])
     assert tool.ran == []
     assert "it took longer than" in came.results[0].text
 
 
-async def test_another_hook_is_off_after_three_failures(desk: Desk):
+async def test_another_hook_is_off_after_three_failures(plugin_folder: PluginFolder):
     asked = []
 
     def fails(info: Any) -> None:
@@ -243,11 +253,11 @@ async def test_another_hook_is_off_after_three_failures(desk: Desk):
     model = ScriptedModel()
     for _ in range(4):
         model.will_call("echo")
-    host = desk.add("odd", at("transform_context", fails)).host()
+    host = plugin_folder.add("odd", at("transform_context", fails)).host()
     await run_with(host, model.will_say("done"))
     assert asked == [1, 2, 3]
-    assert len(desk.told) == 2
-    assert "failed 3 times and is off" in desk.told[1]
+    assert len(plugin_folder.notices) == 2
+    assert "failed 3 times and is off" in plugin_folder.notices[1]
     [report] = host.report()
     assert [(hook.failures, hook.is_on) for hook in report.hooks] == [(3, False)]
 
@@ -256,24 +266,30 @@ async def test_another_hook_is_off_after_three_failures(desk: Desk):
     "error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), GeneratorExit()]
 )
 @pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_a_hook_cannot_end_the_program(desk: Desk, error: BaseException, kind: str):
+async def test_a_hook_cannot_end_the_program(
+    plugin_folder: PluginFolder, error: BaseException, kind: str
+):
     def plain(info: Any) -> None:
         raise error
 
     async def coroutine(info: Any) -> None:
         raise error
 
-    host = desk.add("odd", at("transform_context", plain if kind == "plain" else coroutine)).host()
+    host = plugin_folder.add(
+        "odd", at("transform_context", plain if kind == "plain" else coroutine)
+    ).host()
     came = await run_with(host, ScriptedModel().will_say("done"))
     assert isinstance(came.outcome, Done)
-    assert len(desk.told) == 1
+    assert len(plugin_folder.notices) == 1
 
 
 @pytest.mark.parametrize("way", ["return", "raise"])
 @pytest.mark.parametrize(
     "point", ["transform_context", "before_tool_call", "after_tool_call", "should_stop_after_turn"]
 )
-async def test_a_plugin_stops_the_run_where_it_stands(desk: Desk, point: str, way: str):
+async def test_a_plugin_stops_the_run_where_it_stands(
+    plugin_folder: PluginFolder, point: str, way: str
+):
     def register(dirge: Any) -> None:
         def hook(*_: Any) -> Any:
             if way == "raise":
@@ -282,39 +298,41 @@ async def test_a_plugin_stops_the_run_where_it_stands(desk: Desk, point: str, wa
 
         dirge.on(point, hook)
 
-    came = await run_with(desk.add("stop", register).host(), one_call())
+    came = await run_with(plugin_folder.add("stop", register).host(), one_call())
     assert came.outcome == HookTerminated(point=point, reason="enough")
 
 
-async def test_a_call_can_be_left_to_somebody_else(desk: Desk):
+async def test_a_call_can_be_left_to_somebody_else(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         dirge.on("before_tool_call", lambda info, call: dirge.defer("who knows"))
 
-    came = await run_with(desk.add("ask", register).host(), one_call())
+    came = await run_with(plugin_folder.add("ask", register).host(), one_call())
     assert came.outcome == AwaitingConfirmation(call_ids=("echo#0",), description="who knows")
 
 
-async def test_plain_text_is_input_and_plain_text_is_a_result(desk: Desk):
+async def test_plain_text_is_input_and_plain_text_is_a_result(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
-        said: list[str] = []
+        received: list[str] = []
 
         @dirge.on("get_followup_messages")
         def more(info: Any, so_far: Any) -> Any:
-            if said:
+            if received:
                 return None
-            said.append("x")
+            received.append("x")
             return "and the tests?"
 
         dirge.on("after_tool_call", lambda info, call, result: f"[{result.text}]")
 
     model = one_call().will_say("they pass")
-    came = await run_with(desk.add("chatty", register).host(), model)
+    came = await run_with(plugin_folder.add("chatty", register).host(), model)
     assert came.results[0].content == (TextBlock("[ok]"),)
     [asked] = [m for m in came.new if isinstance(m, UserMessage) and m.origin == "plugin"]
     assert asked.text == "and the tests?"
 
 
-async def test_several_hooks_of_one_plugin_at_one_point_are_asked_in_order(desk: Desk):
+async def test_several_hooks_of_one_plugin_at_one_point_are_asked_in_order(
+    plugin_folder: PluginFolder,
+):
     def register(dirge: Any) -> None:
         for mark in "abc":
             dirge.on(
@@ -325,25 +343,25 @@ async def test_several_hooks_of_one_plugin_at_one_point_are_asked_in_order(desk:
             )
 
     model = ScriptedModel().will_say("done")
-    await run_with(desk.add("abc", register).host(), model)
+    await run_with(plugin_folder.add("abc", register).host(), model)
     assert model.seen[0].system_prompt == "firstabc"
 
 
-def test_an_unknown_point_names_the_nearest(desk: Desk):
-    host = desk.add("typo", at("befor_tool_call", lambda info, call: None)).host()
+def test_an_unknown_point_names_the_nearest(plugin_folder: PluginFolder):
+    host = plugin_folder.add("typo", at("befor_tool_call", lambda info, call: None)).host()
     [notice] = host.notices()
     assert "there is no hook point `befor_tool_call`" in notice
     assert "Did you mean `before_tool_call`?" in notice
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_every_point_can_be_stood_at(desk: Desk, point: str):
-    host = desk.add("all", at(point, lambda *_: None)).host()
+def test_every_point_can_be_stood_at(plugin_folder: PluginFolder, point: str):
+    host = plugin_folder.add("all", at(point, lambda *_: None)).host()
     assert host.notices() == ()
     assert [(p, labels) for p, labels in host.order()] == [(point, ["all.<lambda>"])]
 
 
-async def test_an_event_told_from_a_thread_arrives_on_the_loop(desk: Desk):
+async def test_an_event_told_from_a_thread_arrives_on_the_loop(plugin_folder: PluginFolder):
     from dirge_py.types.events import SystemNotice
 
     home = threading.get_ident()
@@ -352,7 +370,7 @@ async def test_an_event_told_from_a_thread_arrives_on_the_loop(desk: Desk):
     def tells(info: Any) -> None:
         info.emit(SystemNotice("from afar"))
 
-    host = desk.add("teller", at("should_stop_after_turn", tells)).host()
+    host = plugin_folder.add("teller", at("should_stop_after_turn", tells)).host()
     previous = host.on_event
 
     def on_event(event: Any) -> None:

@@ -12,8 +12,8 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.hooks import HOOK_NAMES, Context, Defer, EditArgs, ToolOverride, TurnUpdate
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
-from tests.agent_loop.kit import Tool
-from tests.extensions.plugins.desk import Desk, run_with
+from tests.support.loop_runs import Tool
+from tests.support.plugins import PluginFolder, run_with
 
 _NEVER = 0.01
 
@@ -67,7 +67,7 @@ def test_no_plugin_breaks_a_run(hooks: list[tuple[str, str, Any]]) -> None:
 
 
 async def one_run(hooks: list[tuple[str, str, Any]]) -> None:
-    desk = Desk(Path())
+    plugin_folder = PluginFolder(Path())
     for number, (point, deed, answer) in enumerate(hooks):
 
         def register(dirge: Any, point: str = point, deed: str = deed, a: Any = answer) -> None:
@@ -77,8 +77,8 @@ async def one_run(hooks: list[tuple[str, str, Any]]) -> None:
             else:
                 dirge.on(point, fn)
 
-        desk.add(f"p{number}", register)
-    host = desk.host(limit_s=_NEVER)
+        plugin_folder.add(f"p{number}", register)
+    host = plugin_folder.host(limit_s=_NEVER)
     assert host.notices() == ()
     model = ScriptedModel().will_call_all(("echo", {}), ("echo", {})).will_say("done")
     # Its events are held to the grammar in there.

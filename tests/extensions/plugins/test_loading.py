@@ -15,26 +15,26 @@ from dirge_py.extensions.plugins.calls import as_plugin, split_stdout
 from dirge_py.extensions.plugins.discovery import find_files, find_installed
 from dirge_py.extensions.plugins.host import PluginHost
 from dirge_py.tools.toolbox import tool_names
-from tests.extensions.plugins.desk import SHORT_S, Desk
+from tests.support.plugins import SHORT_S, PluginFolder
 
 
-def loaded(desk: Desk, **options: Any) -> PluginHost:
-    desk.found = find_files(desk.folder)
-    return desk.host(**options)
+def loaded(plugin_folder: PluginFolder, **options: Any) -> PluginHost:
+    plugin_folder.found = find_files(plugin_folder.folder)
+    return plugin_folder.host(**options)
 
 
 def states(host: PluginHost) -> dict[str, str]:
     return {plugin.name: plugin.state for plugin in host.report()}
 
 
-def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(desk: Desk):
+def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(plugin_folder: PluginFolder):
     for name in ("zebra", "ant", "_hidden", ".dot"):
-        desk.write(name, "def register(dirge): dirge.on('turn_start', print)")
-    (desk.folder / "notes.txt").write_text("no plugin")
-    host = loaded(desk)
+        plugin_folder.write(name, "def register(dirge): dirge.on('turn_start', print)")
+    (plugin_folder.folder / "notes.txt").write_text("no plugin")
+    host = loaded(plugin_folder)
     assert [plugin.name for plugin in host.report()] == ["ant", "zebra"]
     assert host.notices() == ()
-    assert not (desk.folder / "__pycache__").exists()
+    assert not (plugin_folder.folder / "__pycache__").exists()
 
 
 @pytest.mark.parametrize(
@@ -61,19 +61,21 @@ def test_files_are_loaded_by_name_and_nothing_is_written_beside_them(desk: Desk)
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_named_with_its_line_and_the_rest_works(
-    desk: Desk, source: str, words: list[str]
+    plugin_folder: PluginFolder, source: str, words: list[str]
 ):
-    desk.write("odd", source)
-    desk.write("well", "def register(dirge): dirge.on('turn_start', print)")
-    host = loaded(desk)
+    plugin_folder.write("odd", source)
+    plugin_folder.write("well", "def register(dirge): dirge.on('turn_start', print)")
+    host = loaded(plugin_folder)
     [notice] = host.notices()
     assert notice.startswith("plugin `odd` is not loaded: ")
-    assert [word for word in [*words, str(desk.folder / "odd.py")] if word not in notice] == []
+    assert [
+        word for word in [*words, str(plugin_folder.folder / "odd.py")] if word not in notice
+    ] == []
     assert states(host) == {"odd": "failed", "well": "on"}
 
 
-def test_what_a_plugin_added_before_it_failed_is_taken_away(desk: Desk):
-    desk.write(
+def test_what_a_plugin_added_before_it_failed_is_taken_away(plugin_folder: PluginFolder):
+    plugin_folder.write(
         "odd",
         """
         def register(dirge):
@@ -86,19 +88,19 @@ def test_what_a_plugin_added_before_it_failed_is_taken_away(desk: Desk):
             "Look up."
         """,
     )
-    host = loaded(desk)
+    host = loaded(plugin_folder)
     assert (host.hooks(), host.tools(), host.commands(), host.order()) == ([], [], [], [])
 
 
-def test_what_cannot_be_read_is_told(desk: Desk):
-    (desk.folder / "folder.py").mkdir()
-    (desk.folder / "gone.py").symlink_to(desk.folder / "nothing")
-    host = loaded(desk)
+def test_what_cannot_be_read_is_told(plugin_folder: PluginFolder):
+    (plugin_folder.folder / "folder.py").mkdir()
+    (plugin_folder.folder / "gone.py").symlink_to(plugin_folder.folder / "nothing")
+    host = loaded(plugin_folder)
     assert states(host) == {"folder": "failed", "gone": "failed"}
     assert len(host.notices()) == 2
 
 
-def test_a_plugin_that_hangs_while_loading_is_skipped(desk: Desk):
+def test_a_plugin_that_hangs_while_loading_is_skipped(plugin_folder: PluginFolder):
     released = threading.Event()
 
     def hangs(dirge: Any) -> None:
@@ -117,7 +119,7 @@ def test_a_plugin_that_hangs_while_loading_is_skipped(desk: Desk):
             done.set()
         return "accepted"
 
-    host = desk.add("slow", hangs).add("well", lambda dirge: None).host(limit_s=SHORT_S)
+    host = plugin_folder.add("slow", hangs).add("well", lambda dirge: None).host(limit_s=SHORT_S)
     assert states(host) == {"slow": "failed", "well": "on"}
     assert "it took longer than 0.05 s" in host.notices()[0]
     released.set()
@@ -125,49 +127,49 @@ def test_a_plugin_that_hangs_while_loading_is_skipped(desk: Desk):
     assert host.order() == []
 
 
-def test_case_i05_a_built_in_name_is_refused(desk: Desk):
+def test_case_i05_a_built_in_name_is_refused(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.tool(name="read")
         def read_all(path: str) -> str:
             """Read."""
             return ""
 
-    host = desk.add("greedy", register).host(built_in=tool_names())
+    host = plugin_folder.add("greedy", register).host(built_in=tool_names())
     assert "the tool `read` cannot be added: a built-in tool has that name" in host.notices()[0]
     assert host.tools() == []
 
 
-def test_two_plugins_cannot_have_one_tool(desk: Desk):
+def test_two_plugins_cannot_have_one_tool(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.tool
         def lookup(key: str) -> str:
             """Look up."""
             return key
 
-    host = desk.add("a", register).add("b", register).host()
+    host = plugin_folder.add("a", register).add("b", register).host()
     assert "the plugin `a` has that name" in host.notices()[0]
     assert [tool.name for tool in host.tools()] == ["lookup"]
     assert states(host) == {"a": "on", "b": "failed"}
 
 
-def test_one_that_is_not_wanted_is_not_run(desk: Desk):
-    desk.write("odd", "raise SystemExit('it was run')")
-    host = loaded(desk, off={"odd"}, settings={"odd": {}})
+def test_one_that_is_not_wanted_is_not_run(plugin_folder: PluginFolder):
+    plugin_folder.write("odd", "raise SystemExit('it was run')")
+    host = loaded(plugin_folder, off={"odd"}, settings={"odd": {}})
     assert host.notices() == ()
     assert states(host) == {"odd": "off"}
 
 
-def test_settings_reach_their_plugin_and_those_of_none_are_told(desk: Desk):
+def test_settings_reach_their_plugin_and_those_of_none_are_told(plugin_folder: PluginFolder):
     seen: list[Any] = []
-    desk.add("a", lambda dirge: seen.append((dirge.name, dict(dirge.settings))))
-    host = desk.host(settings={"a": {"n": 1}, "b": {}})
+    plugin_folder.add("a", lambda dirge: seen.append((dirge.name, dict(dirge.settings))))
+    host = plugin_folder.host(settings={"a": {"n": 1}, "b": {}})
     assert seen == [("a", {"n": 1})]
     assert host.notices() == ("[plugins.b]: there is no such plugin.",)
 
 
-def test_tools_and_commands_cannot_be_added_later(desk: Desk):
+def test_tools_and_commands_cannot_be_added_later(plugin_folder: PluginFolder):
     kept: list[Any] = []
-    desk.add("late", kept.append).host()
+    plugin_folder.add("late", kept.append).host()
     for add in (lambda d: d.tool(print), lambda d: d.command("x", "y", print)):
         with pytest.raises(Exception, match="in `register` only"):
             add(kept[0])
@@ -196,23 +198,23 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.usefixtures("package")
-def test_an_installed_package_brings_plugins_as_module_or_function(desk: Desk):
+def test_an_installed_package_brings_plugins_as_module_or_function(plugin_folder: PluginFolder):
     assert {each.name for each in metadata.entry_points(group=discovery.GROUP)} >= {
         "songs",
         "verse",
     }
-    desk.found = find_installed()
-    host = desk.host()
+    plugin_folder.found = find_installed()
+    host = plugin_folder.host()
     report = {plugin.name: plugin for plugin in host.report()}
     assert report["songs"].where == "package songs"
     assert [hook.point for hook in report["verse"].hooks] == ["turn_end"]
 
 
 @pytest.mark.usefixtures("package")
-def test_a_file_wins_over_a_package_of_its_name(desk: Desk):
-    path = desk.write("songs", "def register(dirge): dirge.on('turn_end', print)")
-    desk.found = [*find_files(desk.folder), *find_installed()]
-    host = desk.host()
+def test_a_file_wins_over_a_package_of_its_name(plugin_folder: PluginFolder):
+    path = plugin_folder.write("songs", "def register(dirge): dirge.on('turn_end', print)")
+    plugin_folder.found = [*find_files(plugin_folder.folder), *find_installed()]
+    host = plugin_folder.host()
     [songs] = [plugin for plugin in host.report() if plugin.name == "songs"]
     assert songs.where == str(path)
     assert "plugin `songs` of package songs is not loaded" in host.notices()[0]
@@ -222,12 +224,12 @@ def test_a_file_wins_over_a_package_of_its_name(desk: Desk):
 
 
 def test_what_plugins_print_goes_to_stderr_whoever_they_call(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    plugin_folder: PluginFolder, monkeypatch: pytest.MonkeyPatch
 ):
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    desk.write(
+    plugin_folder.write(
         "loud",
         """
         import sys, pprint
@@ -237,7 +239,7 @@ def test_what_plugins_print_goes_to_stderr_whoever_they_call(
             pprint.pprint(["library"])
         """,
     )
-    loaded(desk)
+    loaded(plugin_folder)
     sys.stdout.write("ours\n")
     assert out.getvalue() == "ours\n"
     assert err.getvalue() == "importing\nregistering\n['library']\n"

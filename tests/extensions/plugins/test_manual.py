@@ -7,9 +7,9 @@ import pytest
 from dirge_py.extensions.plugins.api import PluginApi
 from dirge_py.extensions.plugins.registration import PROMPT_POINTS
 from dirge_py.types.hooks import HOOK_NAMES
-from tests.extensions.plugins.desk import Desk
 from tests.extensions.plugins.test_loading import loaded
 from tests.house.source import ROOT
+from tests.support.plugins import PluginFolder
 
 PAGE = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -32,9 +32,9 @@ def test_every_example_file_is_described() -> None:
 
 
 @pytest.mark.parametrize("source", EXAMPLES)
-def test_the_examples_of_the_page_load(desk: Desk, source: str) -> None:
-    desk.write("example", source)
-    host = loaded(desk)
+def test_the_examples_of_the_page_load(plugin_folder: PluginFolder, source: str) -> None:
+    plugin_folder.write("example", source)
+    host = loaded(plugin_folder)
     assert host.notices() == ()
     [report] = host.report()
     assert report.hooks or report.tools

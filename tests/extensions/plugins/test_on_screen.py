@@ -5,8 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from tests.conversation.room import Room
-from tests.ui.running_app import running_app
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 GREETER = """
 print("loading")
@@ -32,17 +32,19 @@ def register(dirge):
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(tmp_path)
     plugins = tmp_path / "config" / "plugins"
     plugins.mkdir()
     (plugins / "greeter.py").write_text(dedent(GREETER))
-    monkeypatch.chdir(room.project)
-    return room
+    monkeypatch.chdir(project.folder)
+    return project
 
 
-async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(room: Room):
-    async with running_app(room) as d:
+async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(
+    project: ScriptedProject,
+):
+    async with running_app(project) as d:
         await d.send("/greet you")
         await d.until(lambda: "Hello, you." in d.text)
         await d.send("/help")
@@ -52,8 +54,8 @@ async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(room:
         assert "/help of a plugin is left out: the name is taken." in d.text
 
 
-async def test_a_plugin_that_is_off_takes_its_commands_along(room: Room):
-    async with running_app(room) as d:
+async def test_a_plugin_that_is_off_takes_its_commands_along(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.send("/plugins")
         await d.until(lambda: "greeter.py" in d.text)
         await d.send("/plugins off greeter")
@@ -62,16 +64,16 @@ async def test_a_plugin_that_is_off_takes_its_commands_along(room: Room):
         await d.until(lambda: "There is no command /greet." in d.text)
 
 
-async def test_what_plugins_say_is_shown_and_what_they_print_is_not(room: Room):
-    async with running_app(room) as d:
+async def test_what_plugins_say_is_shown_and_what_they_print_is_not(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.send("hello")
         await d.until(lambda: "greeter: looked" in d.text)
         await d.idle()
         assert not [word for word in ("loading", "looking") if word in d.screen]
 
 
-async def test_keys_of_plugins_run_commands_but_take_no_key_away(room: Room):
-    async with running_app(room) as d:
+async def test_keys_of_plugins_run_commands_but_take_no_key_away(project: ScriptedProject):
+    async with running_app(project) as d:
         await d.pilot.press("f7")
         await d.until(lambda: "Hello, from afar." in d.text)
         await d.pilot.press("ctrl+x", "j")
@@ -82,9 +84,9 @@ async def test_keys_of_plugins_run_commands_but_take_no_key_away(room: Room):
         await d.until(lambda: d.text.count("one, two") == 2)
 
 
-async def test_a_new_session_loads_them_anew(room: Room):
-    async with running_app(room) as d:
-        (room.project.parent / "config" / "plugins" / "greeter.py").unlink()
+async def test_a_new_session_loads_them_anew(project: ScriptedProject):
+    async with running_app(project) as d:
+        (project.folder.parent / "config" / "plugins" / "greeter.py").unlink()
         await d.send("/clear")
         await d.until(lambda: len(d.opened) == 2)
         await d.idle()

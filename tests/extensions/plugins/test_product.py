@@ -5,8 +5,8 @@ from textwrap import dedent
 
 import pytest
 
-from tests.frontend.print.product import Product, product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, product
 
 __all__ = ["product"]
 
@@ -40,9 +40,12 @@ def test_a_plugin_refuses_a_call_and_the_model_reads_why(product: Product) -> No
                     return dirge.refuse("Files under generated/ are built; change the template.")
         """,
     )
-    product.will(Say(calls=[("write", {"path": "generated/a", "content": "x"})]), Say(text="done"))
-    ran = product.ask("x")
-    assert (ran.exit_code, ran.json["result"]) == (0, "done")
+    product.will(
+        ModelReply(calls=[("write", {"path": "generated/a", "content": "x"})]),
+        ModelReply(text="done"),
+    )
+    result = product.ask("x")
+    assert (result.exit_code, result.json["result"]) == (0, "done")
     assert "change the template" in product.sent()[-1]["content"]
     assert not (product.project / "generated").exists()
 
@@ -58,22 +61,24 @@ def test_edited_arguments_are_judged_by_the_rules(product: Product) -> None:
                 {**call.arguments, "path": "../outside.txt"}))
         """,
     )
-    product.will(Say(calls=[("write", {"path": "a.txt", "content": "x"})]), Say(text="done"))
-    ran = product.ask("x")
-    assert [denial["tool_name"] for denial in ran.json["permission_denials"]] == ["write"]
+    product.will(
+        ModelReply(calls=[("write", {"path": "a.txt", "content": "x"})]), ModelReply(text="done")
+    )
+    result = product.ask("x")
+    assert [denial["tool_name"] for denial in result.json["permission_denials"]] == ["write"]
     assert not (product.base / "outside.txt").exists()
     assert not (product.project / "a.txt").exists()
 
 
 def test_a_tool_of_a_plugin_is_asked_about_like_any_other(product: Product) -> None:
     plugin(product, "store", LOOKUP)
-    call = Say(calls=[("lookup", {"key": "x"})])
+    call = ModelReply(calls=[("lookup", {"key": "x"})])
 
-    denied = product.will(call, Say(text="done")).ask("x")
+    denied = product.will(call, ModelReply(text="done")).ask("x")
     assert [denial["tool_name"] for denial in denied.json["permission_denials"]] == ["lookup"]
     assert "--allow 'plugin:lookup' would have allowed it" in denied.stderr
 
-    product.will(call, Say(text="done")).ask("--allow", "plugin:lookup", "x")
+    product.will(call, ModelReply(text="done")).ask("--allow", "plugin:lookup", "x")
     assert product.sent()[-1]["content"] == "the value of x"
 
 
@@ -98,20 +103,20 @@ def test_what_a_plugin_prints_does_not_reach_the_output(product: Product, output
                 return "shouted"
         ''',
     )
-    product.will(Say(calls=[("shout", {})]), Say(text="done"))
-    ran = product.run_forked("-p", "--output-format", output, "x")
-    assert ran.exit_code == 0
-    assert ran.lines[-1]["result"] == "done"
+    product.will(ModelReply(calls=[("shout", {})]), ModelReply(text="done"))
+    result = product.run_forked("-p", "--output-format", output, "x")
+    assert result.exit_code == 0
+    assert result.lines[-1]["result"] == "done"
     for word in ("importing", "registering", "hooked", "shouting", "watching"):
-        assert word in ran.stderr
+        assert word in result.stderr
 
 
 def test_a_broken_plugin_is_named_and_everything_else_works(product: Product) -> None:
     path = plugin(product, "broken", "import nowhere_to_be_found\n")
-    ran = product.will(Say(text="done")).ask("x")
-    assert (ran.exit_code, ran.json["result"]) == (0, "done")
-    assert "plugin `broken` is not loaded: ModuleNotFoundError" in ran.stderr
-    assert f"(broken.py, line 1). ({path})" in ran.stderr
+    result = product.will(ModelReply(text="done")).ask("x")
+    assert (result.exit_code, result.json["result"]) == (0, "done")
+    assert "plugin `broken` is not loaded: ModuleNotFoundError" in result.stderr
+    assert f"(broken.py, line 1). ({path})" in result.stderr
 
 
 def test_case_i03_a_hook_that_hangs_costs_its_time_and_a_notice(product: Product) -> None:
@@ -126,14 +131,14 @@ def test_case_i03_a_hook_that_hangs_costs_its_time_and_a_notice(product: Product
             dirge.on("transform_context", lambda info: threading.Event().wait())
         """,
     )
-    ran = product.will(Say(text="done")).ask("x")
-    assert (ran.exit_code, ran.json["result"]) == (0, "done")
-    assert ran.stderr.count("it took longer than 0.05 s") == 1
+    result = product.will(ModelReply(text="done")).ask("x")
+    assert (result.exit_code, result.json["result"]) == (0, "done")
+    assert result.stderr.count("it took longer than 0.05 s") == 1
 
 
 def test_case_i07_the_plugins_of_a_project_are_not_run(product: Product) -> None:
     product.file(".dirge/plugins/evil.py", f"open({str(product.base / 'ran')!r}, 'w')\n")
-    product.will(Say(text="done")).ask("x")
+    product.will(ModelReply(text="done")).ask("x")
     assert not (product.base / "ran").exists()
 
 
@@ -146,9 +151,9 @@ def test_a_refused_prompt_is_sent_to_nobody(product: Product) -> None:
             dirge.on("before_prompt", lambda message: dirge.refuse("no poems"))
         """,
     )
-    ran = product.ask("a poem")
-    assert ran.exit_code == 1
-    assert "no poems" in ran.json["error"]["message"]
+    result = product.ask("a poem")
+    assert result.exit_code == 1
+    assert "no poems" in result.json["error"]["message"]
     assert product.service.requests == []
 
 
@@ -161,13 +166,13 @@ def test_the_system_prompt_holds_what_a_plugin_adds(product: Product) -> None:
             dirge.on("before_prompt_build", lambda sections: dirge.prompt(append="Sing in tune."))
         """,
     )
-    product.will(Say(text="done")).ask("x")
+    product.will(ModelReply(text="done")).ask("x")
     assert product.sent()[0]["content"].endswith("Sing in tune.")
 
 
 def test_the_choice_of_tools_knows_those_of_plugins(product: Product) -> None:
     plugin(product, "store", LOOKUP)
-    product.will(Say(text="done")).ask("--tools", "read,lookup", "x")
+    product.will(ModelReply(text="done")).ask("--tools", "read,lookup", "x")
     offered = [tool["function"]["name"] for tool in product.service.requests[-1].json["tools"]]
     assert sorted(offered) == ["lookup", "read"]
 
@@ -188,7 +193,7 @@ def test_a_watcher_may_finish_before_the_program_ends(product: Product) -> None:
                 Path({str(product.base / "diary")!r}).write_text(type(event.outcome).__name__)
         """,
     )
-    assert product.will(Say(text="done")).ask("x").exit_code == 0
+    assert product.will(ModelReply(text="done")).ask("x").exit_code == 0
     assert (product.base / "diary").read_text() == "Done"
 
 

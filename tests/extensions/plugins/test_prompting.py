@@ -9,8 +9,8 @@ import pytest
 
 from dirge_py.types.extensions import Section
 from dirge_py.types.messages import UserMessage, user_text
-from tests.context.kit import build_prompt
-from tests.extensions.plugins.desk import SHORT_S, Desk
+from tests.support.histories import build_prompt
+from tests.support.plugins import SHORT_S, PluginFolder
 
 SECTIONS = [
     Section(name="identity", priority=0, text="You are an agent."),
@@ -27,47 +27,51 @@ def changing(**change: str) -> Register:
     return register
 
 
-def built(desk: Desk, **options: Any) -> str:
-    return build_prompt(SECTIONS, [desk.host(**options).edit_prompt])
+def built(plugin_folder: PluginFolder, **options: Any) -> str:
+    return build_prompt(SECTIONS, [plugin_folder.host(**options).edit_prompt])
 
 
-def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(desk: Desk):
-    desk.add("a", changing(append="A behind")).add(
+def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(
+    plugin_folder: PluginFolder,
+):
+    plugin_folder.add("a", changing(append="A behind")).add(
         "b", changing(append="B behind", prepend="B before")
     )
-    assert built(desk) == "B before\n\nYou are an agent.\n\nKeep to the rules.\n\nA behind"
+    assert built(plugin_folder) == "B before\n\nYou are an agent.\n\nKeep to the rules.\n\nA behind"
 
 
-def test_without_plugins_the_prompt_is_the_same(desk: Desk):
-    assert built(desk) == build_prompt(SECTIONS)
+def test_without_plugins_the_prompt_is_the_same(plugin_folder: PluginFolder):
+    assert built(plugin_folder) == build_prompt(SECTIONS)
 
 
-def test_the_prompt_is_replaced_only_with_leave(desk: Desk):
-    desk.add("bold", changing(override="Sing."))
-    assert built(desk) == build_prompt(SECTIONS)
-    assert "set `allow_override = true` under [plugins.bold]" in desk.told[0]
-    assert built(desk, settings={"bold": {"allow_override": True}}) == "Sing."
+def test_the_prompt_is_replaced_only_with_leave(plugin_folder: PluginFolder):
+    plugin_folder.add("bold", changing(override="Sing."))
+    assert built(plugin_folder) == build_prompt(SECTIONS)
+    assert "set `allow_override = true` under [plugins.bold]" in plugin_folder.notices[0]
+    assert built(plugin_folder, settings={"bold": {"allow_override": True}}) == "Sing."
 
 
-def test_a_hook_sees_the_sections(desk: Desk):
+def test_a_hook_sees_the_sections(plugin_folder: PluginFolder):
     seen: list[Any] = []
-    desk.add("look", lambda d: d.on("before_prompt_build", lambda sections: seen.append(sections)))
-    built(desk)
+    plugin_folder.add(
+        "look", lambda d: d.on("before_prompt_build", lambda sections: seen.append(sections))
+    )
+    built(plugin_folder)
     assert seen == [tuple(SECTIONS)]
 
 
-async def test_a_coroutine_can_change_the_prompt_while_a_loop_runs(desk: Desk):
+async def test_a_coroutine_can_change_the_prompt_while_a_loop_runs(plugin_folder: PluginFolder):
     def register(dirge: Any) -> None:
         @dirge.on("before_prompt_build")
         async def change(sections: Any) -> Any:
             await asyncio.sleep(0)
             return dirge.prompt(append="from a coroutine")
 
-    assert built(desk.add("a", register)).endswith("from a coroutine")
+    assert built(plugin_folder.add("a", register)).endswith("from a coroutine")
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "garbage", "raises", "stops"])
-def test_a_hook_that_fails_leaves_the_prompt_as_it_is(desk: Desk, kind: str):
+def test_a_hook_that_fails_leaves_the_prompt_as_it_is(plugin_folder: PluginFolder, kind: str):
     released = threading.Event()
 
     def register(dirge: Any) -> None:
@@ -84,21 +88,21 @@ def test_a_hook_that_fails_leaves_the_prompt_as_it_is(desk: Desk, kind: str):
         dirge.on("before_prompt_build", hooks[kind])
 
     try:
-        assert built(desk.add("odd", register), limit_s=SHORT_S) == build_prompt(SECTIONS)
+        assert built(plugin_folder.add("odd", register), limit_s=SHORT_S) == build_prompt(SECTIONS)
     finally:
         released.set()
-    assert len(desk.told) == 1
+    assert len(plugin_folder.notices) == 1
 
 
 # -- before a prompt is sent
 
 
-async def reason(desk: Desk, text: str = "hello") -> str | None:
-    [check] = desk.host(limit_s=SHORT_S).prompt_checks()
+async def reason(plugin_folder: PluginFolder, text: str = "hello") -> str | None:
+    [check] = plugin_folder.host(limit_s=SHORT_S).prompt_checks()
     return await check(user_text(text))
 
 
-async def test_a_prompt_is_refused_with_the_words_of_the_first(desk: Desk):
+async def test_a_prompt_is_refused_with_the_words_of_the_first(plugin_folder: PluginFolder):
     def refusing(words: str) -> Register:
         def register(dirge: Any) -> None:
             @dirge.on("before_prompt")
@@ -107,29 +111,35 @@ async def test_a_prompt_is_refused_with_the_words_of_the_first(desk: Desk):
 
         return register
 
-    desk.add("b", refusing("b says no")).add("a", refusing("a says no"))
-    assert await reason(desk, "a secret") == "a says no"
-    assert await reason(desk, "hello") is None
+    plugin_folder.add("b", refusing("b says no")).add("a", refusing("a says no"))
+    assert await reason(plugin_folder, "a secret") == "a says no"
+    assert await reason(plugin_folder, "hello") is None
 
 
-async def test_a_stop_before_a_prompt_gives_its_reason(desk: Desk):
-    desk.add("a", lambda dirge: dirge.on("before_prompt", lambda message: dirge.stop("enough")))
-    assert await reason(desk) == "enough"
+async def test_a_stop_before_a_prompt_gives_its_reason(plugin_folder: PluginFolder):
+    plugin_folder.add(
+        "a", lambda dirge: dirge.on("before_prompt", lambda message: dirge.stop("enough"))
+    )
+    assert await reason(plugin_folder) == "enough"
 
 
-async def test_a_check_that_fails_lets_the_prompt_through_with_a_notice(desk: Desk):
+async def test_a_check_that_fails_lets_the_prompt_through_with_a_notice(
+    plugin_folder: PluginFolder,
+):
     async def hangs(message: Any) -> None:
         await asyncio.Event().wait()
 
-    desk.add("a", lambda dirge: dirge.on("before_prompt", hangs))
-    assert await reason(desk) is None
-    assert len(desk.told) == 1
+    plugin_folder.add("a", lambda dirge: dirge.on("before_prompt", hangs))
+    assert await reason(plugin_folder) is None
+    assert len(plugin_folder.notices) == 1
 
 
 # -- summaries
 
 
-async def test_the_first_summary_that_says_something_is_taken_before_any_model_is_asked(desk: Desk):
+async def test_the_first_summary_that_says_something_is_taken_before_any_model_is_asked(
+    plugin_folder: PluginFolder,
+):
     asked: list[tuple[str, int]] = []
 
     async def model(prompt: str, budget_tokens: int) -> str:
@@ -137,11 +147,13 @@ async def test_the_first_summary_that_says_something_is_taken_before_any_model_i
         return "by the model"
 
     for name, summary in (("a", None), ("b", "  "), ("c", "They sang."), ("d", "never asked")):
-        desk.add(name, lambda d, s=summary: d.on("on_compact", lambda prompt, budget_tokens: s))
-    assert await desk.host().around_summary(model)("fold", 100) == "They sang."
+        plugin_folder.add(
+            name, lambda d, s=summary: d.on("on_compact", lambda prompt, budget_tokens: s)
+        )
+    assert await plugin_folder.host().around_summary(model)("fold", 100) == "They sang."
     assert asked == []
 
-    desk.found.clear()
-    desk.add("e", lambda d: d.on("on_compact", lambda prompt, budget_tokens: 1 / 0))
-    assert await desk.host().around_summary(model)("fold", 100) == "by the model"
+    plugin_folder.found.clear()
+    plugin_folder.add("e", lambda d: d.on("on_compact", lambda prompt, budget_tokens: 1 / 0))
+    assert await plugin_folder.host().around_summary(model)("fold", 100) == "by the model"
     assert asked == [("fold", 100)]

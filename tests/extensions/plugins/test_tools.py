@@ -12,11 +12,11 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.tools import Claim, LoopTool
-from tests.extensions.plugins.desk import Desk, run_with
+from tests.support.plugins import PluginFolder, run_with
 
 
-def tools_of(desk: Desk, cwd: Path, fn: Any, **options: Any) -> list[LoopTool]:
-    host = desk.add("a", lambda dirge: dirge.tool(fn, **options)).host()
+def tools_of(plugin_folder: PluginFolder, cwd: Path, fn: Any, **options: Any) -> list[LoopTool]:
+    host = plugin_folder.add("a", lambda dirge: dirge.tool(fn, **options)).host()
     assert host.notices() == ()
     return list(
         Toolbox(host.tools(), ToolServices(files=Workspace([cwd], cwd)), str(cwd)).loop_tools
@@ -28,8 +28,10 @@ async def lookup(key: Annotated[str, "What to look up."], deep: bool = False) ->
     return f"{key} is {deep}"
 
 
-def test_a_typed_function_is_a_tool_with_its_words_and_schema(desk: Desk, tmp_path: Path):
-    [tool] = tools_of(desk, tmp_path, lookup)
+def test_a_typed_function_is_a_tool_with_its_words_and_schema(
+    plugin_folder: PluginFolder, tmp_path: Path
+):
+    [tool] = tools_of(plugin_folder, tmp_path, lookup)
     assert (tool.name, tool.description) == ("lookup", "Look up a value by key.")
     assert tool.parameters["properties"]["key"] == {
         "description": "What to look up.",
@@ -39,21 +41,23 @@ def test_a_typed_function_is_a_tool_with_its_words_and_schema(desk: Desk, tmp_pa
 
 
 def test_it_is_sequential_and_claims_to_be_a_plugin_unless_it_says_otherwise(
-    desk: Desk, tmp_path: Path
+    plugin_folder: PluginFolder, tmp_path: Path
 ):
-    [plain] = tools_of(desk, tmp_path, lookup)
+    [plain] = tools_of(plugin_folder, tmp_path, lookup)
     assert plain.execution_mode == "sequential"
     assert plain.claims({"key": "x"}) == [Claim("plugin", "lookup")]
 
-    desk.found.clear()
-    [open_one] = tools_of(desk, tmp_path, lookup, op="read", resource="key", mode="parallel")
+    plugin_folder.found.clear()
+    [open_one] = tools_of(
+        plugin_folder, tmp_path, lookup, op="read", resource="key", mode="parallel"
+    )
     assert open_one.execution_mode == "parallel"
     assert open_one.claims({"key": "x"}) == [Claim("read", str(tmp_path / "x"))]
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 async def test_it_may_print_and_cannot_end_the_program(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    plugin_folder: PluginFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
     out, err = StringIO(), StringIO()
     monkeypatch.setattr(sys, "stdout", out)
@@ -69,22 +73,22 @@ async def test_it_may_print_and_cannot_end_the_program(
         return plain()
 
     fn = plain if kind == "plain" else coroutine
-    tools = tools_of(desk, tmp_path, fn, name="leave")
+    tools = tools_of(plugin_folder, tmp_path, fn, name="leave")
     model = ScriptedModel().will_call("leave").will_say("done")
-    came = await run_with(desk.host(), model, tools=tools)
+    came = await run_with(plugin_folder.host(), model, tools=tools)
     assert came.outcomes == ["error"]
     assert "it tried to exit (3)" in came.results[0].text
     assert (out.getvalue(), err.getvalue()) == ("", "bye\n")
 
 
-async def test_one_whose_plugin_was_turned_off_says_so(desk: Desk, tmp_path: Path):
-    tools = tools_of(desk, tmp_path, lookup)
-    host = desk.host()
+async def test_one_whose_plugin_was_turned_off_says_so(plugin_folder: PluginFolder, tmp_path: Path):
+    tools = tools_of(plugin_folder, tmp_path, lookup)
+    host = plugin_folder.host()
     [tool] = Toolbox(
         host.tools(), ToolServices(files=Workspace([tmp_path], tmp_path)), str(tmp_path)
     ).loop_tools
     host.remove("a")
     model = ScriptedModel().will_call("lookup", key="x").will_say("done")
-    came = await run_with(desk.host(), model, tools=[tool])
+    came = await run_with(plugin_folder.host(), model, tools=[tool])
     assert "was turned off" in came.results[0].text
     assert tools[0].name == "lookup"

@@ -10,10 +10,12 @@ from dirge_py.extensions.plugins.hooks import MAX_QUEUED
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import MessageUpdate
 from dirge_py.types.outcomes import Done
-from tests.extensions.plugins.desk import SHORT_S, Desk, run_with
+from tests.support.plugins import SHORT_S, PluginFolder, run_with
 
 
-async def test_case_a68_a_run_waits_for_no_watcher(desk: Desk, caplog: pytest.LogCaptureFixture):
+async def test_case_a68_a_run_waits_for_no_watcher(
+    plugin_folder: PluginFolder, caplog: pytest.LogCaptureFixture
+):
     heard: list[str] = []
 
     def register(dirge: Any) -> None:
@@ -29,21 +31,23 @@ async def test_case_a68_a_run_waits_for_no_watcher(desk: Desk, caplog: pytest.Lo
         async def hangs(event: Any) -> None:
             await asyncio.Event().wait()
 
-    host = desk.add("watch", register).host(limit_s=SHORT_S)
+    host = plugin_folder.add("watch", register).host(limit_s=SHORT_S)
     with caplog.at_level(logging.INFO, logger="dirge_py.extensions.plugins"):
         came = await run_with(host, ScriptedModel().will_say("done"))
         assert isinstance(came.outcome, Done)
-        assert desk.told == []
+        assert plugin_folder.notices == []
         await host.close()
     assert heard == ["agent_end"]
-    [raised] = [told for told in desk.told if "`raises`" in told]
+    [raised] = [told for told in plugin_folder.notices if "`raises`" in told]
     assert "LookupError: nothing" in raised
     failures = [record for record in caplog.records if "failed" in record.message]
     assert "LookupError" in str(failures[0].exc_info)
-    assert len(failures) + len([told for told in desk.told if "took longer" in told]) >= 2
+    assert (
+        len(failures) + len([told for told in plugin_folder.notices if "took longer" in told]) >= 2
+    )
 
 
-async def test_a_plugin_hears_events_in_order_wherever_it_stands(desk: Desk):
+async def test_a_plugin_hears_events_in_order_wherever_it_stands(plugin_folder: PluginFolder):
     heard: list[str] = []
 
     def register(dirge: Any) -> None:
@@ -57,7 +61,7 @@ async def test_a_plugin_hears_events_in_order_wherever_it_stands(desk: Desk):
             seen.append(event.turn)
 
     seen: list[int] = []
-    host = desk.add("watch", register).host()
+    host = plugin_folder.add("watch", register).host()
     await run_with(host, ScriptedModel().will_call("echo").will_call("echo").will_say("done"))
     await host.close()
     assert seen == [1, 2, 3]
@@ -65,15 +69,17 @@ async def test_a_plugin_hears_events_in_order_wherever_it_stands(desk: Desk):
     assert heard == ["agent_start", *turn, *turn, "turn_start", "turn_end", "agent_end"]
 
 
-async def test_a_watcher_cannot_stop_a_run(desk: Desk):
-    host = desk.add("watch", lambda d: d.on("turn_start", lambda e: d.stop("enough"))).host()
+async def test_a_watcher_cannot_stop_a_run(plugin_folder: PluginFolder):
+    host = plugin_folder.add(
+        "watch", lambda d: d.on("turn_start", lambda e: d.stop("enough"))
+    ).host()
     came = await run_with(host, ScriptedModel().will_call("echo").will_say("done"))
     await host.close()
     assert isinstance(came.outcome, Done)
-    assert "a run cannot be stopped from here" in desk.told[0]
+    assert "a run cannot be stopped from here" in plugin_folder.notices[0]
 
 
-async def test_a_slow_watcher_misses_pieces_and_nothing_else(desk: Desk):
+async def test_a_slow_watcher_misses_pieces_and_nothing_else(plugin_folder: PluginFolder):
     """Far more pieces come while it waits than may queue up; the end of the message is heard."""
     may_go_on = asyncio.Event()
     heard: list[str] = []
@@ -85,7 +91,7 @@ async def test_a_slow_watcher_misses_pieces_and_nothing_else(desk: Desk):
 
         dirge.on("message_update", slow)
 
-    host = desk.add("watch", register).host()
+    host = plugin_folder.add("watch", register).host()
     piece = MessageUpdate(phase="text_delta", delta="x", index=0)
     for _ in range(5 * MAX_QUEUED):
         host.on_event(piece)

@@ -2,52 +2,56 @@
 
 import pytest
 
-from tests.conversation.room import Room
-from tests.frontend.line.teletype import Keys, Teletype, keyboard
-from tests.session.cut import cut_behind
-from tests.ui.running_app import HELD
+from tests.support.app_driver import WAITING_COMMAND
+from tests.support.cut_journal import cut_behind
+from tests.support.line_driver import Keyboard, LineDriver, keyboard
+from tests.support.project import ScriptedProject
 
 
-def long_command(room: Room) -> Teletype:
-    room.model.will_call("bash", command=HELD).will_say("All done.")
-    return Teletype(room, mode="yolo")
+def long_command(project: ScriptedProject) -> LineDriver:
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("All done.")
+    return LineDriver(project, mode="yolo")
 
 
-async def working(keys: Keys) -> None:
+async def working(keys: Keyboard) -> None:
     await keys.send("build it")
-    await keys.tty.until(lambda: keys.tty.opened and keys.tty.talk.environment.shells is not None)
+    await keys.tty.until(
+        lambda: keys.tty.opened and keys.tty.conversation.environment.shells is not None
+    )
     await keys.tty.tells("● bash: ")
 
 
-async def test_a_line_sent_during_a_run_steers_it(room: Room) -> None:
-    tty = long_command(room)
+async def test_a_line_sent_during_a_run_steers_it(project: ScriptedProject) -> None:
+    tty = long_command(project)
     async with keyboard(tty) as keys:
         await working(keys)
         await keys.send("look at CI first")
         await tty.tells("Waits to steer the run")
-        (room.project / "go").touch()
+        (project.folder / "go").touch()
         await tty.tells("All done.")
 
-    assert room.heard(1)[-1].endswith("\nlook at CI first")
-    assert "Steered in: look at CI first\n" in tty.told
+    assert project.prompts_of_call(1)[-1].endswith("\nlook at CI first")
+    assert "Steered in: look at CI first\n" in tty.output
 
 
-async def test_queue_keeps_a_prompt_for_after_the_run(room: Room) -> None:
-    tty = long_command(room)
-    room.model.will_say("Tested.")
+async def test_queue_keeps_a_prompt_for_after_the_run(project: ScriptedProject) -> None:
+    tty = long_command(project)
+    project.model.will_say("Tested.")
     async with keyboard(tty) as keys:
         await working(keys)
         await keys.send("/queue then test it")
         await tty.tells("Waits until the run is over: then test it")
-        (room.project / "go").touch()
+        (project.folder / "go").touch()
         await tty.tells("Tested.")
 
-    assert tty.told.index("All done.") < tty.told.index("Queued, delivered now: then test it")
+    assert tty.output.index("All done.") < tty.output.index("Queued, delivered now: then test it")
 
 
-async def test_what_was_typed_before_a_question_answers_nothing_and_comes_back(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    tty = Teletype(room)
+async def test_what_was_typed_before_a_question_answers_nothing_and_comes_back(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await tty.until(lambda: tty.repl.is_ready)
         keys.press("make it\ry")
@@ -55,45 +59,45 @@ async def test_what_was_typed_before_a_question_answers_nothing_and_comes_back(r
         await tty.tells("Done.")
         await tty.until(lambda: tty.repl.source.draft == "y")
 
-    assert not (room.project / "made").exists()
+    assert not (project.folder / "made").exists()
 
 
-async def test_an_answer_that_comes_at_once_was_not_meant(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    tty = Teletype(room)
+async def test_an_answer_that_comes_at_once_was_not_meant(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
     async with keyboard(tty, guard_s=60.0) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "y")
         await tty.tells("That came too soon to be an answer. Answer again.")
         assert tty.repl.controller.is_asking
 
-    assert not (room.project / "made").exists()
+    assert not (project.folder / "made").exists()
 
 
 @pytest.mark.parametrize(
     "sentence", ["please stop", "yes but not to main", "a", "always look first", "p"]
 )
 async def test_a_sentence_that_was_begun_before_the_question_answers_nothing(
-    room: Room, sentence: str
+    project: ScriptedProject, sentence: str
 ) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    tty = Teletype(room)
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await tty.until(lambda: tty.repl.is_ready)
         keys.press("make it\rwhat is")
         await keys.answer("Question: allow bash?", sentence)
-        await tty.until(lambda: "Answer again" in tty.told or "isn't an answer" in tty.told)
+        await tty.until(lambda: "Answer again" in tty.output or "isn't an answer" in tty.output)
         assert tty.repl.controller.is_asking
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
         assert tty.repl.source.draft == f"{sentence}\nwhat is"
 
-    assert not (room.project / "made").exists()
+    assert not (project.folder / "made").exists()
 
 
-async def test_a_line_that_is_no_answer_stays_as_a_draft(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    tty = Teletype(room)
+async def test_a_line_that_is_no_answer_stays_as_a_draft(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "please stop")
@@ -102,13 +106,13 @@ async def test_a_line_that_is_no_answer_stays_as_a_draft(room: Room) -> None:
         await tty.tells("Done.")
         await tty.until(lambda: tty.repl.source.draft.endswith("please stop"))
 
-    assert not (room.project / "made").exists()
-    assert list(tty.talk.settings.grants) == []
+    assert not (project.folder / "made").exists()
+    assert list(tty.conversation.settings.grants) == []
 
 
-async def test_what_is_allowed_for_longer_is_told(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    tty = Teletype(room)
+async def test_what_is_allowed_for_longer_is_told(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "a")
@@ -116,26 +120,26 @@ async def test_what_is_allowed_for_longer_is_told(room: Room) -> None:
         await tty.tells("Done.")
 
 
-async def test_ctrl_c_at_a_question_denies_it_and_ends_the_run(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Never said.")
-    tty = Teletype(room)
+async def test_ctrl_c_at_a_question_denies_it_and_ends_the_run(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Never said.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "\x03")
         await tty.tells("Interrupted.")
 
-    assert not (room.project / "made").exists()
+    assert not (project.folder / "made").exists()
 
 
-async def test_ctrl_c_clears_the_line_then_interrupts_then_quits(room: Room) -> None:
-    tty = long_command(room)
+async def test_ctrl_c_clears_the_line_then_interrupts_then_quits(project: ScriptedProject) -> None:
+    tty = long_command(project)
     async with keyboard(tty) as keys:
         await working(keys)
         keys.press("never mind")
         await tty.until(lambda: tty.repl.source.draft == "never mind")
         keys.press("\x03")
         await tty.until(lambda: tty.repl.source.draft == "")
-        assert tty.talk.is_running
+        assert tty.conversation.is_running
         keys.press("\x03")
         await tty.tells("Interrupted.")
         keys.press("\x03")
@@ -145,8 +149,8 @@ async def test_ctrl_c_clears_the_line_then_interrupts_then_quits(room: Room) -> 
         await tty.until(keys.ended.done)
 
 
-async def test_ctrl_d_on_an_empty_line_quits(room: Room) -> None:
-    tty = Teletype(room)
+async def test_ctrl_d_on_an_empty_line_quits(project: ScriptedProject) -> None:
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await tty.until(lambda: tty.repl.is_ready)
         keys.press("\x04")
@@ -154,9 +158,9 @@ async def test_ctrl_d_on_an_empty_line_quits(room: Room) -> None:
         assert keys.ended.result() == 0
 
 
-async def test_alt_enter_makes_a_prompt_of_two_lines(room: Room) -> None:
-    room.model.will_say("Read.")
-    tty = Teletype(room)
+async def test_alt_enter_makes_a_prompt_of_two_lines(project: ScriptedProject) -> None:
+    project.model.will_say("Read.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await tty.until(lambda: tty.repl.is_ready)
         keys.press("one\x1b\rtwo")
@@ -164,12 +168,12 @@ async def test_alt_enter_makes_a_prompt_of_two_lines(room: Room) -> None:
         keys.press("\r")
         await tty.tells("Read.")
 
-    assert room.heard() == ["one\ntwo"]
+    assert project.prompts_of_call() == ["one\ntwo"]
 
 
-async def test_tab_completes_commands_and_files(room: Room) -> None:
-    (room.project / "notes.txt").write_text("a")
-    tty = Teletype(room)
+async def test_tab_completes_commands_and_files(project: ScriptedProject) -> None:
+    (project.folder / "notes.txt").write_text("a")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await tty.until(lambda: tty.repl.is_ready)
         keys.press("/rema\t")
@@ -180,82 +184,88 @@ async def test_tab_completes_commands_and_files(room: Room) -> None:
         await tty.until(lambda: tty.repl.source.draft == "read @notes.txt")
 
 
-async def test_what_stands_in_the_line_at_the_end_is_there_at_the_next_start(room: Room) -> None:
-    room.model.will_say("Yes.")
-    tty = Teletype(room)
+async def test_what_stands_in_the_line_at_the_end_is_there_at_the_next_start(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("Yes.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await keys.send("well?")
-        await tty.until(lambda: "Yes." in tty.told and tty.repl.is_ready)
+        await tty.until(lambda: "Yes." in tty.output and tty.repl.is_ready)
         keys.press("half a thou")
         await tty.until(lambda: tty.repl.source.draft == "half a thou")
         tty.repl.quit(143)
 
-    later = Teletype(room, resumes=str(tty.talk.session_id))
+    later = LineDriver(project, resumes=str(tty.conversation.session_id))
     async with keyboard(later):
         await later.until(lambda: later.repl.source.draft == "half a thou")
-        assert "> well?\nYes.\n" in later.told
+        assert "> well?\nYes.\n" in later.output
 
 
-async def test_up_brings_back_the_prompts_of_the_project_and_no_answers(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    tty = Teletype(room)
+async def test_up_brings_back_the_prompts_of_the_project_and_no_answers(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    tty = LineDriver(project)
     async with keyboard(tty) as keys:
         await keys.send("make it")
         await keys.answer("Question: allow bash?", "n")
         await tty.tells("Done.")
 
-    later = Teletype(room)
+    later = LineDriver(project)
     async with keyboard(later) as keys:
         await later.until(lambda: later.repl.is_ready)
         keys.press("\x1b[A")
         await later.until(lambda: later.repl.source.draft == "make it")
 
 
-async def test_a_session_in_use_can_be_gone_on_with_as_a_copy(room: Room) -> None:
-    room.model.will_say("because of the linker").will_say("Now this.")
-    async with room.open() as other:
+async def test_a_session_in_use_can_be_gone_on_with_as_a_copy(project: ScriptedProject) -> None:
+    project.model.will_say("because of the linker").will_say("Now this.")
+    async with project.open() as other:
         await other.send("why does the build fail?")
-        tty = Teletype(room, resumes=str(other.session_id))
+        tty = LineDriver(project, resumes=str(other.session_id))
         async with keyboard(tty) as keys:
             await keys.answer("is busy", "1")
             await tty.until(lambda: tty.opened)
             await tty.until(lambda: tty.repl.is_ready)
             await keys.send("and now?")
             await tty.tells("Now this.")
-            assert tty.talk.session_id != other.session_id
+            assert tty.conversation.session_id != other.session_id
 
 
-async def test_a_run_that_was_cut_off_is_asked_about(room: Room) -> None:
-    room.model.will_call("bash", command="echo ran >> ran.txt").will_say("never said")
-    first = Teletype(room, mode="yolo")
+async def test_a_run_that_was_cut_off_is_asked_about(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="echo ran >> ran.txt").will_say("never said")
+    first = LineDriver(project, mode="yolo")
     async with keyboard(first) as keys:
         await keys.send("deploy it")
         await first.tells("never said")
-    name = str(first.talk.session_id)
-    cut_behind(room.journal, "tool_started", nth=1)
+    name = str(first.conversation.session_id)
+    cut_behind(project.journal, "tool_started", nth=1)
 
-    room.model.will_say("Looked at it.")
-    tty = Teletype(room, resumes=name)
+    project.model.will_say("Looked at it.")
+    tty = LineDriver(project, resumes=name)
     async with keyboard(tty) as keys:
         await keys.answer("The last run was cut off", "carry on and look first")
         await tty.tells("Looked at it.")
 
-    assert (room.project / "ran.txt").read_text() == "ran\n"
+    assert (project.folder / "ran.txt").read_text() == "ran\n"
 
 
 @pytest.mark.parametrize("answer", ["yes", "no"])
-async def test_what_a_project_brings_along_is_asked_about_first(room: Room, answer: str) -> None:
-    door = Door()
-    tty = Teletype(room)
+async def test_what_a_project_brings_along_is_asked_about_first(
+    project: ScriptedProject, answer: str
+) -> None:
+    door = TrustedFolder()
+    tty = LineDriver(project)
     async with keyboard(tty, project=lambda: door) as keys:
         await keys.answer("trust this project?", answer)
         await tty.until(lambda: tty.opened)
 
     assert door.answers == [answer == "yes"]
-    assert ".dirge/config.toml: settings, 12 bytes, 0123456789ab, new" in tty.told
+    assert ".dirge/config.toml: settings, 12 bytes, 0123456789ab, new" in tty.output
 
 
-class Door:
+class TrustedFolder:
     """A project that brings one file along."""
 
     theme = ""

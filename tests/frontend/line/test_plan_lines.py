@@ -11,14 +11,14 @@ from dirge_py.types.events import (
     ToolExecutionStart,
 )
 from dirge_py.types.tools import text_result
-from tests.conversation.room import Room
-from tests.frontend.line.teletype import Teletype, play
+from tests.support.line_driver import LineDriver, play
+from tests.support.project import ScriptedProject
 from tests.ui.test_plan_on_screen import plans
 
 
-async def test_a_plan_is_decided_on_carried_out_and_told_again(room: Room) -> None:
-    plans(room)
-    tty = Teletype(room, mode="accept")
+async def test_a_plan_is_decided_on_carried_out_and_told_again(project: ScriptedProject) -> None:
+    plans(project)
+    tty = LineDriver(project, mode="accept")
     assert await play(tty, "/plan Count the items.\n1\n") == 0
 
     order = [
@@ -33,14 +33,14 @@ async def test_a_plan_is_decided_on_carried_out_and_told_again(room: Room) -> No
         "Plan, step 1: review ended. Verified: 1 requirement",
         "The plan is done, and verified.",
     ]
-    places = [tty.told.find(words) for words in order]
-    assert -1 not in places, (order[places.index(-1)], tty.told)
+    places = [tty.output.find(words) for words in order]
+    assert -1 not in places, (order[places.index(-1)], tty.output)
     assert places == sorted(places)
 
-    again = Teletype(room, resumes=tty.talk.session_id or "")
+    again = LineDriver(project, resumes=tty.conversation.session_id or "")
     await play(again, "")
-    assert "* step 19\n" in again.told
-    assert again.told.index("implement ended") < again.told.index("> Count the items.")
+    assert "* step 19\n" in again.output
+    assert again.output.index("implement ended") < again.output.index("> Count the items.")
 
 
 def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
@@ -60,9 +60,9 @@ def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
     lines.on_event(
         EvidenceTaken(id="E1", command=evil, outcome="timeout", exit_code=None, **taken)  # type: ignore[arg-type]
     )
-    told = "".join(pieces)
+    text = "".join(pieces)
 
-    assert told.count("only looks") == 1
-    assert "\x1b" not in told
-    assert "owned" not in told
-    assert "✗ E1: timed out: xy" in told
+    assert text.count("only looks") == 1
+    assert "\x1b" not in text
+    assert "owned" not in text
+    assert "✗ E1: timed out: xy" in text

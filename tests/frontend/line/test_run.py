@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.house.test_imports import loaded, scripted
-from tests.ui.on_a_pty import ROOT, Terminal
-from tests.ui.on_tmux import NEEDED, Tmux
+from tests.support.terminal import ROOT, Terminal
+from tests.support.tmux import NEEDED, Tmux
 
 __all__ = ["scripted"]
 
@@ -84,7 +84,7 @@ def test_without_a_provider_it_says_how_to_set_one_up(home: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
 def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "dirge_py", "--line", "-m", "s/m"],
             input=b"make it\ny\n",
             stdout=full,
@@ -94,8 +94,8 @@ def test_a_script_ends_where_nothing_can_be_written(project: Path) -> None:
             check=False,
         )
 
-    assert ran.returncode == 1
-    assert b"can't write the output" in ran.stderr
+    assert result.returncode == 1
+    assert b"can't write the output" in result.stderr
     assert not (project / "made").exists()
 
 

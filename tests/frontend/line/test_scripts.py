@@ -3,22 +3,24 @@
 import pytest
 
 from dirge_py.types.messages import UserMessage
-from tests.conversation.room import Room
-from tests.frontend.line.teletype import Teletype, play
+from tests.support.line_driver import LineDriver, play
+from tests.support.project import ScriptedProject
 
 
-def sent(tty: Teletype) -> list[str]:
-    return [m.text for m in tty.talk.messages if isinstance(m, UserMessage)]
+def sent(tty: LineDriver) -> list[str]:
+    return [m.text for m in tty.conversation.messages if isinstance(m, UserMessage)]
 
 
-async def test_each_line_is_a_prompt_sent_when_the_one_before_is_done(room: Room) -> None:
-    room.model.will_say("One.").will_say("Two.")
-    tty = Teletype(room)
+async def test_each_line_is_a_prompt_sent_when_the_one_before_is_done(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("One.").will_say("Two.")
+    tty = LineDriver(project)
 
     assert await play(tty, "first\n\nsecond") == 0
 
-    assert room.heard() == ["first", "second"]
-    order = [tty.told.index(text) for text in ("> first\n", "One.\n", "> second\n", "Two.\n")]
+    assert project.prompts_of_call() == ["first", "second"]
+    order = [tty.output.index(text) for text in ("> first\n", "One.\n", "> second\n", "Two.\n")]
     assert order == sorted(order)
 
 
@@ -33,67 +35,67 @@ async def test_each_line_is_a_prompt_sent_when_the_one_before_is_done(room: Room
     ids=["yes", "no", "the-end", "another-prompt"],
 )
 async def test_a_question_is_answered_by_the_next_line_or_denied(
-    room: Room, script: str, ran: bool
+    project: ScriptedProject, script: str, ran: bool
 ) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.").will_say("Resting.")
-    tty = Teletype(room)
+    project.model.will_call("bash", command="touch made").will_say("Done.").will_say("Resting.")
+    tty = LineDriver(project)
 
     await play(tty, script)
 
-    assert (room.project / "made").exists() == ran
-    assert "| touch made\n" in tty.told
-    assert "storing execute:touch made\n" in tty.told
+    assert (project.folder / "made").exists() == ran
+    assert "| touch made\n" in tty.output
+    assert "storing execute:touch made\n" in tty.output
 
 
-async def test_the_words_of_a_no_reach_the_model(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Fine.")
+async def test_the_words_of_a_no_reach_the_model(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Fine.")
 
-    tty = Teletype(room)
+    tty = LineDriver(project)
     await play(tty, "make it\nn, too early\n")
 
-    [result] = [m for m in tty.talk.messages if m.role == "toolResult"]
+    [result] = [m for m in tty.conversation.messages if m.role == "toolResult"]
     assert "too early" in result.text
 
 
-async def test_a_line_that_is_no_answer_is_the_next_prompt(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.").will_say("Resting.")
-    tty = Teletype(room)
+async def test_a_line_that_is_no_answer_is_the_next_prompt(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.").will_say("Resting.")
+    tty = LineDriver(project)
 
     await play(tty, "make it\nand then rest\n")
 
     assert sent(tty) == ["make it", "and then rest"]
 
 
-async def test_always_stores_the_rule_that_was_shown(room: Room) -> None:
-    room.model.will_call("bash", command="touch made").will_say("Done.")
-    room.model.will_call("bash", command="touch made").will_say("Again.")
-    tty = Teletype(room)
+async def test_always_stores_the_rule_that_was_shown(project: ScriptedProject) -> None:
+    project.model.will_call("bash", command="touch made").will_say("Done.")
+    project.model.will_call("bash", command="touch made").will_say("Again.")
+    tty = LineDriver(project)
 
     await play(tty, "make it\na\nmake it again\n")
 
-    assert [str(rule) for rule in tty.talk.settings.grants] == ["execute:touch made"]
-    assert tty.told.count("Question:") == 1
+    assert [str(rule) for rule in tty.conversation.settings.grants] == ["execute:touch made"]
+    assert tty.output.count("Question:") == 1
 
 
-async def test_commands_show_what_they_say_and_pick_by_number(room: Room) -> None:
-    tty = Teletype(room)
+async def test_commands_show_what_they_say_and_pick_by_number(project: ScriptedProject) -> None:
+    tty = LineDriver(project)
 
     await play(tty, "/mode\n4\n/mode nonsense\n")
 
-    assert tty.talk.settings.mode == "plan"
-    assert "Error:" in tty.told
+    assert tty.conversation.settings.mode == "plan"
+    assert "Error:" in tty.output
 
 
-async def test_a_script_whose_last_run_failed_exits_with_1(room: Room) -> None:
-    room.model.will_fail("the key is wrong")
-    tty = Teletype(room)
+async def test_a_script_whose_last_run_failed_exits_with_1(project: ScriptedProject) -> None:
+    project.model.will_fail("the key is wrong")
+    tty = LineDriver(project)
 
     assert await play(tty, "why?\n") == 1
-    assert "the key is wrong" in tty.told
+    assert "the key is wrong" in tty.output
 
 
-async def test_quit_ends_a_script_before_its_end(room: Room) -> None:
-    tty = Teletype(room)
+async def test_quit_ends_a_script_before_its_end(project: ScriptedProject) -> None:
+    tty = LineDriver(project)
 
     assert await play(tty, "/quit\nnever sent\n") == 0
     assert sent(tty) == []

@@ -1,6 +1,6 @@
 """The fixtures that run the program from outside."""
 
-from tests.conversation.conftest import room
-from tests.frontend.print.product import product
+from tests.conftest import project
+from tests.support.product import product
 
-__all__ = ["product", "room"]
+__all__ = ["product", "project"]

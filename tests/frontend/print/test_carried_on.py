@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 from dirge_py.session.journal import read_journal
-from tests.frontend.print.product import Held, Product, Ran, finish
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import HeldReply, ProcessResult, Product, finish
 
-BATCH = Say(
+BATCH = ModelReply(
     calls=[
         ("read", {"path": "note.txt"}),
         ("bash", {"command": "echo ran >> ran.txt"}),
         ("read", {"path": "other.txt"}),
     ]
 )
-TWO_ASKS = Say(
+TWO_ASKS = ModelReply(
     calls=[
         ("bash", {"command": "echo one >> ran.txt"}),
         ("read", {"path": "note.txt"}),
         ("bash", {"command": "echo two >> ran.txt"}),
     ]
 )
-LOOK = Say(calls=[("list_dir", {"path": "."})], usage=(100, 10, 0, 0))
-DONE = Say(text="done", usage=(200, 20, 0, 0))
+LOOK = ModelReply(calls=[("list_dir", {"path": "."})], usage=(100, 10, 0, 0))
+DONE = ModelReply(text="done", usage=(200, 20, 0, 0))
 
 
 @pytest.fixture
@@ -38,17 +38,17 @@ def notes(product: Product) -> Product:
     return product
 
 
-def pause(product: Product, batch: Say = BATCH) -> Ran:
+def pause(product: Product, batch: ModelReply = BATCH) -> ProcessResult:
     """A run that waits, in a process of its own."""
     product.will(batch)
     return product.run_forked("-p", "--output-format", "json", "--on-ask", "defer", "go")
 
 
-def resume(product: Product, file: str, *words: str, **options: Any) -> Ran:
+def resume(product: Product, file: str, *words: str, **options: Any) -> ProcessResult:
     return product.run_forked("resume", file, *words, "--output-format", "json", **options)
 
 
-def ran(product: Product) -> list[str]:
+def commands_run(product: Product) -> list[str]:
     path = product.project / "ran.txt"
     return path.read_text().split() if path.exists() else []
 
@@ -63,7 +63,7 @@ def told_calls(product: Product, type_name: str) -> list[Any]:
     return [record.data for record in records if record.type == type_name]
 
 
-def turn(product: Product, *words: str, **options: Any) -> Ran:
+def turn(product: Product, *words: str, **options: Any) -> ProcessResult:
     return product.run_forked(
         "turn", "--session", "s", "--output-format", "json", *words, **options
     )
@@ -93,7 +93,7 @@ def test_a56_three_processes_take_a_turn_each(product: Product) -> None:
 
 def test_a56_a_session_in_use_is_busy_and_stays_as_it_is(product: Product) -> None:
     gate = threading.Event()
-    product.will(Held(reply=DONE, gate=gate))
+    product.will(HeldReply(reply=DONE, gate=gate))
     first = product.start("turn", "--session", "s", "go")
     product.service.wait_for(1)
     before = product.journals[0].read_bytes()
@@ -246,7 +246,7 @@ def test_a57_a_deferred_question_leaves_all_that_is_needed_to_decide(notes: Prod
     stored = json.loads(file.read_text())
     assert (stored["awaiting"], stored["completed"]) == ("call_1", ["call_0"])
     assert [call["name"] for call in told_calls(notes, "tool_started")] == ["read"]
-    assert ran(notes) == []
+    assert commands_run(notes) == []
 
 
 def test_a58_a_confirmed_call_runs_once_and_the_run_goes_on(notes: Product) -> None:
@@ -256,7 +256,7 @@ def test_a58_a_confirmed_call_runs_once_and_the_run_goes_on(notes: Product) -> N
     resumed = resume(notes, file, "--confirm")
 
     assert (resumed.exit_code, resumed.json["result"]) == (0, "done")
-    assert ran(notes) == ["ran"]
+    assert commands_run(notes) == ["ran"]
     assert [call_id for call_id, _ in results(notes)] == ["call_0", "call_1", "call_2"]
     assert [call["call_id"] for call in told_calls(notes, "tool_started")] == [
         *("call_0", "call_1"),
@@ -286,7 +286,7 @@ def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(notes: Product) -> 
     resumed = resume(notes, file, "--reject", "too risky")
 
     assert resumed.exit_code == 0
-    assert ran(notes) == []
+    assert commands_run(notes) == []
     assert dict(results(notes))["call_1"] == "Rejected: too risky"
     assert "the milk" in dict(results(notes))["call_2"]
     assert [d["reason"] for d in resumed.json["permission_denials"]] == ["too risky"]
@@ -294,26 +294,26 @@ def test_a58_a_rejected_call_is_answered_and_the_run_goes_on(notes: Product) -> 
 
 def test_a_confirmed_call_does_not_run_a_script_that_was_changed_since(notes: Product) -> None:
     notes.file("b.sh", "echo benign >> ran.txt\n")
-    file = pause(notes, Say(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
+    file = pause(notes, ModelReply(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
     notes.file("b.sh", "echo EVIL >> ran.txt\n")
     notes.will(DONE)
 
     resumed = resume(notes, file, "--confirm")
 
     assert resumed.exit_code == 0
-    assert ran(notes) == []
+    assert commands_run(notes) == []
     assert "`b.sh` was changed after it was allowed" in dict(results(notes))["call_0"]
     assert "`b.sh` was changed" in resumed.json["permission_denials"][0]["reason"]
 
 
 def test_a_confirmed_call_runs_a_script_that_is_as_it_was(notes: Product) -> None:
     notes.file("b.sh", "echo benign >> ran.txt\n")
-    file = pause(notes, Say(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
+    file = pause(notes, ModelReply(calls=[("bash", {"command": "bash b.sh"})])).json["continuation"]
     notes.file("b.sh", "echo benign >> ran.txt\n")
     notes.will(DONE)
 
     assert resume(notes, file, "--confirm").exit_code == 0
-    assert ran(notes) == ["benign"]
+    assert commands_run(notes) == ["benign"]
 
 
 @pytest.mark.parametrize("member", ["title", "description", "cwd"])
@@ -327,7 +327,7 @@ def test_a_file_that_shows_something_else_is_refused(notes: Product, member: str
 
     assert refused.exit_code == 1
     assert "it was changed" in refused.json["error"]["message"]
-    assert ran(notes) == []
+    assert commands_run(notes) == []
 
 
 def test_a59_a_deny_rule_that_was_added_meanwhile_wins(notes: Product) -> None:
@@ -337,7 +337,7 @@ def test_a59_a_deny_rule_that_was_added_meanwhile_wins(notes: Product) -> None:
     resumed = resume(notes, file, "--confirm", "--deny", "execute:echo *")
 
     assert resumed.exit_code == 0
-    assert ran(notes) == []
+    assert commands_run(notes) == []
     assert "Permission denied" in dict(results(notes))["call_1"]
 
 
@@ -350,7 +350,7 @@ def test_a60_a_continuation_can_be_used_once(notes: Product) -> None:
 
     assert again.exit_code == again.json["exit_code"] == 1
     assert "was used already" in again.json["error"]["message"]
-    assert ran(notes) == ["ran"]
+    assert commands_run(notes) == ["ran"]
     assert len(notes.service.requests) == 2
 
 
@@ -363,7 +363,7 @@ def test_a60_a_session_that_went_on_is_not_resumed(notes: Product) -> None:
 
     assert stale.exit_code == 1
     assert "stale" in stale.json["error"]["message"]
-    assert ran(notes) == []
+    assert commands_run(notes) == []
     told = dict(results(notes))["call_1"]
     assert told.startswith("Not run: it waited for a decision that never came.")
 
@@ -393,7 +393,7 @@ def test_a60_a_continuation_says_why_it_cannot_be_used(notes: Product) -> None:
     gone = resume(notes, str(file), "--confirm")
     assert (gone.exit_code, "cannot be read" in gone.stderr) == (1, True)
     assert notes.journals[0].read_bytes() == before
-    assert ran(notes) == []
+    assert commands_run(notes) == []
 
 
 def test_a_continuation_is_found_from_where_the_command_was_typed(notes: Product) -> None:
@@ -405,7 +405,7 @@ def test_a_continuation_is_found_from_where_the_command_was_typed(notes: Product
 
     resumed = resume(notes, "c.json", "--confirm", "--cwd", str(notes.project), cwd=elsewhere)
 
-    assert (resumed.exit_code, ran(notes)) == (0, ["ran"])
+    assert (resumed.exit_code, commands_run(notes)) == (0, ["ran"])
 
 
 def test_a61_a_batch_with_two_questions_pauses_again(notes: Product) -> None:
@@ -413,7 +413,7 @@ def test_a61_a_batch_with_two_questions_pauses_again(notes: Product) -> None:
 
     paused = resume(notes, first, "--confirm")
 
-    assert (paused.exit_code, ran(notes)) == (11, ["one"])
+    assert (paused.exit_code, commands_run(notes)) == (11, ["one"])
     second = paused.json["continuation"]
     stored = [json.loads(Path(file).read_text()) for file in (first, second)]
     assert [(c["awaiting"], c["completed"]) for c in stored] == [
@@ -425,7 +425,7 @@ def test_a61_a_batch_with_two_questions_pauses_again(notes: Product) -> None:
 
     notes.will(DONE)
     resumed = resume(notes, second, "--confirm")
-    assert (resumed.exit_code, ran(notes)) == (0, ["one", "two"])
+    assert (resumed.exit_code, commands_run(notes)) == (0, ["one", "two"])
     assert [call_id for call_id, _ in results(notes)] == ["call_0", "call_1", "call_2"]
 
 
@@ -435,7 +435,7 @@ def test_what_else_would_ask_can_be_denied_on_resuming(notes: Product) -> None:
 
     resumed = resume(notes, file, "--confirm", "--on-ask", "deny")
 
-    assert (resumed.exit_code, ran(notes)) == (0, ["one"])
+    assert (resumed.exit_code, commands_run(notes)) == (0, ["one"])
 
 
 def test_a_run_that_waits_in_text_mode_says_how_to_decide(notes: Product) -> None:
@@ -460,7 +460,7 @@ def test_without_a_session_nothing_can_be_decided_later(notes: Product) -> None:
 
 def test_a_key_is_in_no_continuation(notes: Product) -> None:
     key = notes.environment["FAKE_KEY"]
-    paused = pause(notes, Say(calls=[("bash", {"command": f"make {key}"})]))
+    paused = pause(notes, ModelReply(calls=[("bash", {"command": f"make {key}"})]))
 
     assert key not in Path(paused.json["continuation"]).read_text()
 
@@ -468,7 +468,7 @@ def test_a_key_is_in_no_continuation(notes: Product) -> None:
 def test_a_decision_is_refused_while_another_process_has_the_session(notes: Product) -> None:
     file = pause(notes).json["continuation"]
     gate = threading.Event()
-    notes.will(Held(reply=DONE, gate=gate))
+    notes.will(HeldReply(reply=DONE, gate=gate))
     first = notes.start("resume", file, "--confirm")
     notes.service.wait_for(2)
 
@@ -477,4 +477,4 @@ def test_a_decision_is_refused_while_another_process_has_the_session(notes: Prod
 
     assert (second.exit_code, "busy" in second.stderr) == (1, True)
     assert finish(first).stdout == "done\n"
-    assert ran(notes) == ["ran"]
+    assert commands_run(notes) == ["ran"]

@@ -3,28 +3,30 @@
 import os
 from pathlib import Path
 
-from tests.frontend.print.product import Product
 from tests.frontend.print.test_outcomes import is_alive
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
 
 
-def told(product: Product, command: str, **more: object) -> str:
+def result_text(product: Product, command: str, **more: object) -> str:
     """What the model is told about a command."""
-    product.will(Say(calls=[("bash", {"command": command, **more})]), Say(text="done"))
-    ran = product.run_forked("-p", "--yolo", "--output-format", "json", "x")
-    assert ran.exit_code == 0, ran
-    assert ran.json["result"] == "done"
+    product.will(
+        ModelReply(calls=[("bash", {"command": command, **more})]), ModelReply(text="done")
+    )
+    result = product.run_forked("-p", "--yolo", "--output-format", "json", "x")
+    assert result.exit_code == 0, result
+    assert result.json["result"] == "done"
     return str(product.sent()[-1]["content"])
 
 
 def test_a_command_that_wants_a_terminal_gets_none(product: Product) -> None:
-    text = told(product, "read -p 'name? ' name </dev/tty; echo got $name; read x; echo end")
+    text = result_text(product, "read -p 'name? ' name </dev/tty; echo got $name; read x; echo end")
 
     assert "end" in text
 
 
 def test_ten_megabytes_of_output_are_cut_and_kept(product: Product) -> None:
-    text = told(product, "yes 0123456789abcde | head -c 10000000; echo last line")
+    text = result_text(product, "yes 0123456789abcde | head -c 10000000; echo last line")
 
     assert len(text) < 100_000
     assert "last line" in text
@@ -33,13 +35,13 @@ def test_ten_megabytes_of_output_are_cut_and_kept(product: Product) -> None:
 
 
 def test_a_process_in_the_background_does_not_hold_it_up(product: Product) -> None:
-    told(product, "sleep 600 & echo $! > pid; echo started")
+    result_text(product, "sleep 600 & echo $! > pid; echo started")
 
     assert not is_alive(int((product.project / "pid").read_text()))
 
 
 def test_a_process_that_left_its_session_is_found(product: Product) -> None:
-    told(
+    result_text(
         product, "setsid bash -c 'echo $$ > pid; sleep 600' & until [ -s pid ]; do sleep 0.01; done"
     )
 
@@ -47,7 +49,7 @@ def test_a_process_that_left_its_session_is_found(product: Product) -> None:
 
 
 def test_a_command_that_ignores_polite_signals_is_killed(product: Product) -> None:
-    text = told(
+    text = result_text(
         product, "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 600; done", timeout=1
     )
 
@@ -56,7 +58,7 @@ def test_a_command_that_ignores_polite_signals_is_killed(product: Product) -> No
 
 
 def test_commands_do_not_see_the_key(product: Product) -> None:
-    text = told(product, "env; cat /proc/$PPID/environ | tr '\\0' '\\n' | wc -l")
+    text = result_text(product, "env; cat /proc/$PPID/environ | tr '\\0' '\\n' | wc -l")
 
     assert "FAKE_KEY" not in text
     assert os.fspath(Path(product.home)) in text

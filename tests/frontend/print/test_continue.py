@@ -2,38 +2,42 @@
 
 import pytest
 
-from tests.frontend.print.product import Product
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product
 
-LOOK = Say(calls=[("ls", {})])
+LOOK = ModelReply(calls=[("ls", {})])
 
 
 def test_a47_a_run_that_had_its_turns_is_carried_on_without_a_prompt(product: Product) -> None:
-    product.will(LOOK, Say(text="All done."))
+    product.will(LOOK, ModelReply(text="All done."))
     stopped = product.run("-p", "--max-turns", "1", "look around")
-    ran = product.ask("-c", "/continue")
+    result = product.ask("-c", "/continue")
 
     assert stopped.exit_code == 53
-    assert (ran.exit_code, ran.json["result"], ran.json["num_turns"]) == (0, "All done.", 1)
+    assert (result.exit_code, result.json["result"], result.json["num_turns"]) == (
+        0,
+        "All done.",
+        1,
+    )
     assert product.sent()[-1] == {"role": "user", "content": "Go on."}
 
 
 def test_the_end_of_the_turns_is_told_once_with_the_way_on(product: Product) -> None:
     product.will(LOOK)
-    ran = product.run("-p", "--max-turns", "1", "look around")
+    result = product.run("-p", "--max-turns", "1", "look around")
 
-    assert ran.stderr == (
+    assert result.stderr == (
         "dirge: Stopped after 1 turn, the most this run may take.\n"
         "dirge: Raise --max-turns, or go on with `dirge -c -p /continue`.\n"
     )
-    assert ran.stdout == "I had to stop here, after 1 turn: the task may be unfinished.\n"
+    assert result.stdout == "I had to stop here, after 1 turn: the task may be unfinished.\n"
 
 
 def test_a_passed_limit_is_told_once(product: Product) -> None:
-    product.will(Say(calls=[("ls", {})], usage=(90, 11, 0, 0)))
-    ran = product.run("-p", "--max-tokens", "100", "look around")
+    product.will(ModelReply(calls=[("ls", {})], usage=(90, 11, 0, 0)))
+    result = product.run("-p", "--max-tokens", "100", "look around")
 
-    assert ran.stderr == (
+    assert result.stderr == (
         "dirge: total token limit exceeded: 101 > 100.\n"
         "  Raise the limit, or go on with `dirge -c -p /continue`.\n"
     )
@@ -42,42 +46,46 @@ def test_a_passed_limit_is_told_once(product: Product) -> None:
 def test_a44_a_batch_over_the_limit_does_not_run_and_the_next_run_goes_on(product: Product) -> None:
     product.configure("[limits]\ntool_calls = 3\n")
     product.will(
-        Say(calls=[("ls", {}), ("ls", {"path": "."})]),
-        Say(calls=[("ls", {}), ("ls", {})]),
-        Say(text="Enough seen."),
+        ModelReply(calls=[("ls", {}), ("ls", {"path": "."})]),
+        ModelReply(calls=[("ls", {}), ("ls", {})]),
+        ModelReply(text="Enough seen."),
     )
     stopped = product.ask("look around")
-    ran = product.ask("-c", "/continue")
+    process = product.ask("-c", "/continue")
 
     assert stopped.json["error"]["message"] == "tool call limit exceeded: 4 > 3."
-    assert (ran.exit_code, ran.json["result"]) == (0, "Enough seen.")
+    assert (process.exit_code, process.json["result"]) == (0, "Enough seen.")
     results = [m["content"] for m in product.sent() if m["role"] == "tool"]
     assert ["Not run" in result for result in results] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
 def test_after_a_whole_answer_there_is_nothing_to_carry_on(product: Product, output: str) -> None:
-    product.will(Say(text="Whole."))
+    product.will(ModelReply(text="Whole."))
     product.run("-p", "hello")
-    ran = product.run("-c", "-p", "--output-format", output, "/continue")
+    result = product.run("-c", "-p", "--output-format", output, "/continue")
 
-    assert ran.exit_code == 1
-    assert "the last answer is whole" in ran.stderr + ran.stdout
+    assert result.exit_code == 1
+    assert "the last answer is whole" in result.stderr + result.stdout
 
 
 def test_after_an_error_the_same_question_is_asked_again(product: Product) -> None:
-    product.will(Raw(status=400, body='{"error":{"message":"odd"}}'), Say(text="Better."))
+    product.will(
+        RawReply(status=400, body='{"error":{"message":"odd"}}'), ModelReply(text="Better.")
+    )
     failed = product.run("-p", "hello")
-    ran = product.ask("-c", "/continue")
+    result = product.ask("-c", "/continue")
 
-    assert (failed.exit_code, ran.json["result"]) == (1, "Better.")
+    assert (failed.exit_code, result.json["result"]) == (1, "Better.")
     assert product.sent(0)[-1] == product.sent(1)[-1]
 
 
 def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.will(
-        Say(calls=[("bash", {"command": "git push"})]), Say(text="Denied."), Say(text="Again.")
+        ModelReply(calls=[("bash", {"command": "git push"})]),
+        ModelReply(text="Denied."),
+        ModelReply(text="Again."),
     )
     first = product.run("-p", "push it")
     second = product.run("-c", "-p", "and now?")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.requirement import as_nobody
-from tests.frontend.print.product import Product, Say
+from tests.support.product import ModelReply, Product
+from tests.support.requirements import as_nobody
 
 PLUGIN = "def register(dirge):\n    open({path!r}, 'w').close()\n"
 STRANGER = 1000
@@ -33,41 +33,41 @@ def test_settings_that_others_can_write_end_the_start(product: Product) -> None:
     file = product.config_dir / "config.toml"
     file.chmod(0o666)
 
-    ran = product.run("-p", "x")
+    result = product.run("-p", "x")
 
-    assert ran.exit_code == 2
-    assert f"{file} can be written by other users" in ran.stderr
-    assert f"chmod go-w {file}" in ran.stderr
+    assert result.exit_code == 2
+    assert f"{file} can be written by other users" in result.stderr
+    assert f"chmod go-w {file}" in result.stderr
     assert product.service.requests == []
 
 
 def test_settings_of_another_user_end_the_start(product: Product, stranger: list[str]) -> None:
     os.chown(product.config_dir / "config.toml", STRANGER, STRANGER)
 
-    ran = product.run_apart("-p", "x", prefix=stranger)
+    result = product.run_apart("-p", "x", prefix=stranger)
 
-    assert ran.exit_code == 2
-    assert "belongs to another user" in ran.stderr
+    assert result.exit_code == 2
+    assert "belongs to another user" in result.stderr
 
 
 def test_settings_that_were_named_are_the_persons_choice(product: Product) -> None:
     file = product.base / "named.toml"
     file.write_bytes((product.config_dir / "config.toml").read_bytes())
     file.chmod(0o666)
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.run("-p", "ping", "--config", str(file)).stdout == "pong\n"
 
 
 def test_a_plugin_that_others_can_write_is_not_run(product: Product) -> None:
     file, mark = plugin(product)
-    product.will(Say(text="pong"), Say(text="pong"))
+    product.will(ModelReply(text="pong"), ModelReply(text="pong"))
     file.chmod(0o666)
 
-    ran = product.run("-p", "ping")
+    result = product.run("-p", "ping")
 
-    assert ran.stdout == "pong\n"
-    assert f"can be written by other users. Run `chmod go-w {file}`" in ran.stderr
+    assert result.stdout == "pong\n"
+    assert f"can be written by other users. Run `chmod go-w {file}`" in result.stderr
     assert not mark.exists()
     file.chmod(0o644)
     assert product.run("-p", "ping").stdout == "pong\n"
@@ -77,19 +77,19 @@ def test_a_plugin_that_others_can_write_is_not_run(product: Product) -> None:
 def test_a_plugin_of_another_user_is_not_run(product: Product, stranger: list[str]) -> None:
     file, mark = plugin(product)
     os.chown(file, STRANGER, STRANGER)
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.run_apart("-p", "ping", prefix=stranger)
+    result = product.run_apart("-p", "ping", prefix=stranger)
 
-    assert ran.stdout == "pong\n"
-    assert "belongs to another user" in ran.stderr
+    assert result.stdout == "pong\n"
+    assert "belongs to another user" in result.stderr
     assert not mark.exists()
 
 
 def test_a_plugin_in_a_folder_that_others_can_write_is_not_run(product: Product) -> None:
     file, mark = plugin(product)
     file.parent.chmod(0o777)
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert f"chmod go-w {file.parent}" in product.run("-p", "ping").stderr
     assert not mark.exists()
@@ -101,10 +101,10 @@ def test_a_prompt_that_others_can_write_is_not_used(product: Product) -> None:
     file.write_text("Be short.")
     file.chmod(0o666)
 
-    ran = product.run("-p", "x", "--prompt", "short")
+    result = product.run("-p", "x", "--prompt", "short")
 
-    assert ran.exit_code == 2
-    assert f"chmod go-w {file}" in ran.stderr
+    assert result.exit_code == 2
+    assert f"chmod go-w {file}" in result.stderr
     assert product.service.requests == []
 
 
@@ -121,10 +121,10 @@ def with_key(product: Product, mode: int) -> Path:
 def test_a_key_that_others_can_write_is_not_used(product: Product) -> None:
     file = with_key(product, 0o666)
 
-    ran = product.run("-p", "x")
+    result = product.run("-p", "x")
 
-    assert ran.exit_code == 2
-    assert f"The key file {file} can be written by other users" in ran.stderr
+    assert result.exit_code == 2
+    assert f"The key file {file} can be written by other users" in result.stderr
     assert product.service.requests == []
 
 
@@ -132,14 +132,14 @@ def test_a_key_that_others_can_read_is_used_and_told_of(
     open_tmp_path: Path, product: Product
 ) -> None:
     file = with_key(product, 0o644)
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.run("-p", "ping")
+    result = product.run("-p", "ping")
 
-    assert ran.stdout == "pong\n"
-    assert f"can be read by other users. Run `chmod go-rwx {file}`" in ran.stderr
+    assert result.stdout == "pong\n"
+    assert f"can be read by other users. Run `chmod go-rwx {file}`" in result.stderr
     file.chmod(0o600)
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
     assert "read by other users" not in product.run("-p", "ping").stderr
 
 
@@ -161,7 +161,7 @@ def test_doctor_tells_of_settings_that_others_can_write(product: Product) -> Non
     file = product.config_dir / "config.toml"
     file.chmod(0o602)
 
-    ran = product.run("doctor")
+    result = product.run("doctor")
 
-    assert ran.exit_code == 1
-    assert f"chmod go-w {file}" in ran.stdout
+    assert result.exit_code == 1
+    assert f"chmod go-w {file}" in result.stdout

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.frontend.print.product import KEY, Product, Wire
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import KEY, Product, Wire
 
 EDIT = ("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})
 MODELS: dict[Wire, str] = {"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}
@@ -17,16 +17,18 @@ def test_a_file_is_changed_as_asked(product: Product, wire: Wire) -> None:
     product.configure(wire=wire, model=MODELS[wire])
     target = product.file("a.txt", "one\n")
     product.will(
-        Say(calls=[("read", {"path": "a.txt"})]), Say(calls=[EDIT]), Say(text="It says two.")
+        ModelReply(calls=[("read", {"path": "a.txt"})]),
+        ModelReply(calls=[EDIT]),
+        ModelReply(text="It says two."),
     )
 
-    ran = product.ask("Make a.txt say two.")
+    result = product.ask("Make a.txt say two.")
 
     assert target.read_text() == "two\n"
-    assert ran.exit_code == 0
-    assert ran.stderr == ""
-    assert ran.json["result"] == "It says two."
-    assert ran.json["session_id"] == product.journals[0].stem
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert result.json["result"] == "It says two."
+    assert result.json["session_id"] == product.journals[0].stem
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -34,8 +36,8 @@ def test_turns_tokens_and_cost_are_those_of_the_run(product: Product, wire: Wire
     product.configure(wire=wire, model=MODELS[wire])
     product.file("a.txt", "one\n")
     product.will(
-        Say(calls=[("read", {"path": "a.txt"})], usage=(1000, 20, 0, 0)),
-        Say(text="One.", usage=(2000, 30, 0, 0)),
+        ModelReply(calls=[("read", {"path": "a.txt"})], usage=(1000, 20, 0, 0)),
+        ModelReply(text="One.", usage=(2000, 30, 0, 0)),
     )
 
     result = product.ask("What does a.txt say?").json
@@ -53,7 +55,7 @@ def test_turns_tokens_and_cost_are_those_of_the_run(product: Product, wire: Wire
 
 
 def test_cached_input_is_counted_apart(product: Product) -> None:
-    product.will(Say(text="pong", usage=(1000, 20, 400, 0)))
+    product.will(ModelReply(text="pong", usage=(1000, 20, 400, 0)))
 
     usage = product.ask("ping").json["usage"]
 
@@ -63,7 +65,7 @@ def test_cached_input_is_counted_apart(product: Product) -> None:
 
 def test_an_unknown_price_is_null_and_not_zero(product: Product) -> None:
     product.configure(model="home-made")
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.ask("ping").json["total_cost_usd"] is None
 
@@ -71,7 +73,7 @@ def test_an_unknown_price_is_null_and_not_zero(product: Product) -> None:
 @pytest.mark.parametrize("wire", WIRES)
 def test_the_key_is_sent_where_the_protocol_wants_it(product: Product, wire: Wire) -> None:
     product.configure(wire=wire)
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     product.ask("ping")
 
@@ -84,7 +86,8 @@ def test_two_calls_of_one_turn_are_answered_in_their_order(product: Product) -> 
     product.file("a.txt", "alpha\n")
     product.file("b.txt", "beta\n")
     product.will(
-        Say(calls=[("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]), Say(text="Read.")
+        ModelReply(calls=[("read", {"path": "a.txt"}), ("read", {"path": "b.txt"})]),
+        ModelReply(text="Read."),
     )
 
     product.ask("read both")
@@ -102,10 +105,10 @@ def test_what_a_service_says_that_its_calls_cost_is_the_cost_of_the_session(
     settings = product.config_dir / "config.toml"
     settings.write_text(settings.read_text().replace('"openai"', '"openrouter"'))
 
-    def answer(cost: float) -> Raw:
+    def answer(cost: float) -> RawReply:
         done = {"choices": [{"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}]}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": cost}
-        return Raw(body=f"data: {json.dumps({**done, 'usage': usage})}\n\ndata: [DONE]\n\n")
+        return RawReply(body=f"data: {json.dumps({**done, 'usage': usage})}\n\ndata: [DONE]\n\n")
 
     product.will(answer(0.01), answer(0.5))
 
@@ -120,7 +123,11 @@ def test_a_model_that_writes_back_what_it_read_takes_no_secret_out_of_the_file(
     secret = "DB_PASSWORD=a1b2c3d4e5f6g7h8i9j0\n"
     file = product.file("a.env", secret)
     shown = {"path": "a.env", "content": "DB_PASSWORD=[redacted]\n"}
-    product.will(Say(calls=[("read", {"path": "a.env"})]), Say(calls=[("write", shown)]), Say())
+    product.will(
+        ModelReply(calls=[("read", {"path": "a.env"})]),
+        ModelReply(calls=[("write", shown)]),
+        ModelReply(),
+    )
 
     product.ask("--yolo", "tidy a.env")
 

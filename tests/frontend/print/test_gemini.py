@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.frontend.print.product import KEY, Product
-from tests.providers.server import Say
-from tests.providers.strict import KEYWORDS, problems
+from tests.support.fake_service import ModelReply
+from tests.support.product import KEY, Product
+from tests.support.strict_services import KEYWORDS, problems
 
 
 @pytest.fixture
@@ -26,12 +26,12 @@ def keywords(schema: object) -> set[str]:
 def test_a_tool_is_called_and_its_result_answered(google: Product) -> None:
     google.file("notes.txt", "the word is plover\n")
     google.will(
-        Say(thinking="I look.", signature="sealed", calls=[("read", {"path": "notes.txt"})]),
-        Say(text="It is plover.", usage=(200, 9, 150, 0)),
+        ModelReply(thinking="I look.", signature="sealed", calls=[("read", {"path": "notes.txt"})]),
+        ModelReply(text="It is plover.", usage=(200, 9, 150, 0)),
     )
-    ran = google.ask("which word?")
+    process = google.ask("which word?")
 
-    assert (ran.exit_code, ran.json["result"]) == (0, "It is plover.")
+    assert (process.exit_code, process.json["result"]) == (0, "It is plover.")
     first, second = google.service.requests
     assert first.headers["x-goog-api-key"] == KEY
     assert [problems("gemini", request.json) for request in (first, second)] == [[], []]
@@ -44,7 +44,7 @@ def test_a_tool_is_called_and_its_result_answered(google: Product) -> None:
 
 
 def test_every_tool_of_the_program_is_told_in_words_that_gemini_takes(google: Product) -> None:
-    google.will(Say(text="Yes."))
+    google.will(ModelReply(text="Yes."))
     google.ask("hello")
 
     (told,) = google.service.requests[0].json["tools"]
@@ -67,11 +67,11 @@ def test_a_session_goes_on_with_another_service_and_back(google: Product) -> Non
     )
     call = [("read", {"path": "notes.txt"})]
     google.will(
-        Say(thinking="g", signature="GEMINI-SEALED", calls=call),
-        Say(text="One."),
-        Say(thinking="c", signature="CLAUDE-SEALED", calls=call),
-        Say(text="Two."),
-        Say(text="Three."),
+        ModelReply(thinking="g", signature="GEMINI-SEALED", calls=call),
+        ModelReply(text="One."),
+        ModelReply(thinking="c", signature="CLAUDE-SEALED", calls=call),
+        ModelReply(text="Two."),
+        ModelReply(text="Three."),
     )
     claude = ("--model", "claude/claude-sonnet-4-5")
     gemini = ("--model", "fake/gemini-3-flash-preview")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dirge_py.session.journal import read_journal
-from tests.frontend.print.product import Held, Product, Ran, Service, finish
-from tests.providers.server import Say
-from tests.ui.on_a_pty import until
+from tests.support.fake_service import ModelReply
+from tests.support.product import HeldReply, ProcessResult, Product, Service, finish
+from tests.support.terminal import until
 
 DEPLOY = "echo ran >> ran.txt; until test -e go; do sleep 0.01; done; echo deployed"
 """Counts itself at once, and ends when there is a file `go`."""
@@ -49,7 +49,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     with Service() as service:
         product = Product(base, service)
         product.file("note.txt", "remember\n")
-        product.will(Say(calls=[READ, ("bash", {"command": DEPLOY}), LIST]))
+        product.will(ModelReply(calls=[READ, ("bash", {"command": DEPLOY}), LIST]))
         kill_while(
             product, lambda: lines(product, "ran.txt"), "-p", "--session", "s", "--yolo", "go"
         )
@@ -73,7 +73,7 @@ def lines(product: Product, name: str) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-def carry_on(product: Product, *words: str) -> Ran:
+def carry_on(product: Product, *words: str) -> ProcessResult:
     return product.run("resume", "--session", "s", "--yolo", "--output-format", "json", *words)
 
 
@@ -83,7 +83,7 @@ def results(product: Product) -> dict[str, str]:
 
 
 def test_a79_a_command_that_was_cut_off_is_told_and_not_run_again(killed: Product) -> None:
-    killed.will(Say(text="looked"))
+    killed.will(ModelReply(text="looked"))
 
     ended = carry_on(killed)
 
@@ -110,7 +110,7 @@ def test_a79_a_command_that_was_cut_off_is_told_and_not_run_again(killed: Produc
 def test_the_person_may_have_it_run_once_more_or_say_that_it_is_done(
     killed: Product, choice: str, runs: int, words: str
 ) -> None:
-    killed.will(Say(text="fine"))
+    killed.will(ModelReply(text="fine"))
 
     ended = carry_on(killed, "--interrupted", choice)
 
@@ -122,7 +122,7 @@ def test_the_person_may_have_it_run_once_more_or_say_that_it_is_done(
 
 
 def test_again_does_not_go_past_a_rule_that_denies_it(killed: Product) -> None:
-    killed.will(Say(text="fine"))
+    killed.will(ModelReply(text="fine"))
 
     ended = carry_on(killed, "--interrupted", "again", "--deny", "execute:echo *")
 
@@ -132,7 +132,7 @@ def test_again_does_not_go_past_a_rule_that_denies_it(killed: Product) -> None:
 
 
 def test_again_counts_as_a_yes_where_it_would_be_asked_about(killed: Product) -> None:
-    killed.will(Say(text="fine"))
+    killed.will(ModelReply(text="fine"))
 
     ended = killed.run("resume", "--session", "s", "--interrupted", "again")
 
@@ -145,7 +145,7 @@ def test_a79_reads_of_a_batch_run_again_and_finished_ones_do_not(product: Produc
     plugins.mkdir()
     (plugins / "peeking.py").write_text(SLOW_READS)
     peeks = [("peek", {"name": name}) for name in ("slow1", "quick", "slow2")]
-    product.will(Say(calls=peeks))
+    product.will(ModelReply(calls=peeks))
 
     def is_kept() -> bool:
         journals = product.journals
@@ -153,7 +153,7 @@ def test_a79_reads_of_a_batch_run_again_and_finished_ones_do_not(product: Produc
 
     kill_while(product, is_kept, "-p", "--session", "s", "go")
     product.file("go")
-    product.will(Say(text="all seen"))
+    product.will(ModelReply(text="all seen"))
     ended = carry_on(product)
 
     assert (ended.exit_code, ended.json["result"]) == (0, "all seen")
@@ -167,7 +167,7 @@ def test_a_second_kill_while_it_runs_again_is_handled_like_the_first(killed: Pro
     again = ("resume", "--session", "s", "--yolo", "--interrupted", "again")
     kill_while(killed, lambda: lines(killed, "ran.txt") == ["ran", "ran"], *again)
     killed.file("go")
-    killed.will(Say(text="looked"))
+    killed.will(ModelReply(text="looked"))
 
     ended = carry_on(killed)
 
@@ -177,14 +177,14 @@ def test_a_second_kill_while_it_runs_again_is_handled_like_the_first(killed: Pro
 
 
 def test_a_run_killed_while_the_model_answered_goes_on_from_its_prompt(product: Product) -> None:
-    held = Held(reply=Say(text="never heard"))
+    held = HeldReply(reply=ModelReply(text="never heard"))
     product.will(held)
     process = product.start("-p", "--session", "s", "what is it?")
     product.service.wait_for(1)
     process.send_signal(signal.SIGKILL)
     finish(process)
     held.gate.set()
-    product.will(Say(text="it is a test"))
+    product.will(ModelReply(text="it is a test"))
 
     ended = carry_on(product)
 
@@ -193,7 +193,7 @@ def test_a_run_killed_while_the_model_answered_goes_on_from_its_prompt(product: 
 
 
 def test_a_turn_without_a_prompt_takes_the_interrupted_turn_up(killed: Product) -> None:
-    killed.will(Say(text="looked"))
+    killed.will(ModelReply(text="looked"))
 
     first, second = (
         killed.run("turn", "--session", "s", "--yolo", "--output-format", "json") for _ in range(2)
@@ -205,7 +205,7 @@ def test_a_turn_without_a_prompt_takes_the_interrupted_turn_up(killed: Product) 
 
 
 def test_with_nothing_to_carry_on_nothing_is_asked_or_written(product: Product) -> None:
-    product.will(Say(text="done"))
+    product.will(ModelReply(text="done"))
     assert product.ask("--session", "s", "go").exit_code == 0
     before = product.journals[0].read_bytes()
 
@@ -240,7 +240,7 @@ def test_what_resume_does_not_take_together_is_wrong_usage(
 
 
 def test_a_fork_of_a_killed_run_carries_nothing_on(killed: Product) -> None:
-    killed.will(Say(text="on my own"))
+    killed.will(ModelReply(text="on my own"))
 
     ended = killed.run("-p", "-c", "--fork-session", "--yolo", "and you?")
 

@@ -3,9 +3,9 @@
 import signal
 from pathlib import Path
 
-from tests.frontend.print.product import Product, finish
-from tests.providers.server import Say
-from tests.ui.on_a_pty import until
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, finish
+from tests.support.terminal import until
 
 NAMES = [f"f{number}.txt" for number in range(150)]
 
@@ -23,10 +23,10 @@ def test_a_patch_cut_short_by_a_kill_is_taken_back_whole_at_the_next_start(
         {"action": "update", "path": name, "old_text": "old", "new_text": "new"} for name in NAMES
     ]
     product.will(
-        Say(calls=[("read", {"path": name}) for name in NAMES]),
-        Say(calls=[("apply_patch", {"operations": update})]),
-        Say(text="back"),
-        Say(text="back"),
+        ModelReply(calls=[("read", {"path": name}) for name in NAMES]),
+        ModelReply(calls=[("apply_patch", {"operations": update})]),
+        ModelReply(text="back"),
+        ModelReply(text="back"),
     )
 
     killed = product.start("-p", "go")
@@ -34,10 +34,10 @@ def test_a_patch_cut_short_by_a_kill_is_taken_back_whole_at_the_next_start(
     killed.send_signal(signal.SIGKILL)
     finish(killed)
     assert 0 < count_of_new(product.project) < len(NAMES) / 2
-    ran = product.run("-p", "-c", "and now?")
+    result = product.run("-p", "-c", "and now?")
 
-    assert ran.stdout == "back\n"
+    assert result.stdout == "back\n"
     assert count_of_new(product.project) == 0
-    assert "A change of several files was cut short; these are as before: " in ran.stderr
-    assert "(apply_patch) were closed as not finished; nothing is run again" in ran.stderr
+    assert "A change of several files was cut short; these are as before: " in result.stderr
+    assert "(apply_patch) were closed as not finished; nothing is run again" in result.stderr
     assert {path.name for path in product.project.iterdir()} == {*NAMES, ".git"}

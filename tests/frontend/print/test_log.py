@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
 
 
 def test_there_is_no_log_unless_asked_for(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     product.run("-p", "ping")
 
@@ -22,14 +22,14 @@ def test_there_is_no_log_unless_asked_for(product: Product) -> None:
 def test_the_log_is_json_lines_about_the_run(
     product: Product, flags: list[str], env: dict[str, str]
 ) -> None:
-    product.will(Say(calls=[("list_dir", {"path": "."})]), Say(text="pong"))
+    product.will(ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="pong"))
 
-    ran = product.run("-p", *flags, "ping", env=env)
+    result = product.run("-p", *flags, "ping", env=env)
 
     [file] = (product.state_dir / "log").iterdir()
     records = [json.loads(line) for line in file.read_text().split("\n") if line]
-    assert ran.stdout == "pong\n"
-    assert str(file) in ran.stderr
+    assert result.stdout == "pong\n"
+    assert str(file) in result.stderr
     assert {record["session"] for record in records} == {product.journals[0].stem}
     assert "session" in {record["kind"] for record in records}
     assert any("list_dir" in json.dumps(record) for record in records)

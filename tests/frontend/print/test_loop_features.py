@@ -5,30 +5,30 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.frontend.print.product import Answered, Product, Ran
-from tests.providers.server import Raw, Say, Seen
+from tests.support.fake_service import ModelReply, RawReply, ReceivedRequest
+from tests.support.product import ComputedReply, ProcessResult, Product
 
-LOOK = Say(calls=[("list_dir", {"path": "."})])
-TOO_LONG = Raw(
+LOOK = ModelReply(calls=[("list_dir", {"path": "."})])
+TOO_LONG = RawReply(
     status=400,
     body='{"error":{"message":"maximum context length","code":"context_length_exceeded"}}',
 )
-SUMMARY = Say(text="## Active task\nTell more.\n## Goal\nA tale.")
+SUMMARY = ModelReply(text="## Active task\nTell more.\n## Goal\nA tale.")
 
 
-def native(product: Product, *words: str) -> Ran:
+def native(product: Product, *words: str) -> ProcessResult:
     return product.run("-p", "--output-format", "stream-json", "--event-format", "native", *words)
 
 
-def events(ran: Ran, kind: str) -> list[Any]:
-    return [line for line in ran.lines if line["type"] == kind]
+def events(result: ProcessResult, kind: str) -> list[Any]:
+    return [line for line in result.lines if line["type"] == kind]
 
 
 def journal(product: Product) -> str:
     return "".join(path.read_text() for path in product.journals)
 
 
-def told(product: Product, number: int = -1) -> list[str]:
+def user_texts(product: Product, number: int = -1) -> list[str]:
     """What the model was told under the person's name, in one request."""
     return [m["content"] for m in product.sent(number) if m["role"] == "user"]
 
@@ -38,83 +38,85 @@ def told(product: Product, number: int = -1) -> list[str]:
 
 def test_a_storm_ends_in_words_and_exit_code_0(product: Product) -> None:
     product.will(LOOK, LOOK, LOOK, LOOK)
-    ran = product.run("-p", "look")
+    result = product.run("-p", "look")
 
-    assert ran.exit_code == 0
-    assert ran.stdout.startswith("I kept repeating `list_dir` without learning anything new")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("I kept repeating `list_dir` without learning anything new")
     assert len(product.service.requests) == 4
 
 
 def test_a_storm_in_the_shapes_for_machines(product: Product) -> None:
     product.will(LOOK, LOOK, LOOK, LOOK)
-    ran = native(product, "look")
+    result = native(product, "look")
 
-    [end] = events(ran, "agent_end")
+    [end] = events(result, "agent_end")
     assert end["outcome"] == {"kind": "Done", "stopped_by": "storm"}
-    counts = [e["result"]["details"].get("storm") for e in events(ran, "tool_execution_end")]
+    counts = [e["result"]["details"].get("storm") for e in events(result, "tool_execution_end")]
     assert [count and count["count"] for count in counts[:3]] == [None, None, 3]
 
 
 def test_with_the_storm_guard_off_calls_may_repeat(product: Product) -> None:
     product.configure("[loop.storm]\nenabled = false\n")
-    product.will(LOOK, LOOK, LOOK, LOOK, Say(text="Seen."))
-    ran = product.run("-p", "look")
+    product.will(LOOK, LOOK, LOOK, LOOK, ModelReply(text="Seen."))
+    result = product.run("-p", "look")
 
-    assert (ran.exit_code, ran.stdout) == (0, "Seen.\n")
+    assert (result.exit_code, result.stdout) == (0, "Seen.\n")
 
 
 # -- recoveries
 
 
 def test_an_answer_that_is_cut_is_gone_on_with(product: Product) -> None:
-    cut = Say(text="The first half, ", delta_chars=4, after_bytes=900, then="reset")
-    product.will(cut, Say(text="and the second."))
-    ran = product.run("-p", "tell me")
+    cut = ModelReply(text="The first half, ", delta_chars=4, after_bytes=900, then="reset")
+    product.will(cut, ModelReply(text="and the second."))
+    result = product.run("-p", "tell me")
 
-    assert ran.exit_code == 0
-    assert "and the second." in ran.stdout
-    assert re.match(r"dirge: retrying \(attempt 1\): ", ran.stderr), ran.stderr
-    assert told(product)[-1].startswith("[Your answer was cut off by a broken connection.")
+    assert result.exit_code == 0
+    assert "and the second." in result.stdout
+    assert re.match(r"dirge: retrying \(attempt 1\): ", result.stderr), result.stderr
+    assert user_texts(product)[-1].startswith("[Your answer was cut off by a broken connection.")
 
 
 def test_with_no_recoveries_a_cut_answer_ends_the_run(product: Product) -> None:
     product.configure("[loop]\nrecoveries = 0\n")
-    product.will(Say(text="The first half, ", delta_chars=4, after_bytes=900, then="reset"))
-    ran = product.run("-p", "tell me")
+    product.will(ModelReply(text="The first half, ", delta_chars=4, after_bytes=900, then="reset"))
+    result = product.run("-p", "tell me")
 
-    assert ran.exit_code == 75
+    assert result.exit_code == 75
     assert len(product.service.requests) == 1
 
 
 def test_what_does_not_fit_is_folded_and_asked_again(product: Product) -> None:
     product.configure("[context]\nwindow_tokens = 100000\n")
     for n in range(4):
-        product.will(Say(text=f"tale {n} " + "word " * 9000))
+        product.will(ModelReply(text=f"tale {n} " + "word " * 9000))
         assert product.run("-c", "-p", f"tell {n}").exit_code == 0
-    product.will(TOO_LONG, SUMMARY, Say(text="The end."))
-    ran = native(product, "-c", "and then?")
+    product.will(TOO_LONG, SUMMARY, ModelReply(text="The end."))
+    result = native(product, "-c", "and then?")
 
-    assert ran.exit_code == 0, ran.stderr
-    assert ran.lines[-1]["result"] == "The end."
-    [fold] = events(ran, "context_compacted")
+    assert result.exit_code == 0, result.stderr
+    assert result.lines[-1]["result"] == "The end."
+    [fold] = events(result, "context_compacted")
     assert fold["kind"] == "summary"
     assert fold["tokens_after"] < fold["tokens_before"]
     assert set(fold) >= {"first_kept_index", "summary", "summary_model"}
-    assert re.search(r"dirge: Context compacted: about \d+k → \d+k tokens, summary by", ran.stderr)
+    assert re.search(
+        r"dirge: Context compacted: about \d+k → \d+k tokens, summary by", result.stderr
+    )
     assert len(product.sent_text(-1)) < len(product.sent_text(-3))
 
 
 def test_a_fold_that_was_asked_for_is_told_once(product: Product) -> None:
     product.configure("[context]\nwindow_tokens = 40000\n")
     for n in range(3):
-        product.will(Say(text=f"tale {n} " + "word " * 3000))
+        product.will(ModelReply(text=f"tale {n} " + "word " * 3000))
         assert product.run("-c", "-p", f"tell {n}").exit_code == 0
-    product.will(SUMMARY, Say(text="The end."))
-    ran = product.run("-c", "-p", "/compact the heroes")
+    product.will(SUMMARY, ModelReply(text="The end."))
+    result = product.run("-c", "-p", "/compact the heroes")
     after = product.run("-c", "-p", "and then?")
 
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert re.match(r"Compacted\. [\d,]+ → [\d,]+ tokens \(estimated\)\.", ran.stdout)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert re.match(r"Compacted\. [\d,]+ → [\d,]+ tokens \(estimated\)\.", result.stdout)
     assert "the heroes" in product.sent_text(-2)
     assert after.stdout == "The end.\n"
     assert "Tell more." in product.sent_text()
@@ -123,10 +125,10 @@ def test_a_fold_that_was_asked_for_is_told_once(product: Product) -> None:
 
 def test_without_compaction_the_error_of_the_service_ends_the_run(product: Product) -> None:
     product.will(TOO_LONG)
-    ran = product.run("-p", "hello")
+    result = product.run("-p", "hello")
 
-    assert ran.exit_code == 1
-    assert "does not fit into the model's window" in ran.stderr
+    assert result.exit_code == 1
+    assert "does not fit into the model's window" in result.stderr
 
 
 # -- escalation
@@ -145,27 +147,31 @@ def strong(product: Product, *replies: dict[str, Any]) -> None:
 def test_a_stronger_model_makes_the_call_after_one_with_wrong_arguments(product: Product) -> None:
     product.file("a.txt", "found me\n")
     strong(product, {"calls": [{"name": "read", "arguments": {"path": "a.txt"}}]})
-    product.will(Say(calls=[("read", {"offset": "many"})]), Say(text="It says: found me."))
-    ran = native(product, "read it")
+    product.will(
+        ModelReply(calls=[("read", {"offset": "many"})]), ModelReply(text="It says: found me.")
+    )
+    result = native(product, "read it")
 
-    assert ran.lines[-1]["result"] == "It says: found me."
-    [event] = events(ran, "escalation_activated")
+    assert result.lines[-1]["result"] == "It says: found me."
+    [event] = events(result, "escalation_activated")
     assert (event["provider"], event["reason"]) == ("strong/big", "repair_exhausted: read")
     assert "dirge: strong/big makes the next call: the arguments of `read` stayed wrong." in (
-        ran.stderr
+        result.stderr
     )
     assert len(product.service.requests) == 2
     assert "found me" in product.sent_text()
-    models = [m["message"]["model"] for m in events(ran, "message_end") if "model" in m["message"]]
+    models = [
+        m["message"]["model"] for m in events(result, "message_end") if "model" in m["message"]
+    ]
     assert ["big" in model for model in models] == [False, True, False]
 
 
 def test_with_no_escalations_the_model_keeps_the_call(product: Product) -> None:
-    product.will(Say(calls=[("read", {"offset": "many"})]), Say(text="No."))
-    ran = native(product, "read it")
+    product.will(ModelReply(calls=[("read", {"offset": "many"})]), ModelReply(text="No."))
+    result = native(product, "read it")
 
-    assert events(ran, "escalation_activated") == []
-    assert ran.lines[-1]["result"] == "No."
+    assert events(result, "escalation_activated") == []
+    assert result.lines[-1]["result"] == "No."
 
 
 # -- arguments
@@ -173,11 +179,13 @@ def test_with_no_escalations_the_model_keeps_the_call(product: Product) -> None:
 
 def test_arguments_that_are_plain_enough_are_mended_and_counted(product: Product) -> None:
     product.file("a.txt", "found me\n")
-    product.will(Say(calls=[("read", {"args": {"filename": "a.txt"}})]), Say(text="Read."))
-    ran = native(product, "read it")
+    product.will(
+        ModelReply(calls=[("read", {"args": {"filename": "a.txt"}})]), ModelReply(text="Read.")
+    )
+    result = native(product, "read it")
 
     assert "found me" in product.sent_text()
-    [stats] = events(ran, "repair_stats")
+    [stats] = events(result, "repair_stats")
     assert sum(stats["counts"].values()) >= 1
 
 
@@ -187,57 +195,57 @@ def test_arguments_that_are_plain_enough_are_mended_and_counted(product: Product
 def edit(product: Product) -> None:
     product.file("calc.py", "def two():\n    return 3\n")
     product.will(
-        Say(calls=[("read", {"path": "calc.py"})]),
-        Say(calls=[("edit", {"path": "calc.py", "old_text": "3", "new_text": "2"})]),
+        ModelReply(calls=[("read", {"path": "calc.py"})]),
+        ModelReply(calls=[("edit", {"path": "calc.py", "old_text": "3", "new_text": "2"})]),
     )
 
 
 def test_edited_code_that_nothing_tested_is_sent_back_once(product: Product) -> None:
     edit(product)
-    product.will(Say(text="Done."), Say(text="There is no test."))
-    ran = product.run("-p", "mend it")
+    product.will(ModelReply(text="Done."), ModelReply(text="There is no test."))
+    result = product.run("-p", "mend it")
 
-    assert ran.exit_code == 0
-    assert "calc.py`, and nothing has built, tested or linted it since" in told(product)[-1]
-    assert "There is no test." in ran.stdout
+    assert result.exit_code == 0
+    assert "calc.py`, and nothing has built, tested or linted it since" in user_texts(product)[-1]
+    assert "There is no test." in result.stdout
 
 
 def test_after_a_green_test_nobody_speaks(product: Product) -> None:
     edit(product)
     product.file("test_calc.py", "import calc\n\nassert calc.two() == 2\n")
     product.will(
-        Say(calls=[("bash", {"command": "python3 test_calc.py && echo pytest ok"})]),
-        Say(text="Done."),
+        ModelReply(calls=[("bash", {"command": "python3 test_calc.py && echo pytest ok"})]),
+        ModelReply(text="Done."),
     )
-    ran = product.run("-p", "--allow", "execute:python3 *", "mend it")
+    result = product.run("-p", "--allow", "execute:python3 *", "mend it")
 
-    assert (ran.exit_code, ran.stdout) == (0, "Done.\n")
-    assert told(product) == ["mend it"]
+    assert (result.exit_code, result.stdout) == (0, "Done.\n")
+    assert user_texts(product) == ["mend it"]
 
 
 def test_failures_in_a_row_are_told_to_be_looked_at(product: Product) -> None:
-    product.will(*[Say(calls=[("read", {"path": f"no{n}.txt"})]) for n in range(3)])
-    product.will(Say(text="There is none."))
+    product.will(*[ModelReply(calls=[("read", {"path": f"no{n}.txt"})]) for n in range(3)])
+    product.will(ModelReply(text="There is none."))
     product.configure("[loop.gates]\nresume = 0\n")
-    ran = product.run("-p", "read them")
+    result = product.run("-p", "read them")
 
-    assert ran.exit_code == 0
-    assert "3 calls in a row failed." in told(product)[-1]
+    assert result.exit_code == 0
+    assert "3 calls in a row failed." in user_texts(product)[-1]
 
 
 def test_open_todo_items_send_a_run_back_and_come_back_with_the_session(product: Product) -> None:
     items = [{"id": "1", "text": "write it"}, {"id": "2", "text": "test it"}]
     done = [{**item, "status": "done"} for item in items]
     product.will(
-        Say(calls=[("todo", {"items": items})]),
-        Say(text="That is the plan."),
-        Say(text="More later."),
-        Say(text="Later."),
-        Say(text="Much later."),
+        ModelReply(calls=[("todo", {"items": items})]),
+        ModelReply(text="That is the plan."),
+        ModelReply(text="More later."),
+        ModelReply(text="Later."),
+        ModelReply(text="Much later."),
     )
     first = product.run("-p", "plan it")
-    nudges = [text for text in told(product) if "still open on your todo list" in text]
-    product.will(Say(calls=[("todo", {"items": done})]), Say(text="All done."))
+    nudges = [text for text in user_texts(product) if "still open on your todo list" in text]
+    product.will(ModelReply(calls=[("todo", {"items": done})]), ModelReply(text="All done."))
     second = product.run("-c", "-p", "do it")
 
     assert (first.exit_code, second.exit_code) == (0, 0)
@@ -254,18 +262,20 @@ NO_WORD = '[[guardrail]]\non = "{}"\nname = "words"\npattern = "hush"\n'
 
 def test_what_an_input_guardrail_stops_is_sent_to_nobody(product: Product) -> None:
     product.configure(NO_WORD.format("input"))
-    ran = product.run("-p", "say hush")
+    result = product.run("-p", "say hush")
 
-    assert ran.exit_code == 1
-    assert ran.stdout == ""
-    assert ran.stderr == ("dirge: the prompt was not sent: guardrail `words`: it matches `hush`\n")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        "dirge: the prompt was not sent: guardrail `words`: it matches `hush`\n"
+    )
     assert product.service.requests == []
     assert "hush" not in journal(product)
 
 
 def test_a_withheld_answer_is_printed_nowhere(product: Product) -> None:
     product.configure(NO_WORD.format("output"))
-    product.will(*[Say(text="The word is hush.", delta_chars=4)] * 3)
+    product.will(*[ModelReply(text="The word is hush.", delta_chars=4)] * 3)
     text = product.run("-p", "which word?")
     lines = product.run("-p", "--output-format", "stream-json", "which word?")
 
@@ -279,10 +289,10 @@ def test_a_withheld_answer_is_printed_nowhere(product: Product) -> None:
 
 def test_a_reminder_is_in_the_request_and_not_in_the_session(product: Product) -> None:
     product.configure('[[reminder]]\nevery_turns = 1\ntext = "Mind the changelog."\n')
-    product.will(LOOK, Say(text="Done."))
-    ran = product.run("-p", "go")
+    product.will(LOOK, ModelReply(text="Done."))
+    result = product.run("-p", "go")
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     for number in (0, 1):
         assert product.sent_text(number).count("Mind the changelog.") == 1
     assert "Mind the changelog." not in journal(product)
@@ -303,14 +313,16 @@ def test_what_a_batch_leaves_out_is_in_a_file_that_can_be_read(product: Product)
     lines = "".join(f"line {n} of the long file\n" for n in range(900))
     product.file("long.txt", lines)
 
-    def read_on(request: Seen) -> Say:
-        return Say(calls=[("read", {"path": str(kept(request.json["messages"][-1]["content"]))})])
+    def read_on(request: ReceivedRequest) -> ModelReply:
+        return ModelReply(
+            calls=[("read", {"path": str(kept(request.json["messages"][-1]["content"]))})]
+        )
 
-    product.will(Say(calls=[("read", {"path": "long.txt"})]), Answered(read_on))
-    product.will(Say(text="Read."))
-    ran = product.ask("read it")
+    product.will(ModelReply(calls=[("read", {"path": "long.txt"})]), ComputedReply(read_on))
+    product.will(ModelReply(text="Read."))
+    result = product.ask("read it")
 
-    assert (ran.exit_code, ran.json["permission_denials"]) == (0, [])
+    assert (result.exit_code, result.json["permission_denials"]) == (0, [])
     [first, second] = [m["content"] for m in product.sent() if m["role"] == "tool"]
     assert "line 899 of the long file" in kept(first).read_text()
     assert len(first) < 7000
@@ -322,10 +334,10 @@ def test_what_a_batch_leaves_out_is_in_a_file_that_can_be_read(product: Product)
 
 def test_words_of_dirge_are_synthetic_in_claudes_shape(product: Product) -> None:
     edit(product)
-    product.will(Say(text="Done."), Say(text="There is no test."))
-    ran = product.run("-p", "--output-format", "stream-json", "mend it")
+    product.will(ModelReply(text="Done."), ModelReply(text="There is no test."))
+    result = product.run("-p", "--output-format", "stream-json", "mend it")
 
-    synthetic = [line for line in ran.lines if line.get("isSynthetic")]
+    synthetic = [line for line in result.lines if line.get("isSynthetic")]
     assert [line["type"] for line in synthetic] == ["user"]
     assert "nothing has built, tested" in synthetic[0]["message"]["content"][0]["text"]
 
@@ -333,16 +345,16 @@ def test_words_of_dirge_are_synthetic_in_claudes_shape(product: Product) -> None
 def test_a_fold_by_the_service_is_a_block_like_others(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.will(folded("What was said before.", "Going on."))
-    ran = product.run("-p", "--output-format", "stream-json", "go on")
+    result = product.run("-p", "--output-format", "stream-json", "go on")
 
-    [answer] = [line for line in ran.lines if line["type"] == "assistant"]
+    [answer] = [line for line in result.lines if line["type"] == "assistant"]
     assert {"type": "compaction", "content": "What was said before."} in answer["message"][
         "content"
     ]
-    assert ran.lines[-1]["result"] == "Going on."
+    assert result.lines[-1]["result"] == "Going on."
 
 
-def folded(summary: str, text: str) -> Raw:
+def folded(summary: str, text: str) -> RawReply:
     """An answer of Anthropic's service that begins with folded history."""
     pieces: list[dict[str, Any]] = [
         {
@@ -359,7 +371,7 @@ def folded(summary: str, text: str) -> Raw:
         {"type": "message_stop"},
     ]
     body = "".join(f"event: {p['type']}\ndata: {json.dumps(p)}\n\n" for p in pieces)
-    return Raw(body=body)
+    return RawReply(body=body)
 
 
 def _block(index: int, start: dict[str, Any], delta: dict[str, Any]) -> list[dict[str, Any]]:

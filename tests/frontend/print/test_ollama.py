@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.frontend.print.product import Product
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product
 
 LOCAL = '[models."fake/qwen3:8b"]\nwindow_tokens = 40960\n'
 
@@ -22,17 +22,17 @@ def test_a_file_is_changed_as_asked(local: Product) -> None:
     target = local.file("a.txt", "one\n")
     edit = ("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})
     local.will(
-        Say(thinking="hm", calls=[("read", {"path": "a.txt"})]),
-        Say(calls=[edit]),
-        Say(text="It says two."),
+        ModelReply(thinking="hm", calls=[("read", {"path": "a.txt"})]),
+        ModelReply(calls=[edit]),
+        ModelReply(text="It says two."),
     )
 
-    ran = local.ask("Make a.txt say two.")
+    process = local.ask("Make a.txt say two.")
 
     assert target.read_text() == "two\n"
-    assert (ran.exit_code, ran.stderr) == (0, "")
-    assert ran.json["result"] == "It says two."
-    assert ran.json["total_cost_usd"] == 0  # it runs at home
+    assert (process.exit_code, process.stderr) == (0, "")
+    assert process.json["result"] == "It says two."
+    assert process.json["total_cost_usd"] == 0  # it runs at home
     body = local.service.requests[1].json
     assert body["options"]["num_ctx"] == 40960
     assert (body["keep_alive"], body["think"]) == ("0", False)
@@ -44,21 +44,21 @@ def test_a_file_is_changed_as_asked(local: Product) -> None:
 
 def test_a_model_that_is_not_there_can_be_fetched(local: Product) -> None:
     words = '{"error": "model \\"qwen3:8b\\" not found, try pulling it first"}'
-    local.will(Raw(status=404, body=words, headers={"content-type": "application/json"}))
+    local.will(RawReply(status=404, body=words, headers={"content-type": "application/json"}))
 
-    ran = local.ask("hello")
+    result = local.ask("hello")
 
-    assert ran.exit_code == 1
-    assert "`ollama pull qwen3:8b`" in ran.json["error"]["hint"]
+    assert result.exit_code == 1
+    assert "`ollama pull qwen3:8b`" in result.json["error"]["hint"]
     assert len(local.service.requests) == 1
 
 
 def test_a_window_that_is_too_small_can_be_made_larger(local: Product) -> None:
     words = '{"error": "the input length exceeds the context length"}'
-    reply = Raw(status=400, body=words, headers={"content-type": "application/json"})
+    reply = RawReply(status=400, body=words, headers={"content-type": "application/json"})
     local.will(*[reply] * 4)
 
-    ran = local.ask("hello")
+    result = local.ask("hello")
 
-    assert ran.exit_code == 1
-    assert '`window_tokens` in [models."qwen3:8b"]' in ran.json["error"]["message"]
+    assert result.exit_code == 1
+    assert '`window_tokens` in [models."qwen3:8b"]' in result.json["error"]["message"]

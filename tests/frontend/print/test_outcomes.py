@@ -29,17 +29,19 @@ from dirge_py.types.outcomes import (
     Outcome,
     Refused,
 )
-from tests.apart import Piped
-from tests.conversation.room import Room
-from tests.frontend.print.product import Held, Product, finish
-from tests.providers.server import Raw, Say
-from tests.ui.on_a_pty import until
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.forked_process import Piped
+from tests.support.product import HeldReply, Product, finish
+from tests.support.project import ScriptedProject
+from tests.support.terminal import until
 
-LOOK = Say(calls=[("list_dir", {"path": "."})], usage=(1000, 100, 0, 0))
+LOOK = ModelReply(calls=[("list_dir", {"path": "."})], usage=(1000, 100, 0, 0))
 
 
-def refusal(status: int, message: str = "no", **headers: str) -> Raw:
-    return Raw(status=status, body=json.dumps({"error": {"message": message}}), headers=headers)
+def refusal(status: int, message: str = "no", **headers: str) -> RawReply:
+    return RawReply(
+        status=status, body=json.dumps({"error": {"message": message}}), headers=headers
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,14 +84,14 @@ def test_every_outcome_has_its_exit_code(outcome: Outcome, exit_code: int, subty
     ],
 )
 def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
-    room: Room,
+    project: ScriptedProject,
     capfd: pytest.CaptureFixture[str],
     outcome: Outcome,
     exit_code: int,
     subtype: str,
     kind: str,
 ) -> None:
-    room.model.will_say("half way")
+    project.model.will_say("half way")
 
     def stop(info: TurnInfo) -> bool:
         raise StopRun(outcome)
@@ -99,50 +101,50 @@ def test_a54_what_a_hook_ends_a_run_with_is_what_scripts_read(
         return await printer.follow(printer.conversation.send("go", bundles=[ending]))
 
     ended = print_all(
-        lambda: room.build(room.person, SessionChoice()),
+        lambda: project.build(project.user, SessionChoice()),
         work,
         options=PrintOptions(output="json"),
         commands=discover(slash),
     )
 
-    told = json.loads(capfd.readouterr().out)
-    assert (ended, told["exit_code"], told["subtype"]) == (exit_code, exit_code, subtype)
-    assert (told["error"]["kind"], told["result"]) == (kind, "half way")
+    data = json.loads(capfd.readouterr().out)
+    assert (ended, data["exit_code"], data["subtype"]) == (exit_code, exit_code, subtype)
+    assert (data["error"]["kind"], data["result"]) == (kind, "half way")
 
 
 def test_too_many_turns(product: Product) -> None:
     product.will(LOOK, LOOK, LOOK)
 
-    ran = product.ask("--max-turns", "2", "x")
+    result = product.ask("--max-turns", "2", "x")
 
-    assert ran.exit_code == ran.json["exit_code"] == 53
-    assert ran.json["subtype"] == "error_max_turns"
-    assert ran.json["is_error"] is True
-    assert ran.json["num_turns"] == 2
-    assert "2 turns" in ran.json["error"]["message"]
+    assert result.exit_code == result.json["exit_code"] == 53
+    assert result.json["subtype"] == "error_max_turns"
+    assert result.json["is_error"] is True
+    assert result.json["num_turns"] == 2
+    assert "2 turns" in result.json["error"]["message"]
     assert len(product.service.requests) == 2
 
 
 def test_as_many_turns_as_allowed_are_no_error(product: Product) -> None:
-    product.will(LOOK, Say(text="done"))
+    product.will(LOOK, ModelReply(text="done"))
 
     assert product.ask("--max-turns", "2", "x").exit_code == 0
 
 
 def test_what_a_gate_asks_besides_is_not_asked_of_a_run_without_turns(product: Product) -> None:
     """The run is done in its last turn, with its report; nobody has tested the code since."""
-    edit = Say(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
-    product.will(edit, Say(text="The report."))
-    ran = product.ask("--max-turns", "2", "x")
-    assert (ran.exit_code, ran.json["result"]) == (0, "The report.")
+    edit = ModelReply(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
+    product.will(edit, ModelReply(text="The report."))
+    result = product.ask("--max-turns", "2", "x")
+    assert (result.exit_code, result.json["result"]) == (0, "The report.")
 
 
 def test_a_report_is_kept_where_the_limit_comes_after_it(product: Product) -> None:
-    edit = Say(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
-    product.will(edit, Say(text="The report."), LOOK)
-    ran = product.ask("--max-turns", "3", "x")
-    assert ran.exit_code == 53
-    assert ran.json["result"].startswith("The report.\n\nI had to stop here, after 3 turns")
+    edit = ModelReply(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
+    product.will(edit, ModelReply(text="The report."), LOOK)
+    result = product.ask("--max-turns", "3", "x")
+    assert result.exit_code == 53
+    assert result.json["result"].startswith("The report.\n\nI had to stop here, after 3 turns")
 
 
 @pytest.mark.parametrize(
@@ -151,31 +153,31 @@ def test_a_report_is_kept_where_the_limit_comes_after_it(product: Product) -> No
 def test_a_passed_limit_names_itself(product: Product, flag: str, most: str, name: str) -> None:
     product.will(LOOK, LOOK, LOOK)
 
-    ran = product.ask(flag, most, "x")
+    result = product.ask(flag, most, "x")
 
-    assert ran.exit_code == 54
-    assert ran.json["subtype"] == "error_max_budget"
-    assert ran.json["limit"]["name"] == name
-    assert ran.json["limit"]["used"] > ran.json["limit"]["max"] == float(most)
+    assert result.exit_code == 54
+    assert result.json["subtype"] == "error_max_budget"
+    assert result.json["limit"]["name"] == name
+    assert result.json["limit"]["used"] > result.json["limit"]["max"] == float(most)
     assert len(product.service.requests) == 2
 
 
 def test_time_runs_out_in_the_middle_of_an_answer(product: Product) -> None:
-    product.will(Say(text="a long answer", after_bytes=400, then="stall"))
+    product.will(ModelReply(text="a long answer", after_bytes=400, then="stall"))
 
-    ran = product.ask("--timeout", "0.3", "x")
+    result = product.ask("--timeout", "0.3", "x")
 
-    assert ran.exit_code == 54
-    assert ran.json["limit"]["name"] == "time"
-    assert ran.json["limit"]["max"] == 0.3
+    assert result.exit_code == 54
+    assert result.json["limit"]["name"] == "time"
+    assert result.json["limit"]["max"] == 0.3
 
 
 def test_time_runs_out_while_a_command_runs_and_the_command_dies(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": "echo $$ > pid; sleep 600"})]))
+    product.will(ModelReply(calls=[("bash", {"command": "echo $$ > pid; sleep 600"})]))
 
-    ran = product.ask("--yolo", "--timeout", "1", "x")
+    result = product.ask("--yolo", "--timeout", "1", "x")
 
-    assert ran.exit_code == 54
+    assert result.exit_code == 54
     assert not is_alive(int((product.project / "pid").read_text()))
 
 
@@ -183,13 +185,13 @@ def test_time_runs_out_while_a_command_runs_and_the_command_dies(product: Produc
 def test_a_refusal_is_told_once_and_not_tried_again(product: Product, status: int) -> None:
     product.will(refusal(status, "the reason it gave"))
 
-    ran = product.ask("x")
+    result = product.ask("x")
 
-    assert ran.exit_code == ran.json["exit_code"] == 1
-    assert ran.json["subtype"] == "error_during_execution"
-    assert ran.json["is_error"] is True
-    assert ran.json["error"]["message"]
-    assert str(status) in ran.json["error"]["message"]
+    assert result.exit_code == result.json["exit_code"] == 1
+    assert result.json["subtype"] == "error_during_execution"
+    assert result.json["is_error"] is True
+    assert result.json["error"]["message"]
+    assert str(status) in result.json["error"]["message"]
     assert len(product.service.requests) == 1
     assert product.journals
 
@@ -199,21 +201,21 @@ def test_what_may_pass_is_tried_again(
     product: Product, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
-    product.will(refusal(status, **{"retry-after": "0"}), Say(text="pong"))
+    product.will(refusal(status, **{"retry-after": "0"}), ModelReply(text="pong"))
 
-    ran = product.ask("x")
+    result = product.ask("x")
 
-    assert ran.exit_code == 0
-    assert ran.json["result"] == "pong"
-    assert "retrying" in ran.stderr
+    assert result.exit_code == 0
+    assert result.json["result"] == "pong"
+    assert "retrying" in result.stderr
 
 
 def test_a_quota_that_is_used_up_is_not_waited_for(product: Product) -> None:
     product.will(refusal(429, **{"retry-after": "3600"}))
 
-    ran = product.ask("x")
+    result = product.ask("x")
 
-    assert (ran.exit_code, ran.json["subtype"]) == (54, "error_usage_cap")
+    assert (result.exit_code, result.json["subtype"]) == (54, "error_usage_cap")
 
 
 def test_retries_end_with_try_again_later(
@@ -222,24 +224,24 @@ def test_retries_end_with_try_again_later(
     monkeypatch.setattr(RecoveryPolicy, "delay_s", lambda *_: 0.0)
     product.will(*[refusal(503)] * 6)
 
-    ran = product.ask("x")
+    result = product.ask("x")
 
-    assert (ran.exit_code, ran.json["subtype"]) == (75, "error_during_execution")
+    assert (result.exit_code, result.json["subtype"]) == (75, "error_during_execution")
     assert len(product.service.requests) == 6
-    assert ran.json["error"]["kind"] == "server"
+    assert result.json["error"]["kind"] == "server"
 
 
 def test_a_question_may_end_the_run(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": "make"})]))
+    product.will(ModelReply(calls=[("bash", {"command": "make"})]))
 
-    ran = product.ask("--on-ask", "abort", "x")
+    result = product.ask("--on-ask", "abort", "x")
 
-    assert (ran.exit_code, ran.json["subtype"]) == (55, "error_aborted")
+    assert (result.exit_code, result.json["subtype"]) == (55, "error_aborted")
     assert len(product.service.requests) == 1
 
 
 def test_a_deferred_question_waits_and_the_session_goes_on(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="fine"))
+    product.will(ModelReply(calls=[("bash", {"command": "make"})]), ModelReply(text="fine"))
 
     waiting = product.ask("--on-ask", "defer", "x")
     later = product.ask("-c", "never mind")
@@ -257,21 +259,21 @@ def test_a_signal_ends_the_run_its_command_and_leaves_a_session(
     product: Product, number: signal.Signals
 ) -> None:
     product.will(
-        Say(calls=[("bash", {"command": "echo $$ > pid.tmp; mv pid.tmp pid; sleep 600"})]),
-        Say(text="going on"),
+        ModelReply(calls=[("bash", {"command": "echo $$ > pid.tmp; mv pid.tmp pid; sleep 600"})]),
+        ModelReply(text="going on"),
     )
     process = product.start("-p", "--output-format", "json", "--yolo", "x")
     child = wait_for_pid(product.project / "pid", process)
 
     process.send_signal(number)
-    ran = finish(process)
+    result = finish(process)
 
-    assert ran.exit_code == ran.json["exit_code"] == {2: 130, 15: 143}[number]
-    assert ran.json["subtype"] == "error_aborted"
+    assert result.exit_code == result.json["exit_code"] == {2: 130, 15: 143}[number]
+    assert result.json["subtype"] == "error_aborted"
     assert not is_alive(child)
     later = product.ask("-c", "go on")
     assert later.exit_code == 0
-    assert later.json["session_id"] == ran.json["session_id"]
+    assert later.json["session_id"] == result.json["session_id"]
     roles = [message["role"] for message in product.sent() if message["role"] != "system"]
     assert roles[:3] == ["user", "assistant", "tool"]
     assert roles[-1] == "user"
@@ -290,13 +292,13 @@ sys.argv[1:] = ["-p", "x"]
 from dirge_py.cli.entry import main
 main()
 """
-    ran = subprocess.run([sys.executable, "-c", pressed], capture_output=True, check=False)
+    result = subprocess.run([sys.executable, "-c", pressed], capture_output=True, check=False)
 
-    assert (ran.returncode, ran.stdout, ran.stderr) == (130, b"", b"")
+    assert (result.returncode, result.stdout, result.stderr) == (130, b"", b"")
 
 
 def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None:
-    product.will(Say(text="the first half", after_bytes=900, then="stall"))
+    product.will(ModelReply(text="the first half", after_bytes=900, then="stall"))
     process = product.start(
         *("-p", "--output-format", "stream-json", "--include-partial-messages", "x")
     )
@@ -305,15 +307,15 @@ def test_a_signal_during_an_answer_keeps_what_was_said(product: Product) -> None
         assert process.poll() is None
 
     process.send_signal(signal.SIGINT)
-    ran = finish(process)
+    result = finish(process)
 
-    assert ran.exit_code == 130
-    assert ran.lines[-1]["subtype"] == "error_aborted"
+    assert result.exit_code == 130
+    assert result.lines[-1]["subtype"] == "error_aborted"
     assert "the first half" in product.journals[0].read_text()
 
 
 def test_a_signal_while_nobody_reads_the_answer_is_no_success(product: Product) -> None:
-    product.will(Say(text="z" * 400_000))
+    product.will(ModelReply(text="z" * 400_000))
     process = product.start("-p", "x")
     assert process.stdout is not None
     process.stdout.read(1)
@@ -325,7 +327,7 @@ def test_a_signal_while_nobody_reads_the_answer_is_no_success(product: Product) 
 
 
 def test_a_signal_between_prompts_ends_a_stream_of_them(product: Product) -> None:
-    product.will(Say(text="one"))
+    product.will(ModelReply(text="one"))
     process = product.start(
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
         stdin=subprocess.PIPE,
@@ -345,7 +347,7 @@ def test_a_signal_between_prompts_ends_a_stream_of_them(product: Product) -> Non
 
 
 def test_a_signal_during_a_run_ends_a_stream_of_prompts(product: Product) -> None:
-    product.will(Held(reply=Say(text="never")))
+    product.will(HeldReply(reply=ModelReply(text="never")))
     process = product.start(
         *("-p", "--input-format", "stream-json", "--output-format", "stream-json"),
         stdin=subprocess.PIPE,

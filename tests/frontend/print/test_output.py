@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from tests.frontend.print.product import Answered, Held, Product, finish
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import ComputedReply, HeldReply, Product, finish
 
 RESULT_KEYS = {
     "type",
@@ -27,35 +27,38 @@ RESULT_KEYS = {
 
 
 def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.run_apart("-p", "ping")
+    result = product.run_apart("-p", "ping")
 
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "pong\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "pong\n", "")
 
 
 def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
-    product.will(Say(thinking="hm"), Say(thinking="hm"))
-    said = "dirge: The model returned an empty answer, after thinking.\n"
+    product.will(ModelReply(thinking="hm"), ModelReply(thinking="hm"))
+    text = "dirge: The model returned an empty answer, after thinking.\n"
 
-    ran = product.run("-p", "x")
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, "", said)
-    ran = product.ask("x")
-    assert (ran.json["result"], ran.stderr) == ("", said)
+    result = product.run("-p", "x")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", text)
+    result = product.ask("x")
+    assert (result.json["result"], result.stderr) == ("", text)
 
 
 def test_text_is_the_last_answer_only(product: Product) -> None:
-    product.will(Say(text="Let me look.", calls=[("list_dir", {"path": "."})]), Say(text="Empty."))
+    product.will(
+        ModelReply(text="Let me look.", calls=[("list_dir", {"path": "."})]),
+        ModelReply(text="Empty."),
+    )
 
     assert product.run("-p", "look").stdout == "Empty.\n"
 
 
 def test_text_has_no_escape_sequences_when_nobody_watches(product: Product) -> None:
-    product.will(Say(text="**pong**", thinking="hm"))
+    product.will(ModelReply(text="**pong**", thinking="hm"))
 
-    ran = product.run("-p", "ping")
+    result = product.run("-p", "ping")
 
-    assert "\x1b" not in ran.stdout + ran.stderr
+    assert "\x1b" not in result.stdout + result.stderr
 
 
 OBEYED = "a\x1b]0;TITLE\x07b\x1b[2Jc\x9b31md\u202ee\rf"
@@ -63,55 +66,61 @@ OBEYED = "a\x1b]0;TITLE\x07b\x1b[2Jc\x9b31md\u202ee\rf"
 
 
 def test_text_through_a_pipe_commands_no_terminal(product: Product) -> None:
-    product.will(Say(text=OBEYED))
+    product.will(ModelReply(text=OBEYED))
 
-    ran = product.run("-p", "-o", "exact.txt", "ping")
+    result = product.run("-p", "-o", "exact.txt", "ping")
 
-    assert ran.stdout == "abcd<U+202E>e\nf\n"
+    assert result.stdout == "abcd<U+202E>e\nf\n"
     assert (product.project / "exact.txt").read_bytes().decode() == OBEYED + "\n"
 
 
 @pytest.mark.parametrize("shape", ["json", "claude", "native"])
 def test_json_commands_no_terminal_and_means_the_same(product: Product, shape: str) -> None:
-    product.will(Say(text=OBEYED, calls=[("bash", {"command": f"rm {OBEYED}"})]), Say(text=OBEYED))
+    product.will(
+        ModelReply(text=OBEYED, calls=[("bash", {"command": f"rm {OBEYED}"})]),
+        ModelReply(text=OBEYED),
+    )
     flags = ["--output-format", "json"]
     if shape != "json":
         flags = ["--output-format", "stream-json", "--event-format", shape]
         flags.append("--include-partial-messages")
 
-    ran = product.run("-p", *flags, "ping")
+    result = product.run("-p", *flags, "ping")
 
-    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(ran.stdout + ran.stderr)
-    assert ran.lines[-1]["result"] == OBEYED
-    assert ran.lines[-1]["permission_denials"][0]["tool_input"]["command"] == f"rm {OBEYED}"
+    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(result.stdout + result.stderr)
+    assert result.lines[-1]["result"] == OBEYED
+    assert result.lines[-1]["permission_denials"][0]["tool_input"]["command"] == f"rm {OBEYED}"
 
 
 def test_what_a_command_shows_commands_no_terminal(product: Product) -> None:
-    ran = product.run("-p", f"/why bash echo {OBEYED}")
+    result = product.run("-p", f"/why bash echo {OBEYED}")
 
-    assert ran.exit_code == 0 and "<U+202E>" in ran.stdout
-    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(ran.stdout + ran.stderr)
+    assert result.exit_code == 0 and "<U+202E>" in result.stdout
+    assert not {"\x1b", "\x9b", "\u202e", "\r"} & set(result.stdout + result.stderr)
 
 
 def test_json_is_exactly_one_object_with_every_key(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
-    ran = product.ask("x")
+    result = product.ask("x")
 
-    assert ran.stdout.count("\n") == 1
-    assert set(ran.json) == RESULT_KEYS
-    assert ran.json["subtype"] == "success"
-    assert ran.json["is_error"] is False
-    assert ran.json["exit_code"] == 0
-    assert ran.json["num_turns"] == 1
-    assert ran.json["result"] == "ok"
-    assert ran.json["duration_ms"] >= ran.json["duration_api_ms"] >= 0
-    assert ran.json["permission_denials"] == []
+    assert result.stdout.count("\n") == 1
+    assert set(result.json) == RESULT_KEYS
+    assert result.json["subtype"] == "success"
+    assert result.json["is_error"] is False
+    assert result.json["exit_code"] == 0
+    assert result.json["num_turns"] == 1
+    assert result.json["result"] == "ok"
+    assert result.json["duration_ms"] >= result.json["duration_api_ms"] >= 0
+    assert result.json["permission_denials"] == []
 
 
 def test_claude_lines_come_in_their_order(product: Product) -> None:
     product.file("a.txt", "one\n")
-    product.will(Say(text="Reading.", calls=[("read", {"path": "a.txt"})]), Say(text="It is one."))
+    product.will(
+        ModelReply(text="Reading.", calls=[("read", {"path": "a.txt"})]),
+        ModelReply(text="It is one."),
+    )
 
     lines = product.run("-p", "--output-format", "stream-json", "x").lines
 
@@ -137,7 +146,7 @@ def test_claude_lines_come_in_their_order(product: Product) -> None:
 
 def test_native_lines_are_numbered_events(product: Product) -> None:
     product.file("a.txt", "one\n")
-    product.will(Say(calls=[("read", {"path": "a.txt"})]), Say(text="It is one."))
+    product.will(ModelReply(calls=[("read", {"path": "a.txt"})]), ModelReply(text="It is one."))
 
     lines = product.run(
         "-p", "--output-format", "stream-json", "--event-format", "native", "x"
@@ -163,7 +172,7 @@ def test_native_lines_are_numbered_events(product: Product) -> None:
 
 
 def test_a_stored_event_carries_the_number_of_its_record(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     lines = product.run(
         "-p", "--output-format", "stream-json", "--event-format", "native", "ping"
@@ -177,7 +186,7 @@ def test_a_stored_event_carries_the_number_of_its_record(product: Product) -> No
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
 def test_partial_messages_put_together_are_the_answer(product: Product, shape: str) -> None:
-    product.will(Say(text="a longer answer", delta_chars=3))
+    product.will(ModelReply(text="a longer answer", delta_chars=3))
 
     lines = product.run(
         *("-p", "--output-format", "stream-json", "--event-format", shape),
@@ -196,40 +205,40 @@ def test_partial_messages_put_together_are_the_answer(product: Product, shape: s
 
 
 def test_the_answer_goes_into_a_file_as_well(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.ask("-o", "answer.txt", "ping")
+    result = product.ask("-o", "answer.txt", "ping")
 
     assert (product.project / "answer.txt").read_text() == "pong\n"
-    assert ran.json["result"] == "pong"
+    assert result.json["result"] == "pong"
 
 
 def test_a_file_that_cannot_be_written_is_told(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     (product.project / "answer.txt").symlink_to("/proc/self/nothing")
-    ran = product.run("-p", "-o", "answer.txt", "ping")
+    result = product.run("-p", "-o", "answer.txt", "ping")
 
-    assert ran.stdout == "pong\n"
-    assert "can't write answer.txt" in ran.stderr
-    assert ran.exit_code == 1
+    assert result.stdout == "pong\n"
+    assert "can't write answer.txt" in result.stderr
+    assert result.exit_code == 1
 
 
 def test_a_file_in_no_folder_is_refused_before_anything_runs(product: Product) -> None:
-    ran = product.run("-p", "-o", "missing/answer.txt", "ping")
+    result = product.run("-p", "-o", "missing/answer.txt", "ping")
 
-    assert ran.exit_code == 2
-    assert "missing" in ran.stderr
+    assert result.exit_code == 2
+    assert "missing" in result.stderr
     assert product.service.requests == []
 
 
 def test_lines_are_utf8_and_lone_surrogates_do_not_break_them(product: Product) -> None:
-    product.will(Say(text="naïve 雪 \u2028 end"))
+    product.will(ModelReply(text="naïve 雪 \u2028 end"))
 
-    ran = product.run("-p", "--output-format", "stream-json", "x")
+    result = product.run("-p", "--output-format", "stream-json", "x")
 
-    assert ran.lines[-1]["result"] == "naïve 雪 \u2028 end"
-    assert "雪" in ran.stdout
+    assert result.lines[-1]["result"] == "naïve 雪 \u2028 end"
+    assert "雪" in result.stdout
 
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
@@ -237,8 +246,10 @@ def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
     product: Product, shape: str
 ) -> None:
     marker = product.base / "done"
-    held = Held(reply=Say(calls=[("bash", {"command": f"echo {'x' * 3000}; touch {marker}"})]))
-    product.will(held, *[Say(text="y" * 3000)] * 2)
+    held = HeldReply(
+        reply=ModelReply(calls=[("bash", {"command": f"echo {'x' * 3000}; touch {marker}"})])
+    )
+    product.will(held, *[ModelReply(text="y" * 3000)] * 2)
     process = product.start(
         *("-p", "--yolo", "--output-format", "stream-json", "--event-format", shape, "x")
     )
@@ -259,7 +270,7 @@ def test_a_reader_that_leaves_ends_the_writing_and_not_the_work(
 
 
 def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
-    product.will(Say(text="y\n" * 50_000))
+    product.will(ModelReply(text="y\n" * 50_000))
     command = "set -o pipefail; dirge -p x 2>err.txt | head -1"
 
     done = subprocess.run(
@@ -276,27 +287,27 @@ def test_piped_into_head_there_is_no_traceback(product: Product) -> None:
 
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
 def test_an_answer_that_cannot_be_written_is_no_success(product: Product, output: str) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     with open("/dev/full", "w") as full:
-        ran = finish(product.start("-p", "--output-format", output, "x", stdout=full.fileno()))
+        result = finish(product.start("-p", "--output-format", output, "x", stdout=full.fileno()))
 
-    assert ran.exit_code == 1
-    assert "can't write the output: No space left on device" in ran.stderr
+    assert result.exit_code == 1
+    assert "can't write the output: No space left on device" in result.stderr
 
 
 def test_other_commands_that_cannot_write_do_not_succeed_either(product: Product) -> None:
     to_full = ["bash", "-c", 'exec "$@" >/dev/full', "bash"]
 
     for command in ("--help", "sessions"):
-        ran = finish(product.start_fresh(command, prefix=to_full))
+        result = finish(product.start_fresh(command, prefix=to_full))
 
-        assert ran.exit_code == 1
-        assert "can't write the output: No space left on device" in ran.stderr
+        assert result.exit_code == 1
+        assert "can't write the output: No space left on device" in result.stderr
 
 
 def test_a_slow_reader_gets_everything(product: Product) -> None:
-    product.will(Say(text="z" * 400_000))
+    product.will(ModelReply(text="z" * 400_000))
     process = product.start("-p", "--output-format", "json", "x")
     product.service.wait_for(1)
 
@@ -304,7 +315,7 @@ def test_a_slow_reader_gets_everything(product: Product) -> None:
 
 
 def test_what_the_harness_says_is_marked(product: Product) -> None:
-    product.will(Answered(lambda request: Say(calls=[("list_dir", {"path": "."})])))
+    product.will(ComputedReply(lambda request: ModelReply(calls=[("list_dir", {"path": "."})])))
 
     lines = product.run("-p", "--max-turns", "1", "--output-format", "stream-json", "x").lines
 

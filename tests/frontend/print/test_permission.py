@@ -5,35 +5,35 @@ from typing import Any
 
 import pytest
 
-from tests.frontend.print.product import KEY, Product, Ran
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import KEY, ProcessResult, Product
 
 
-def bash(command: str) -> Say:
-    return Say(calls=[("bash", {"command": command})])
+def bash(command: str) -> ModelReply:
+    return ModelReply(calls=[("bash", {"command": command})])
 
 
-def write(path: str) -> Say:
-    return Say(calls=[("write", {"path": path, "content": "new\n"})])
+def write(path: str) -> ModelReply:
+    return ModelReply(calls=[("write", {"path": path, "content": "new\n"})])
 
 
-def after(product: Product, first: Say, *flags: str) -> Ran:
+def after(product: Product, first: ModelReply, *flags: str) -> ProcessResult:
     """The run in which the model first makes a call, and then says that it is done."""
-    product.will(first, Say(text="done"))
+    product.will(first, ModelReply(text="done"))
     return product.ask(*flags, "x")
 
 
 def test_a_denial_is_reported_and_the_run_goes_on(product: Product) -> None:
-    ran = after(product, bash("touch made"))
+    result = after(product, bash("touch made"))
 
-    assert ran.exit_code == 0
-    assert ran.json["result"] == "done"
-    [denial] = ran.json["permission_denials"]
+    assert result.exit_code == 0
+    assert result.json["result"] == "done"
+    [denial] = result.json["permission_denials"]
     assert denial["tool_name"] == "bash"
     assert denial["tool_use_id"] == "call_0"
     assert denial["tool_input"] == {"command": "touch made"}
     assert denial["reason"]
-    assert "denied bash" in ran.stderr
+    assert "denied bash" in result.stderr
     assert not (product.project / "made").exists()
     assert "Permission denied" in product.sent()[-1]["content"]
 
@@ -48,7 +48,7 @@ def test_a_denial_is_reported_and_the_run_goes_on(product: Product) -> None:
     ],
 )
 def test_the_rule_that_is_suggested_really_allows_it(
-    product: Product, first: Say, made: str
+    product: Product, first: ModelReply, made: str
 ) -> None:
     denied = after(product, first)
     assert denied.json["permission_denials"]
@@ -63,23 +63,23 @@ def test_the_rule_that_is_suggested_really_allows_it(
 
 
 def test_no_rule_is_suggested_where_none_would_help(product: Product) -> None:
-    ran = after(product, write(".git/hooks/pre-commit"), "--allow", "edit:**")
+    result = after(product, write(".git/hooks/pre-commit"), "--allow", "edit:**")
 
-    assert len(ran.json["permission_denials"]) == 1
-    assert "--allow" not in ran.stderr
+    assert len(result.json["permission_denials"]) == 1
+    assert "--allow" not in result.stderr
 
 
 def test_an_allowed_command_does_not_allow_another(product: Product) -> None:
-    ran = after(product, bash("touch other"), "--allow", "execute:touch made")
+    result = after(product, bash("touch other"), "--allow", "execute:touch made")
 
-    assert len(ran.json["permission_denials"]) == 1
+    assert len(result.json["permission_denials"]) == 1
 
 
 def test_a_deny_beats_an_allow_wherever_it_stands(product: Product) -> None:
-    ran = after(product, bash("ls"), "--deny", "execute:ls*", "--allow", "execute:ls*")
+    result = after(product, bash("ls"), "--deny", "execute:ls*", "--allow", "execute:ls*")
 
-    assert len(ran.json["permission_denials"]) == 1
-    assert "--allow" not in ran.stderr
+    assert len(result.json["permission_denials"]) == 1
+    assert "--allow" not in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -116,28 +116,28 @@ def test_every_mode_allows_what_its_column_says(
         ("bash", {"command": "touch touched"}),
         ("list_dir", {"path": "."}),
     ]
-    ran = after(product, Say(calls=calls), "--permission-mode", mode)
+    result = after(product, ModelReply(calls=calls), "--permission-mode", mode)
 
     assert (product.project / "made.txt").exists() is edits
     assert (product.project / "touched").exists() is executes
-    denied = [denial["tool_name"] for denial in ran.json["permission_denials"]]
+    denied = [denial["tool_name"] for denial in result.json["permission_denials"]]
     assert denied == [*([] if edits else ["write"]), *([] if executes else ["bash"])]
 
 
 def test_of_several_modes_the_most_permissive_holds_with_a_warning(product: Product) -> None:
-    ran = after(product, bash("touch made"), "--restrictive", "--yolo")
+    result = after(product, bash("touch made"), "--restrictive", "--yolo")
 
     assert (product.project / "made").exists()
-    assert "several permission modes" in ran.stderr
-    assert "yolo" in ran.stderr
+    assert "several permission modes" in result.stderr
+    assert "yolo" in result.stderr
 
 
 def test_one_mode_is_no_reason_to_warn(product: Product) -> None:
-    assert after(product, Say(text="hm"), "--accept-all").stderr == ""
+    assert after(product, ModelReply(text="hm"), "--accept-all").stderr == ""
 
 
 def test_only_the_named_tools_are_offered(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.ask("--tools", "read,grep", "x")
 
@@ -146,7 +146,7 @@ def test_only_the_named_tools_are_offered(product: Product) -> None:
 
 
 def test_no_tools_are_no_tools(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.ask("--no-tools", "x")
 
@@ -154,17 +154,17 @@ def test_no_tools_are_no_tools(product: Product) -> None:
 
 
 def test_a_tool_that_does_not_exist_is_named_with_the_nearest(product: Product) -> None:
-    ran = product.ask("--tools", "raed", "x")
+    result = product.ask("--tools", "raed", "x")
 
-    assert ran.exit_code == 2
-    assert "`raed`" in ran.stderr
-    assert "`read`" in ran.stderr
+    assert result.exit_code == 2
+    assert "`raed`" in result.stderr
+    assert "`read`" in result.stderr
 
 
 def test_a_tool_that_is_not_offered_is_an_error_for_the_model(product: Product) -> None:
-    ran = after(product, Say(calls=[("question", {"text": "which?"})]))
+    result = after(product, ModelReply(calls=[("question", {"text": "which?"})]))
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     assert "question" in product.sent()[-1]["content"]
 
 
@@ -172,7 +172,7 @@ def test_another_folder_is_outside_until_it_is_added(product: Product) -> None:
     other = product.base / "other"
     other.mkdir()
     (other / "a.txt").write_text("hello from beyond\n")
-    look = Say(calls=[("read", {"path": str(other / "a.txt")})])
+    look = ModelReply(calls=[("read", {"path": str(other / "a.txt")})])
 
     assert after(product, look).json["permission_denials"]
     assert not after(product, look, "--add-dir", str(other)).json["permission_denials"]
@@ -180,34 +180,34 @@ def test_another_folder_is_outside_until_it_is_added(product: Product) -> None:
 
 
 def test_a_folder_to_add_that_is_not_there_is_wrong_usage(product: Product) -> None:
-    ran = product.ask("--add-dir", "nowhere", "x")
+    result = product.ask("--add-dir", "nowhere", "x")
 
-    assert ran.exit_code == 2
-    assert "nowhere" in ran.stderr
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
 
 
 def test_it_starts_where_it_is_told_to(product: Product) -> None:
     product.file("sub/a.txt", "deep\n")
 
-    ran = after(product, Say(calls=[("read", {"path": "a.txt"})]), "-C", "sub")
+    result = after(product, ModelReply(calls=[("read", {"path": "a.txt"})]), "-C", "sub")
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     assert "deep" in product.sent()[-1]["content"]
 
 
 def test_starting_in_no_folder_is_wrong_usage(product: Product) -> None:
-    ran = product.ask("-C", "nowhere", "x")
+    result = product.ask("-C", "nowhere", "x")
 
-    assert ran.exit_code == 2
-    assert "nowhere" in ran.stderr
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
 
 
 @pytest.mark.parametrize("rule", ["nonsense", "paint:x", "execute:"])
 def test_a_rule_that_is_none_is_wrong_usage(product: Product, rule: str) -> None:
-    ran = product.ask("--allow", rule, "x")
+    result = product.ask("--allow", rule, "x")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert rule in ran.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert rule in result.stderr
 
 
 def test_a_rule_of_the_settings_holds_too(product: Product) -> None:
@@ -219,22 +219,24 @@ def test_a_rule_of_the_settings_holds_too(product: Product) -> None:
 
 
 def test_its_own_state_is_closed_even_to_yolo(product: Product) -> None:
-    product.will(Say(text="first"))
+    product.will(ModelReply(text="first"))
     product.ask("x")
     journal = str(product.journals[0])
 
-    ran = after(product, Say(calls=[("read", {"path": journal})]), "--yolo")
+    result = after(product, ModelReply(calls=[("read", {"path": journal})]), "--yolo")
 
-    assert ran.json["permission_denials"]
+    assert result.json["permission_denials"]
 
 
 def test_what_was_decided_is_explained_in_a_later_start(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": f"make x TOKEN={KEY}"})]), Say(text="No."))
+    product.will(
+        ModelReply(calls=[("bash", {"command": f"make x TOKEN={KEY}"})]), ModelReply(text="No.")
+    )
     product.run("-p", "x")
 
     listed = product.run("-c", "-p", "/why")
-    told = product.run("-c", "-p", "/why 1")
+    result = product.run("-c", "-p", "/why 1")
 
     assert "make x" in listed.stdout
-    assert "`make` can change things" in told.stdout
-    assert KEY not in listed.stdout + told.stdout
+    assert "`make` can change things" in result.stdout
+    assert KEY not in listed.stdout + result.stdout

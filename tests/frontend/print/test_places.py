@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.files.requirement import as_nobody, small_disk
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
+from tests.support.requirements import as_nobody, small_disk
 
-READ = Say(calls=[("read", {"path": "a.txt"})])
-EDIT = Say(calls=[("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})])
+READ = ModelReply(calls=[("read", {"path": "a.txt"})])
+EDIT = ModelReply(calls=[("edit", {"path": "a.txt", "old_text": "one", "new_text": "two"})])
 
 
 def fill(folder: Path) -> None:
@@ -28,19 +28,25 @@ def test_a_full_disk_under_the_session_is_told_and_changes_wait(product: Product
     with small_disk(product.state_dir, "size=64k"):
         product.file("a.txt", "one\n")
         # Whoever stops right after a failure is asked about it once.
-        product.will(Say(text="first"), READ, EDIT, Say(text="I could not."), Say(text="So be it."))
+        product.will(
+            ModelReply(text="first"),
+            READ,
+            EDIT,
+            ModelReply(text="I could not."),
+            ModelReply(text="So be it."),
+        )
         product.ask("--session", "kept", "x")
         fill(product.state_dir)
 
-        ran = product.ask("-r", "kept", "y")
+        result = product.ask("-r", "kept", "y")
 
-        assert ran.exit_code == 0
-        assert ran.json["result"] == "I could not."
-        assert "memory" in ran.stderr
-        assert "of session kept were not saved." in ran.stderr
+        assert result.exit_code == 0
+        assert result.json["result"] == "I could not."
+        assert "memory" in result.stderr
+        assert "of session kept were not saved." in result.stderr
         assert (product.project / "a.txt").read_text() == "one\n"
         (product.state_dir / "filler").unlink()
-        product.will(Say(text="again"))
+        product.will(ModelReply(text="again"))
         assert product.ask("-r", "kept", "z").exit_code == 0
 
 
@@ -49,11 +55,11 @@ def test_a_full_disk_under_the_project_leaves_the_file_as_it_was(product: Produc
     with small_disk(product.project, "size=64k"):
         product.file("a.txt", "one\n" + "x" * 8000)
         fill(product.project)
-        product.will(READ, EDIT, Say(text="No room."), Say(text="So be it."))
+        product.will(READ, EDIT, ModelReply(text="No room."), ModelReply(text="So be it."))
 
-        ran = product.ask("x")
+        result = product.ask("x")
 
-        assert ran.exit_code == 0
+        assert result.exit_code == 0
         assert "space" in product.sent(2)[-1]["content"].lower()
         assert (product.project / "a.txt").read_text() == "one\n" + "x" * 8000
         assert sorted(path.name for path in product.project.iterdir()) == ["a.txt", "filler"]
@@ -62,12 +68,12 @@ def test_a_full_disk_under_the_project_leaves_the_file_as_it_was(product: Produc
 def test_a_state_folder_that_cannot_be_made_is_told(product: Product) -> None:
     (product.base / "blocker").write_text("")
 
-    ran = product.ask("x", env={"DIRGE_STATE_DIR": str(product.base / "blocker" / "state")})
+    result = product.ask("x", env={"DIRGE_STATE_DIR": str(product.base / "blocker" / "state")})
 
-    assert ran.exit_code == 1
-    assert "blocker" in ran.stderr
-    assert "--no-session" in ran.stderr
-    assert ran.json["session_id"] is None
+    assert result.exit_code == 1
+    assert "blocker" in result.stderr
+    assert "--no-session" in result.stderr
+    assert result.json["session_id"] is None
     assert product.service.requests == []
 
 
@@ -83,11 +89,11 @@ def test_a_project_that_cannot_be_written_is_told_to_the_model(
     product.file("a.txt", "one\n")
     os.mkdir(product.state_dir)
     os.chown(product.state_dir, 65534, 65534)
-    product.will(READ, EDIT, Say(text="I may not."))
+    product.will(READ, EDIT, ModelReply(text="I may not."))
 
-    ran = product.run_apart("-p", "x", prefix=stranger)
+    result = product.run_apart("-p", "x", prefix=stranger)
 
-    assert (ran.exit_code, ran.stdout) == (0, "I may not.\n")
+    assert (result.exit_code, result.stdout) == (0, "I may not.\n")
     assert "denied" in product.sent()[-1]["content"].lower()
     assert (product.project / "a.txt").read_text() == "one\n"
     assert [path.name for path in product.project.iterdir() if path.name != ".git"] == ["a.txt"]
@@ -96,14 +102,14 @@ def test_a_project_that_cannot_be_written_is_told_to_the_model(
 def test_settings_that_may_not_be_read_are_told(product: Product, stranger: list[str]) -> None:
     (product.config_dir / "config.toml").chmod(0o600)
 
-    ran = product.run_apart("-p", "x", prefix=stranger)
+    result = product.run_apart("-p", "x", prefix=stranger)
 
-    assert ran.exit_code == 2
-    assert "config.toml" in ran.stderr
+    assert result.exit_code == 2
+    assert "config.toml" in result.stderr
 
 
 def test_a_home_that_is_missing_does_not_matter(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
     assert product.run_forked("-p", "ping", env={"HOME": "/nonexistent"}).stdout == "pong\n"
 
@@ -111,7 +117,7 @@ def test_a_home_that_is_missing_does_not_matter(product: Product) -> None:
 def test_a_working_folder_that_is_gone_is_told(product: Product) -> None:
     words = ["bash", "-c", 'mkdir gone && cd gone && rmdir ../gone && exec "$@"', "bash"]
 
-    ran = product.run_apart("-p", "x", prefix=words)
+    result = product.run_apart("-p", "x", prefix=words)
 
-    assert ran.exit_code == 2
-    assert "folder" in ran.stderr
+    assert result.exit_code == 2
+    assert "folder" in result.stderr

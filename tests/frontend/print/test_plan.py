@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.frontend.print.product import Held, Product, finish
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import HeldReply, Product, finish
 
 CHECK = "python3 check.py"
 PLAN = f"""## Name
@@ -23,20 +23,20 @@ The total
 ALLOWED = ("--allow", f"execute:{CHECK}")
 NO_REMINDERS = "[loop.gates]\ntodo = 0\n"
 """What goes on after a plan was stopped is an ordinary run, with a todo list that is open."""
-FINDINGS = Say(text="`check.py:1` reads `total.txt`.")
-PLANNED = Say(text=PLAN)
-SAYS_SO = Say(text="It is written.")
-RUNS = Say(calls=[("bash", {"command": CHECK})])
+FINDINGS = ModelReply(text="`check.py:1` reads `total.txt`.")
+PLANNED = ModelReply(text=PLAN)
+SAYS_SO = ModelReply(text="It is written.")
+RUNS = ModelReply(calls=[("bash", {"command": CHECK})])
 
 
-def writes(content: str) -> Say:
-    return Say(calls=[("write", {"path": "total.txt", "content": f"{content}\n"})])
+def writes(content: str) -> ModelReply:
+    return ModelReply(calls=[("write", {"path": "total.txt", "content": f"{content}\n"})])
 
 
-def verdict(word: str, status: str, missing: str = "") -> Say:
+def verdict(word: str, status: str, missing: str = "") -> ModelReply:
     item = {"requirement": "the total is 42", "status": status, "evidence": [CHECK]}
     block = json.dumps({"verdict": word, "checklist": [item], "missing": missing})
-    return Say(text=f"I ran it.\n\n```json\n{block}\n```")
+    return ModelReply(text=f"I ran it.\n\n```json\n{block}\n```")
 
 
 DONE = verdict("DONE", "verified")
@@ -57,7 +57,7 @@ def files(product: Product) -> dict[str, bytes]:
     return {str(p.relative_to(product.project)): p.read_bytes() for p in paths if p.is_file()}
 
 
-def told(product: Product, number: int) -> str:
+def last_message(product: Product, number: int) -> str:
     """The last thing that was said to the model in a request."""
     return json.dumps(product.sent(number)[-1]["content"])
 
@@ -65,17 +65,17 @@ def told(product: Product, number: int) -> str:
 def test_a_plan_that_is_verified_is_one_result_about_all_of_it(product: Product) -> None:
     product.will(*VERIFIED)
 
-    ran = product.ask("/plan make the total 42")
+    process = product.ask("/plan make the total 42")
 
-    result: dict[str, Any] = ran.json
-    assert (ran.exit_code, result["exit_code"], result["subtype"]) == (0, 0, "success"), ran
+    result: dict[str, Any] = process.json
+    assert (process.exit_code, result["exit_code"], result["subtype"]) == (0, 0, "success"), process
     assert CHECK in result["result"] and "Verified" in result["result"]
     assert result["num_turns"] == 2
     assert (result["usage"]["input_tokens"], result["usage"]["output_tokens"]) == (60, 30)
     assert 0 < result["duration_api_ms"] <= result["duration_ms"]
     assert result["permission_denials"] == []
     assert product.journals[0].stem == result["session_id"]
-    assert "E1: python3 check.py: passed, exit 0." in ran.stderr
+    assert "E1: python3 check.py: passed, exit 0." in process.stderr
 
     status = product.run("-p", "-c", "/plan status")
 
@@ -86,12 +86,12 @@ def test_a_plan_that_is_verified_is_one_result_about_all_of_it(product: Product)
 def test_the_flag_makes_a_plan_of_the_words_and_of_what_is_piped_in(product: Product) -> None:
     product.will(*VERIFIED)
 
-    ran = product.run("-p", "--plan", "make the total", stdin="as this says: 42")
+    result = product.run("-p", "--plan", "make the total", stdin="as this says: 42")
 
-    assert ran.exit_code == 0
-    assert "Verified" in ran.stdout
+    assert result.exit_code == 0
+    assert "Verified" in result.stdout
     for phase in (0, 1, 4):
-        assert "make the total\\n\\nas this says: 42" in told(product, phase)
+        assert "make the total\\n\\nas this says: 42" in last_message(product, phase)
 
 
 def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> None:
@@ -99,10 +99,10 @@ def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> No
     round_of = (writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
     product.will(*LOOKED, *round_of, *round_of)
 
-    ran = product.ask("/plan make the total 42", "-o", str(product.base / "report.md"))
+    process = product.ask("/plan make the total 42", "-o", str(product.base / "report.md"))
 
-    result = ran.json
-    assert (ran.exit_code, result["subtype"], result["is_error"]) == (
+    result = process.json
+    assert (process.exit_code, result["subtype"], result["is_error"]) == (
         *(56, "error_verification"),
         True,
     )
@@ -110,36 +110,36 @@ def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> No
     assert "Not verified" in result["result"]
     assert (product.base / "report.md").read_text() == result["result"] + "\n"
     assert len(product.service.requests) == 10
-    assert "total.txt must hold 42" in told(product, 6)
+    assert "total.txt must hold 42" in last_message(product, 6)
 
 
 def test_without_a_session_no_way_on_is_promised(product: Product) -> None:
     product.configure("[plan]\nmax_review_cycles = 0\n")
     product.will(*LOOKED, writes("41"), SAYS_SO, RUNS, NEEDS_FIX)
 
-    ran = product.ask("--no-session", "/plan make the total 42")
+    result = product.ask("--no-session", "/plan make the total 42")
 
-    assert (ran.exit_code, ran.json["session_id"]) == (56, None)
-    assert "resume" not in ran.stderr
+    assert (result.exit_code, result.json["session_id"]) == (56, None)
+    assert "resume" not in result.stderr
     assert product.journals == []
 
 
 def test_switched_off_it_answers_with_a_hint_and_asks_no_model(product: Product) -> None:
     product.configure("[plan]\nenabled = false\n")
 
-    ran = product.run("-p", "/plan make the total 42")
+    result = product.run("-p", "/plan make the total 42")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "[plan] enabled" in ran.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "[plan] enabled" in result.stderr
     assert product.service.requests == []
 
 
 @pytest.mark.parametrize("words", [("/plan",), ("--plan", "/plan  ")])
 def test_a_plan_of_nothing_is_wrong_usage(product: Product, words: tuple[str, ...]) -> None:
-    ran = product.run("-p", *words)
+    result = product.run("-p", *words)
 
-    assert ran.exit_code == 2
-    assert "/plan REQUEST" in ran.stderr
+    assert result.exit_code == 2
+    assert "/plan REQUEST" in result.stderr
     assert product.service.requests == []
 
 
@@ -166,12 +166,12 @@ def test_a_plan_that_nobody_accepts_waits_and_is_carried_out_later(product: Prod
 def test_native_lines_tell_of_phases_and_evidence(product: Product) -> None:
     product.will(*VERIFIED)
 
-    ran = product.run(
+    result = product.run(
         *("-p", "--output-format", "stream-json", "--event-format", "native"),
         "/plan make the total 42",
     )
 
-    lines = ran.lines
+    lines = result.lines
     assert [(e["phase"], e["state"]) for e in lines if e["type"] == "phase"] == [
         (phase, state)
         for phase in ("explore", "plan", "implement", "review")
@@ -191,33 +191,33 @@ def test_native_lines_tell_of_phases_and_evidence(product: Product) -> None:
 def test_the_other_shape_has_the_messages_of_the_ordinary_runs(product: Product) -> None:
     product.will(*VERIFIED)
 
-    ran = product.run("-p", "--output-format", "stream-json", "/plan make the total 42")
+    result = product.run("-p", "--output-format", "stream-json", "/plan make the total 42")
 
-    assert [line["type"] for line in ran.lines] == [
+    assert [line["type"] for line in result.lines] == [
         *("system", "assistant", "user", "assistant", "user", "result"),
     ]
-    assert ran.lines[-2]["isSynthetic"] is True  # The report, for the model.
-    assert "plan" in ran.lines[0]["slash_commands"]
-    assert "Verified" in ran.lines[-1]["result"]
+    assert result.lines[-2]["isSynthetic"] is True  # The report, for the model.
+    assert "plan" in result.lines[0]["slash_commands"]
+    assert "Verified" in result.lines[-1]["result"]
 
 
 def test_a_denial_in_a_phase_that_looks_is_in_the_result(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": "touch total.txt"})]), *VERIFIED)
+    product.will(ModelReply(calls=[("bash", {"command": "touch total.txt"})]), *VERIFIED)
 
-    ran = product.ask("--yolo", "/plan make the total 42")
+    result = product.ask("--yolo", "/plan make the total 42")
 
-    assert ran.exit_code == 0, ran
-    [denial] = ran.json["permission_denials"]
+    assert result.exit_code == 0, result
+    [denial] = result.json["permission_denials"]
     assert denial["tool_input"] == {"command": "touch total.txt"}
-    assert "denied bash" in ran.stderr
+    assert "denied bash" in result.stderr
 
 
 def test_a_question_in_a_phase_that_looks_aborts_where_it_should(product: Product) -> None:
-    product.will(*LOOKED, Say(calls=[("bash", {"command": "make total"})]))
+    product.will(*LOOKED, ModelReply(calls=[("bash", {"command": "make total"})]))
 
-    ran = product.ask("--on-ask", "abort", "/plan make the total 42")
+    result = product.ask("--on-ask", "abort", "/plan make the total 42")
 
-    assert (ran.exit_code, ran.json["subtype"]) == (55, "error_aborted")
+    assert (result.exit_code, result.json["subtype"]) == (55, "error_aborted")
     assert len(product.service.requests) == 3
 
 
@@ -233,7 +233,7 @@ def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
     assert "/plan resume" in cut.json["error"]["hint"]
     assert "review" not in cut.stderr.replace("not reviewed", "")
 
-    product.will(Say(text="Hello."))
+    product.will(ModelReply(text="Hello."))
     assert product.ask("-c", "say hello").json["result"] == "Hello."
 
     product.will(SAYS_SO, RUNS, DONE)
@@ -245,7 +245,7 @@ def test_what_ended_at_a_limit_is_not_reviewed_before_somebody_goes_on_with_it(
 
 def test_a_call_that_waits_is_decided_and_then_the_plan_goes_on(product: Product) -> None:
     product.configure(NO_REMINDERS)
-    product.will(*LOOKED, Say(calls=[("bash", {"command": "echo 42 > total.txt"})]))
+    product.will(*LOOKED, ModelReply(calls=[("bash", {"command": "echo 42 > total.txt"})]))
 
     waits = product.ask("--on-ask", "defer", "/plan make the total 42")
 
@@ -257,13 +257,13 @@ def test_a_call_that_waits_is_decided_and_then_the_plan_goes_on(product: Product
     decided = product.run("resume", waits.json["continuation"], "--confirm")
     assert decided.exit_code == 0, decided
 
-    product.will(Say(text="Nothing is left to do."), RUNS, DONE)
+    product.will(ModelReply(text="Nothing is left to do."), RUNS, DONE)
     done = product.ask("-c", *ALLOWED, "/plan resume")
     assert done.exit_code == 0, done
 
 
 def test_a_signal_stops_a_phase_and_asks_nothing_more(product: Product) -> None:
-    held = Held(reply=FINDINGS)
+    held = HeldReply(reply=FINDINGS)
     product.will(held)
     process = product.start("-p", "--output-format", "json", "/plan make the total 42")
     product.service.wait_for(1)
@@ -283,17 +283,21 @@ def test_a_folder_without_git_is_planned_in_as_well(product: Product, tmp_path: 
     (folder / "check.py").write_text((product.project / "check.py").read_text())
     product.will(*VERIFIED)
 
-    ran = product.ask("/plan make the total 42", cwd=folder)
+    result = product.ask("/plan make the total 42", cwd=folder)
 
-    assert ran.exit_code == 0, ran
+    assert result.exit_code == 0, result
     assert (folder / "total.txt").read_text() == "42\n"
 
 
 def test_a_call_of_the_review_cannot_wait_and_says_what_to_do(product: Product) -> None:
-    asks = Say(calls=[("bash", {"command": "curl http://example.org"})])
+    asks = ModelReply(calls=[("bash", {"command": "curl http://example.org"})])
     product.will(*LOOKED, SAYS_SO, asks)
 
-    ran = product.ask("--on-ask", "defer", "/plan make the total 42")
+    result = product.ask("--on-ask", "defer", "/plan make the total 42")
 
-    assert (ran.exit_code, ran.json["pending_calls"], ran.json["continuation"]) == (11, [], None)
-    assert "--allow" in ran.stderr and "/plan resume" in ran.stderr
+    assert (result.exit_code, result.json["pending_calls"], result.json["continuation"]) == (
+        11,
+        [],
+        None,
+    )
+    assert "--allow" in result.stderr and "/plan resume" in result.stderr

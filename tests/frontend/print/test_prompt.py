@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.frontend.print.product import Product, Wire
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, Wire
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -26,8 +26,8 @@ def blocks(product: Product) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
-def said(product: Product, *words: str) -> str:
-    product.will(Say(text="ok"))
+def prompt_blocks(product: Product, *words: str) -> str:
+    product.will(ModelReply(text="ok"))
     assert product.ask(*words).exit_code == 0
     return blocks(product)
 
@@ -37,8 +37,8 @@ def test_what_was_sent_is_the_beginning_of_what_is_sent_next(product: Product, w
     product.configure(wire=wire)
     product.file("AGENTS.md", "Use tabs.\n")
     product.file("a.txt", "one\n")
-    look = Say(calls=[("read", {"path": "a.txt"})], thinking="hm")
-    product.will(look, look, Say(text="done"), Say(text="again"))
+    look = ModelReply(calls=[("read", {"path": "a.txt"})], thinking="hm")
+    product.will(look, look, ModelReply(text="done"), ModelReply(text="again"))
     product.ask("x")
     product.ask("-c", "y")
 
@@ -57,25 +57,25 @@ def _bare(message: dict[str, object]) -> str:
 
 def test_the_projects_instructions_are_sent(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
-    said(product, "x")
+    prompt_blocks(product, "x")
 
     assert "Use tabs, always." in system(product)
 
 
 def test_the_projects_instructions_can_be_left_out(product: Product) -> None:
     product.file("AGENTS.md", "Use tabs, always.\n")
-    said(product, "--no-context-files", "x")
+    prompt_blocks(product, "--no-context-files", "x")
 
     assert "Use tabs" not in system(product)
 
 
 def test_the_instructions_can_be_replaced_and_added_to(product: Product) -> None:
-    said(product, "x")
+    prompt_blocks(product, "x")
     usual = system(product)
-    said(product, "--system-prompt", "Speak like a pirate.", "x")
+    prompt_blocks(product, "--system-prompt", "Speak like a pirate.", "x")
     replaced = system(product)
     product.file("more.txt", "Be brief.")
-    said(product, "--append-system-prompt-file", "more.txt", "x")
+    prompt_blocks(product, "--append-system-prompt-file", "more.txt", "x")
     added = system(product)
 
     assert "pirate" in replaced and usual[:60] not in replaced
@@ -85,7 +85,7 @@ def test_the_instructions_can_be_replaced_and_added_to(product: Product) -> None
 def test_a_file_is_attached_as_its_text(product: Product) -> None:
     product.file("src/a.py", "import this\n")
 
-    text = said(product, "explain @src/a.py please")
+    text = prompt_blocks(product, "explain @src/a.py please")
 
     assert "explain @src/a.py please" in text
     assert "import this" in text
@@ -94,7 +94,7 @@ def test_a_file_is_attached_as_its_text(product: Product) -> None:
 def test_a_folder_is_attached_as_its_listing(product: Product) -> None:
     product.file("src/a.py", "import this\n")
 
-    text = said(product, "what is in @src")
+    text = prompt_blocks(product, "what is in @src")
 
     assert "a.py" in text
     assert "import this" not in text
@@ -105,7 +105,7 @@ def test_an_image_is_attached_as_an_image(product: Product, wire: Wire) -> None:
     product.configure(wire=wire, model={"openai": "gpt-4o", "anthropic": "claude-haiku-4-5"}[wire])
     product.file("dot.png", PNG)
 
-    text = said(product, "look at @dot.png")
+    text = prompt_blocks(product, "look at @dot.png")
 
     assert base64.b64encode(PNG).decode() in text
     assert "image/png" in text
@@ -113,10 +113,10 @@ def test_an_image_is_attached_as_an_image(product: Product, wire: Wire) -> None:
 
 def test_an_image_is_still_sent_when_the_session_goes_on(product: Product) -> None:
     product.file("dot.png", PNG)
-    said(product, "look at @dot.png")
+    prompt_blocks(product, "look at @dot.png")
     (product.project / "dot.png").unlink()
 
-    said(product, "-c", "and now?")
+    prompt_blocks(product, "-c", "and now?")
 
     assert base64.b64encode(PNG).decode() in product.sent_text()
 
@@ -124,11 +124,13 @@ def test_an_image_is_still_sent_when_the_session_goes_on(product: Product) -> No
 def test_an_image_needs_no_session(product: Product) -> None:
     product.file("dot.png", PNG)
 
-    assert base64.b64encode(PNG).decode() in said(product, "--no-session", "look at @dot.png")
+    assert base64.b64encode(PNG).decode() in prompt_blocks(
+        product, "--no-session", "look at @dot.png"
+    )
 
 
 def test_what_does_not_exist_stays_text(product: Product) -> None:
-    assert said(product, "mail me@example.org about @nothing") == (
+    assert prompt_blocks(product, "mail me@example.org about @nothing") == (
         "mail me@example.org about @nothing"
     )
 
@@ -146,43 +148,43 @@ def test_what_cannot_be_attached_stops_before_anything_is_sent(
 ) -> None:
     product.file(name, content)
 
-    ran = product.ask(f"look at @{name}")
+    result = product.ask(f"look at @{name}")
 
-    assert ran.exit_code == 2
-    assert words in ran.stderr
+    assert result.exit_code == 2
+    assert words in result.stderr
     assert product.service.requests == []
     assert product.journals == []
 
 
 def test_a_headless_command_runs_and_asks_no_model(product: Product) -> None:
-    ran = product.run("-p", "/why bash git push")
+    result = product.run("-p", "/why bash git push")
 
-    assert ran.exit_code == 0
-    assert "git push" in ran.stdout and "ask" in ran.stdout
+    assert result.exit_code == 0
+    assert "git push" in result.stdout and "ask" in result.stdout
     assert product.service.requests == []
     assert product.journals == []
 
 
 def test_a_command_answers_in_json_too(product: Product) -> None:
-    ran = product.ask("/model")
+    result = product.ask("/model")
 
-    assert ran.json["exit_code"] == 0
-    assert "fake/gpt-4o" in ran.json["result"]
-    assert ran.json["num_turns"] == 0
+    assert result.json["exit_code"] == 0
+    assert "fake/gpt-4o" in result.json["result"]
+    assert result.json["num_turns"] == 0
 
 
 def test_a_command_that_is_used_wrongly_is_wrong_usage(product: Product) -> None:
-    ran = product.run("-p", "/why bash")
+    result = product.run("-p", "/why bash")
 
-    assert ran.exit_code == 2
-    assert "Which call?" in ran.stderr
+    assert result.exit_code == 2
+    assert "Which call?" in result.stderr
 
 
 def test_a_command_that_needs_a_screen_is_wrong_usage(product: Product) -> None:
-    ran = product.run("-p", "/clear")
+    result = product.run("-p", "/clear")
 
-    assert ran.exit_code == 2
-    assert "/clear" in ran.stderr
+    assert result.exit_code == 2
+    assert "/clear" in result.stderr
     assert product.service.requests == []
 
 
@@ -196,7 +198,7 @@ def test_a_command_that_needs_a_screen_is_wrong_usage(product: Product) -> None:
     ],
 )
 def test_any_other_slash_is_a_prompt(product: Product, typed: str, sent: str) -> None:
-    assert said(product, typed) == sent
+    assert prompt_blocks(product, typed) == sent
 
 
 @pytest.mark.parametrize("secret", [".env", "~/.ssh/id_rsa", "/etc/passwd"])
@@ -205,10 +207,10 @@ def test_a_secret_is_not_attached_unasked(product: Product, secret: str) -> None
     (product.home / ".ssh").mkdir()
     (product.home / ".ssh" / "id_rsa").write_text("key\n")
 
-    ran = product.run("-p", f"look at @{secret}")
+    result = product.run("-p", f"look at @{secret}")
 
-    assert ran.exit_code == 2
-    assert f"@{secret} was not attached" in ran.stderr
+    assert result.exit_code == 2
+    assert f"@{secret} was not attached" in result.stderr
     assert product.service.requests == []
 
 
@@ -216,23 +218,23 @@ def test_what_a_rule_allows_is_attached_and_told(product: Product) -> None:
     outside = product.base / "notes.txt"
     outside.write_text("from elsewhere\n")
     refused = product.run("-p", f"look at @{outside}")
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
-    ran = product.run("-p", "--allow", f"read:{outside}", f"look at @{outside}")
+    result = product.run("-p", "--allow", f"read:{outside}", f"look at @{outside}")
 
     assert f"--allow 'read:{outside}'" in refused.stderr
     assert "from elsewhere" in blocks(product)
-    assert f"attached {outside}" in ran.stderr
+    assert f"attached {outside}" in result.stderr
 
 
 def test_what_is_piped_behind_words_attaches_nothing(product: Product) -> None:
     product.file(".env", "TOKEN=1\n")
     product.file("a.txt", "one\n")
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
-    ran = product.run("-p", "summarise", stdin="see @.env and @a.txt\n")
+    result = product.run("-p", "summarise", stdin="see @.env and @a.txt\n")
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     assert blocks(product) == "summarise\n\nsee @.env and @a.txt"
 
 
@@ -250,27 +252,27 @@ def test_what_is_piped_behind_words_attaches_nothing(product: Product) -> None:
 def test_what_is_piped_in_alone_is_text_and_nothing_else(product: Product, text: str) -> None:
     product.file(".env", "TOKEN=1\n")
     product.file("a.txt", "one\n")
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
-    ran = product.run("-p", stdin=f"{text}\n")
+    result = product.run("-p", stdin=f"{text}\n")
 
-    assert (ran.exit_code, ran.stdout) == (0, "ok\n")
+    assert (result.exit_code, result.stdout) == (0, "ok\n")
     assert blocks(product) == text
-    assert "attached" not in ran.stderr
+    assert "attached" not in result.stderr
 
 
 def test_a_turn_about_what_is_piped_in_attaches_nothing(product: Product) -> None:
     product.file(".env", "TOKEN=1\n")
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
-    ran = product.run("turn", "--session", "s", stdin="see @.env\n")
+    result = product.run("turn", "--session", "s", stdin="see @.env\n")
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     assert blocks(product) == "see @.env"
 
 
 def test_a_command_in_json_has_every_member_of_a_result(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
     usual = product.ask("hi").json
     asked = product.run("-p", "--output-format", "json", "/why bash ls").json
 
@@ -279,7 +281,7 @@ def test_a_command_in_json_has_every_member_of_a_result(product: Product) -> Non
 
 
 def test_an_answer_without_usage_has_an_unknown_cost(product: Product) -> None:
-    product.will(Say(text="ok", usage=(0, 0, 0, 0)))
+    product.will(ModelReply(text="ok", usage=(0, 0, 0, 0)))
 
     assert product.ask("hi").json["total_cost_usd"] is None
 
@@ -287,18 +289,18 @@ def test_an_answer_without_usage_has_an_unknown_cost(product: Product) -> None:
 def test_an_own_name_of_a_command_works_in_print_mode(product: Product) -> None:
     product.configure('[aliases]\n"/judge" = "/why"\n')
 
-    ran = product.run("-p", "/judge bash git push")
+    result = product.run("-p", "/judge bash git push")
 
-    assert ran.exit_code == 0
-    assert "git push" in ran.stdout
+    assert result.exit_code == 0
+    assert "git push" in result.stdout
     assert product.service.requests == []
 
 
 def test_what_a_command_asks_of_a_model_is_told_with_its_result(product: Product) -> None:
     for n in range(3):
-        product.will(Say(text=f"tale {n} " + "word " * 3000))
+        product.will(ModelReply(text=f"tale {n} " + "word " * 3000))
         product.run("-c", "-p", f"tell {n}")
-    product.will(Say(text="## Goal\nTell more.", usage=(1000, 50, 0, 0)))
+    product.will(ModelReply(text="## Goal\nTell more.", usage=(1000, 50, 0, 0)))
     result = product.ask("-c", "/compact").json
     assert result["usage"]["input_tokens"] == 1000
     assert result["usage"]["output_tokens"] == 50

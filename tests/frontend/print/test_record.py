@@ -12,11 +12,11 @@ import pytest
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.providers.replay import read_recording
-from tests.files.requirement import as_nobody, small_disk
-from tests.frontend.print.product import KEY, NO_SNAPSHOTS, Product, Ran, finish
-from tests.providers.asking import KINDS
-from tests.providers.server import Raw, Say
-from tests.ui.on_a_pty import until
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import KEY, NO_SNAPSHOTS, ProcessResult, Product, finish
+from tests.support.provider_client import KINDS
+from tests.support.requirements import as_nobody, small_disk
+from tests.support.terminal import until
 
 NATIVE = ("--output-format", "stream-json", "--event-format", "native")
 OF_ONE_RUN = frozenset(
@@ -55,11 +55,11 @@ def comparable(value: Any) -> Any:
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 
-def told(ran: Ran) -> Sequence[Any]:
-    return [line for line in comparable(ran.lines) if line.get("type") != "system_notice"]
+def without_notices(result: ProcessResult) -> Sequence[Any]:
+    return [line for line in comparable(result.lines) if line.get("type") != "system_notice"]
 
 
-def play(product: Product, file: Path, *words: str) -> Ran:
+def play(product: Product, file: Path, *words: str) -> ProcessResult:
     configure(product, "replay", script=str(file))
     return product.run("-p", *NATIVE, *words)
 
@@ -69,27 +69,29 @@ def test_a_recorded_run_plays_again(product: Product, kind: str) -> None:
     configure(product, kind, base_url=product.service.url(kind), api_key_env="FAKE_KEY")
     product.file("a.txt", "rain\n")
     product.will(
-        Say(text="I look.", calls=[("read", {"path": "a.txt"})], delta_chars=3),
-        Raw(status=500, body="no"),
-        Say(text="half of the answer", delta_chars=3, after_bytes=900, then="reset"),
-        Say(text=f"It rains on {KEY}.", delta_chars=3),
+        ModelReply(text="I look.", calls=[("read", {"path": "a.txt"})], delta_chars=3),
+        RawReply(status=500, body="no"),
+        ModelReply(text="half of the answer", delta_chars=3, after_bytes=900, then="reset"),
+        ModelReply(text=f"It rains on {KEY}.", delta_chars=3),
     )
     file = product.base / "run.jsonl"
 
-    ran = product.run("-p", *NATIVE, "--record", str(file), "what is the weather?")
+    result = product.run("-p", *NATIVE, "--record", str(file), "what is the weather?")
     asked = len(product.service.requests)
     played = play(product, file, "what is the weather?")
 
-    assert (ran.exit_code, played.exit_code) == (0, 0)
+    assert (result.exit_code, played.exit_code) == (0, 0)
     assert asked == len(product.service.requests) == len(read_recording(str(file)))
-    assert told(played) == json.loads(json.dumps(told(ran)).replace(KEY, "[redacted]"))
+    assert without_notices(played) == json.loads(
+        json.dumps(without_notices(result)).replace(KEY, "[redacted]")
+    )
     assert KEY not in file.read_text()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert ran.stderr.count(str(file)) == 1
+    assert result.stderr.count(str(file)) == 1
 
 
 def test_a_prompt_goes_another_way_than_the_recording(product: Product) -> None:
-    product.will(Say(calls=[("list_dir", {"path": "."})]), Say(text="ok"))
+    product.will(ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="ok"))
     file = product.base / "run.jsonl"
     product.run("-p", "--record", str(file), "x")
 
@@ -104,26 +106,26 @@ def test_a_prompt_goes_another_way_than_the_recording(product: Product) -> None:
 def test_a_file_that_exists_is_not_written_over(product: Product) -> None:
     file = product.file("run.jsonl", "mine")
 
-    ran = product.run("-p", "--record", "run.jsonl", "x")
+    result = product.run("-p", "--record", "run.jsonl", "x")
 
-    assert ran.exit_code == 2
-    assert f"{file}: this file exists already" in ran.stderr
+    assert result.exit_code == 2
+    assert f"{file}: this file exists already" in result.stderr
     assert file.read_text() == "mine"
     assert product.service.requests == []
 
 
 def test_a_start_that_fails_leaves_no_file_in_the_way_of_the_next(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
     words = ("-p", "--record", "run.jsonl", "x")
 
     failed = [
         product.run(*words, env={"FAKE_KEY": ""}),
         product.run("--allow", "nonsense", *words),
     ]
-    ran = product.run(*words)
+    result = product.run(*words)
 
     assert [each.exit_code for each in failed] == [2, 2]
-    assert ran.stdout == "ok\n"
+    assert result.stdout == "ok\n"
 
 
 def test_a_folder_that_cannot_be_written_ends_the_start(
@@ -136,31 +138,31 @@ def test_a_folder_that_cannot_be_written_ends_the_start(
     os.chown(product.state_dir, 65534, 65534)
 
     file = closed / "run.jsonl"
-    ran = product.run_apart("-p", "--no-session", "--record", str(file), "x", prefix=nobody)
+    result = product.run_apart("-p", "--no-session", "--record", str(file), "x", prefix=nobody)
 
-    assert ran.exit_code == 2
-    assert f"{file}: the file can't be created: Permission denied" in ran.stderr
+    assert result.exit_code == 2
+    assert f"{file}: the file can't be created: Permission denied" in result.stderr
     assert product.service.requests == []
 
 
 def test_a_disk_that_gets_full_ends_the_recording_and_not_the_run(product: Product) -> None:
-    product.will(Say(calls=[("list_dir", {"path": "."})]), Say(text="done"))
+    product.will(ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="done"))
     with small_disk(product.base / "small", "size=8k") as folder:
         file = folder / "run.jsonl"
-        ran = product.run("-p", "--record", str(file), "x")
+        result = product.run("-p", "--record", str(file), "x")
 
         again = product.run("-p", "--record", str(folder / "other.jsonl"), "x")
 
-        assert (ran.exit_code, ran.stdout) == (0, "done\n")
+        assert (result.exit_code, result.stdout) == (0, "done\n")
         assert (again.exit_code, os.listdir(folder)) == (2, ["run.jsonl"])
-        assert ran.stderr.count("can't be written: No space left on device") == 1
+        assert result.stderr.count("can't be written: No space left on device") == 1
         assert file.stat().st_size <= 8192
 
 
 def test_a_killed_run_leaves_a_recording_that_plays(product: Product) -> None:
     product.will(
-        Say(calls=[("list_dir", {"path": "."})]),
-        Say(text="one two three four five", delta_chars=4, after_bytes=1500, then="stall"),
+        ModelReply(calls=[("list_dir", {"path": "."})]),
+        ModelReply(text="one two three four five", delta_chars=4, after_bytes=1500, then="stall"),
     )
     file = product.base / "run.jsonl"
     killed = product.start("-p", "--record", str(file), "x")
@@ -176,7 +178,7 @@ def test_a_killed_run_leaves_a_recording_that_plays(product: Product) -> None:
 
 
 def test_turns_and_lines_are_recorded_too(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"), Say(text="three"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"), ModelReply(text="three"))
     turn = product.run("turn", "--session", "s", "--record", "turn.jsonl", "x")
     line = product.run("--line", "--record", "line.jsonl", stdin="y\n/clear\nz\n")
 
@@ -194,7 +196,7 @@ def test_turns_and_lines_are_recorded_too(product: Product) -> None:
 def test_a_file_that_cannot_be_played_is_told(product: Product, content: str) -> None:
     file = product.file("run.jsonl", content)
 
-    ran = play(product, file, "x")
+    result = play(product, file, "x")
 
-    assert ran.exit_code != 0
-    assert f"{file}, line 1: " in ran.stderr
+    assert result.exit_code != 0
+    assert f"{file}, line 1: " in result.stderr

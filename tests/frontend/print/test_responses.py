@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.frontend.print.product import KEY, Product
-from tests.providers.server import Say
-from tests.providers.strict import problems
+from tests.support.fake_service import ModelReply
+from tests.support.product import KEY, Product
+from tests.support.strict_services import problems
 
 CALL = [("read", {"path": "notes.txt"})]
 
@@ -24,12 +24,14 @@ def responses(product: Product) -> Product:
 
 def test_a_tool_is_called_and_its_result_answered(responses: Product) -> None:
     responses.will(
-        Say(thinking="I look.", signature="SEALED-1", text="Let me see.", calls=CALL),
-        Say(thinking="Found.", signature="SEALED-2", text="It is plover.", usage=(200, 9, 150, 0)),
-        Say(text="Again: plover."),
+        ModelReply(thinking="I look.", signature="SEALED-1", text="Let me see.", calls=CALL),
+        ModelReply(
+            thinking="Found.", signature="SEALED-2", text="It is plover.", usage=(200, 9, 150, 0)
+        ),
+        ModelReply(text="Again: plover."),
     )
-    ran = responses.ask("--model", "fake/gpt-5.4:low", "which word?")
-    assert (ran.exit_code, ran.json["result"]) == (0, "It is plover.")
+    process = responses.ask("--model", "fake/gpt-5.4:low", "which word?")
+    assert (process.exit_code, process.json["result"]) == (0, "It is plover.")
     assert responses.ask("--continue", "again?").json["result"] == "Again: plover."
 
     first, second, third = responses.service.requests
@@ -55,11 +57,11 @@ def test_a_tool_is_called_and_its_result_answered(responses: Product) -> None:
 
 def test_a_session_goes_on_with_another_service_and_back(responses: Product) -> None:
     responses.will(
-        Say(thinking="o", signature="OPENAI-SEALED", calls=CALL),
-        Say(text="One."),
-        Say(thinking="c", signature="CLAUDE-SEALED", calls=CALL),
-        Say(text="Two."),
-        Say(text="Three."),
+        ModelReply(thinking="o", signature="OPENAI-SEALED", calls=CALL),
+        ModelReply(text="One."),
+        ModelReply(thinking="c", signature="CLAUDE-SEALED", calls=CALL),
+        ModelReply(text="Two."),
+        ModelReply(text="Three."),
     )
     claude = ("--model", "claude/claude-sonnet-4-5:low")
     openai = ("--model", "fake/gpt-5.4:low")

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.frontend.print.product import Product, Ran
 from tests.frontend.print.test_loop_features import events, native
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import ProcessResult, Product
 
-NO_KEY = Raw(status=401, body='{"error":{"message":"invalid api key"}}')
-HELLO = Say(text="Hello.", usage=(1_000_000, 0, 0, 0))
+NO_KEY = RawReply(status=401, body='{"error":{"message":"invalid api key"}}')
+HELLO = ModelReply(text="Hello.", usage=(1_000_000, 0, 0, 0))
 
 
 def with_spare(product: Product, more: str) -> None:
@@ -21,8 +21,8 @@ def with_spare(product: Product, more: str) -> None:
     )
 
 
-def spending(ran: Ran) -> list[tuple[str, str, float | None]]:
-    return [(e["role"], e["model"], e["cost_usd"]) for e in events(ran, "usage")]
+def spending(result: ProcessResult) -> list[tuple[str, str, float | None]]:
+    return [(e["role"], e["model"], e["cost_usd"]) for e in events(result, "usage")]
 
 
 def asked(product: Product) -> list[str]:
@@ -33,16 +33,16 @@ def asked(product: Product) -> list[str]:
 def test_a_model_that_stands_in_is_named_and_paid_as_itself(product: Product, fallback: str):
     with_spare(product, f"[roles]\nfallback = {fallback}\n")
     product.will(NO_KEY, HELLO)
-    ran = native(product, "hi")
+    result = native(product, "hi")
 
-    assert ran.lines[-1]["result"] == "Hello."
+    assert result.lines[-1]["result"] == "Hello."
     assert asked(product) == ["gpt-4o", "gpt-4.1"]
-    assert spending(ran) == [("fallback", "spare/gpt-4.1", 2.0)]
-    assert ran.lines[-1]["total_cost_usd"] == 2.0
-    assert (ran.lines[-1]["provider"], ran.lines[-1]["model"]) == ("spare", "gpt-4.1")
-    notices = " ".join(e["content"] for e in events(ran, "system_notice"))
+    assert spending(result) == [("fallback", "spare/gpt-4.1", 2.0)]
+    assert result.lines[-1]["total_cost_usd"] == 2.0
+    assert (result.lines[-1]["provider"], result.lines[-1]["model"]) == ("spare", "gpt-4.1")
+    notices = " ".join(e["content"] for e in events(result, "system_notice"))
     assert "fake/gpt-4o can't be reached" in notices
-    assert ("[roles] fallback: Provider `keyless` has no key" in ran.stderr) is (
+    assert ("[roles] fallback: Provider `keyless` has no key" in result.stderr) is (
         "keyless" in fallback
     )
 
@@ -56,7 +56,7 @@ def test_without_one_nobody_else_is_asked(product: Product):
 
 def test_a_critic_is_counted_as_one_and_one_who_is_out_of_reach_ends_no_run(product: Product):
     with_spare(product, '[roles]\ncritic = "spare"\n[loop.gates]\ngoal = "greet"\n')
-    product.will(HELLO, Say(text="MET", usage=(10, 1, 0, 0)))
+    product.will(HELLO, ModelReply(text="MET", usage=(10, 1, 0, 0)))
     told = spending(native(product, "hi"))
     assert [(role, model) for role, model, _ in told] == [
         ("", "fake/gpt-4o"),
@@ -64,8 +64,8 @@ def test_a_critic_is_counted_as_one_and_one_who_is_out_of_reach_ends_no_run(prod
     ]
 
     product.will(HELLO, NO_KEY, NO_KEY)
-    ran = native(product, "hi")
-    assert (ran.exit_code, ran.lines[-1]["result"]) == (0, "Hello.")
+    result = native(product, "hi")
+    assert (result.exit_code, result.lines[-1]["result"]) == (0, "Hello.")
 
 
 def test_prices_in_the_settings_beat_the_catalogue(product: Product):
@@ -76,20 +76,20 @@ def test_prices_in_the_settings_beat_the_catalogue(product: Product):
 
 def test_one_unknown_price_makes_the_whole_unknown(product: Product):
     with_spare(product, '[roles]\ncritic = "spare/unheard-of"\n[loop.gates]\ngoal = "greet"\n')
-    product.will(HELLO, Say(text="MET", usage=(10, 1, 0, 0)))
-    ran = native(product, "hi", "--max-cost", "3")
+    product.will(HELLO, ModelReply(text="MET", usage=(10, 1, 0, 0)))
+    result = native(product, "hi", "--max-cost", "3")
 
-    assert [cost for *_, cost in spending(ran)] == [2.5, None]
-    assert ran.lines[-1]["total_cost_usd"] is None
+    assert [cost for *_, cost in spending(result)] == [2.5, None]
+    assert result.lines[-1]["total_cost_usd"] is None
 
 
 def test_a_limit_on_an_unknown_price_says_once_that_it_does_not_hold(product: Product):
     product.configure("", model="unheard-of")
-    product.will(Say(calls=[("list_dir", {"path": "."})]), HELLO)
-    ran = native(product, "--max-cost", "0.01", "hi")
+    product.will(ModelReply(calls=[("list_dir", {"path": "."})]), HELLO)
+    result = native(product, "--max-cost", "0.01", "hi")
 
-    notices: list[Any] = [e["content"] for e in events(ran, "system_notice")]
-    assert ran.exit_code == 0
+    notices: list[Any] = [e["content"] for e in events(result, "system_notice")]
+    assert result.exit_code == 0
     told = "The price of fake/unheard-of is unknown: the limit of cost does not count it."
     assert notices.count(told) == 1
 
@@ -102,7 +102,7 @@ def test_a_window_in_the_settings_is_the_one_that_is_used(product: Product):
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 def test_the_level_of_a_model_and_one_that_is_chosen_later_are_sent(product: Product, wire: Any):
     product.configure("", wire=wire, model={"openai": "o3", "anthropic": "claude-sonnet-4-5"}[wire])
-    product.will(*[Say(text="Yes.")] * 3)
+    product.will(*[ModelReply(text="Yes.")] * 3)
     product.run("-p", "-m", f"fake/{'o3' if wire == 'openai' else 'claude-sonnet-4-5'}:low", "a")
     product.run("-c", "-p", "b")
     product.run("-c", "-p", "--thinking", "high", "c")

@@ -9,38 +9,38 @@ import pytest
 
 from dirge_py.processes.sandbox.probe import find_sandbox
 from dirge_py.processes.sandbox.profile import Sandbox, SandboxProfile
-from tests.files.requirement import lacking
-from tests.frontend.print.product import Product
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product
+from tests.support.requirements import lacking
 
 
 @pytest.fixture(autouse=True)
 def _works(tmp_path: Path) -> None:
     (tmp_path / "probe").mkdir()
-    room = SandboxProfile(roots=(str(tmp_path / "probe"),), home=str(tmp_path / "home"))
-    found = find_sandbox(room)
+    project = SandboxProfile(roots=(str(tmp_path / "probe"),), home=str(tmp_path / "home"))
+    found = find_sandbox(project)
     if not isinstance(found, Sandbox):
         lacking("a working sandbox")
     found.close()
 
 
-def bash(command: str) -> Say:
-    return Say(calls=[("bash", {"command": command})])
+def bash(command: str) -> ModelReply:
+    return ModelReply(calls=[("bash", {"command": command})])
 
 
 def test_test_runners_run_without_a_question_inside(product: Product) -> None:
     product.file("test_it.py", "def test_it():\n    assert True\n")
-    product.will(bash("python -m pytest -q -p no:xdist"), Say(text="done"))
+    product.will(bash("python -m pytest -q -p no:xdist"), ModelReply(text="done"))
 
-    ran = product.ask("--sandbox", "required", "x")
+    result = product.ask("--sandbox", "required", "x")
 
-    assert ran.exit_code == 0
-    assert ran.json["permission_denials"] == []
+    assert result.exit_code == 0
+    assert result.json["permission_denials"] == []
     assert "1 passed" in product.sent()[-1]["content"]
 
 
 def test_without_a_sandbox_they_ask(product: Product) -> None:
-    product.will(bash("python -m pytest -q"), Say(text="done"))
+    product.will(bash("python -m pytest -q"), ModelReply(text="done"))
 
     assert product.ask("x").json["permission_denials"]
 
@@ -49,11 +49,11 @@ def test_what_was_allowed_is_still_shut_in(product: Product) -> None:
     (product.home / ".ssh").mkdir()
     (product.home / ".ssh/id").write_text("canary-ssh")
     command = f"cat ~/.ssh/id {product.config_dir}/config.toml; touch .git/hooks/pre-commit; ls"
-    product.will(bash(command), Say(text="done"))
+    product.will(bash(command), ModelReply(text="done"))
 
-    ran = product.ask("--sandbox", "required", "--yolo", "x")
+    result = product.ask("--sandbox", "required", "--yolo", "x")
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     assert "canary-ssh" not in product.sent_text()
     assert "api_key_env" not in product.sent_text()
     assert not (product.project / ".git/hooks/pre-commit").exists()
@@ -70,41 +70,41 @@ def test_a_link_made_inside_leads_no_write_out(product: Product) -> None:
     )
     writes = [("write", {"path": path, "content": "x"}) for path in ("way.txt", "way/new.txt")]
     command = "python -m pytest -q -p no:xdist -p no:cacheprovider"
-    product.will(bash(command), Say(calls=writes), Say(text="done"))
+    product.will(bash(command), ModelReply(calls=writes), ModelReply(text="done"))
 
-    ran = product.ask("--sandbox", "required", "--accept-all", "--allow", "edit:**", "x")
+    result = product.ask("--sandbox", "required", "--accept-all", "--allow", "edit:**", "x")
 
     assert "1 passed" in product.sent(1)[-1]["content"]
     assert (product.project / "way.txt").is_symlink()
     assert "has not been read" in product.sent(2)[-2]["content"]
-    assert [denied["tool_name"] for denied in ran.json["permission_denials"]] == ["write"]
+    assert [denied["tool_name"] for denied in result.json["permission_denials"]] == ["write"]
     assert (theirs.read_text(), (product.home / "new.txt").exists()) == ("theirs", False)
 
 
 def test_required_without_one_does_not_start(product: Product) -> None:
-    ran = product.ask("--sandbox", "required", "x", cwd=product.home)
+    result = product.ask("--sandbox", "required", "x", cwd=product.home)
 
-    assert ran.exit_code == 2
-    assert "home folder" in ran.stderr
+    assert result.exit_code == 2
+    assert "home folder" in result.stderr
     assert product.service.requests == []
 
 
 def test_preferred_without_one_says_so_and_asks_as_ever(product: Product) -> None:
-    product.will(bash("python -m pytest -q"), Say(text="done"))
+    product.will(bash("python -m pytest -q"), ModelReply(text="done"))
 
-    ran = product.ask("--sandbox", "preferred", "x", cwd=product.home)
+    result = product.ask("--sandbox", "preferred", "x", cwd=product.home)
 
-    assert ran.exit_code == 0
-    assert "without a sandbox" in ran.stderr
-    assert ran.json["permission_denials"]
+    assert result.exit_code == 0
+    assert "without a sandbox" in result.stderr
+    assert result.json["permission_denials"]
 
 
 @pytest.mark.parametrize("words", [["--sandbox", "fix it"], ["--sandbox", "requird", "x"]])
 def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[str]) -> None:
-    ran = product.ask(*words)
+    result = product.ask(*words)
 
-    assert ran.exit_code == 2
-    assert "required" in ran.stderr
+    assert result.exit_code == 2
+    assert "required" in result.stderr
     assert product.service.requests == []
 
 
@@ -112,10 +112,10 @@ def test_a_mode_that_does_not_exist_is_an_error(product: Product, words: list[st
 def test_a_host_that_is_none_stops_the_start_in_either_mode(product: Product, mode: str) -> None:
     product.configure(f'[sandbox]\nmode = "{mode}"\nhosts = ["http://x"]\n')
 
-    ran = product.run("-p", "x")
+    result = product.run("-p", "x")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "`hosts` under `[sandbox]`: 'http://x' is no host" in ran.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "`hosts` under `[sandbox]`: 'http://x' is no host" in result.stderr
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -148,7 +148,7 @@ FETCH = (
 
 def told_about(product: Product, server: str, *options: str) -> str:
     """What the model reads after a command asked that server for something."""
-    product.will(bash(FETCH.format(server)), Say(text="done"))
+    product.will(bash(FETCH.format(server)), ModelReply(text="done"))
     assert product.ask(*options, "x").exit_code == 0
     return str(product.sent()[-1]["content"])
 

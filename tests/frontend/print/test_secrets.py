@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.frontend.print.product import KEY, Product, Wire
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import KEY, Product, Wire
 
 
 def everything_written(product: Product) -> str:
@@ -19,16 +19,18 @@ def test_the_key_is_in_no_output_and_no_file(product: Product, wire: Wire) -> No
     product.configure(wire=wire)
     product.file("leak.txt", f"the key is {KEY}, or {KEY[:8]}\n")
     product.will(
-        Say(calls=[("read", {"path": "leak.txt"}), ("bash", {"command": f"env; echo {KEY}"})]),
-        Say(text=f"I saw {KEY}!"),
+        ModelReply(
+            calls=[("read", {"path": "leak.txt"}), ("bash", {"command": f"env; echo {KEY}"})]
+        ),
+        ModelReply(text=f"I saw {KEY}!"),
     )
 
-    ran = product.run(
+    result = product.run(
         *("-p", "-v", "--yolo", "--output-format", "stream-json", f"my key is {KEY}"),
     )
 
-    assert ran.exit_code == 0
-    assert KEY not in ran.stderr
+    assert result.exit_code == 0
+    assert KEY not in result.stderr
     assert KEY not in everything_written(product)
     results = json.dumps(product.service.requests[1].json)
     assert "the key is" in results
@@ -37,44 +39,44 @@ def test_the_key_is_in_no_output_and_no_file(product: Product, wire: Wire) -> No
 
 def test_the_key_is_in_no_error(product: Product) -> None:
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}})
-    product.will(Raw(status=401, body=body, headers={"content-type": "application/json"}))
+    product.will(RawReply(status=401, body=body, headers={"content-type": "application/json"}))
 
-    ran = product.run("-p", "-v", "--output-format", "stream-json", "x")
+    result = product.run("-p", "-v", "--output-format", "stream-json", "x")
 
-    assert ran.exit_code == 1
-    assert KEY not in ran.stdout + ran.stderr
+    assert result.exit_code == 1
+    assert KEY not in result.stdout + result.stderr
     assert KEY not in everything_written(product)
 
 
 def test_a_key_that_http_cannot_carry_is_not_shown(product: Product) -> None:
-    ran = product.run("-p", "x", env={"FAKE_KEY": f"{KEY}\u2014x"})
+    result = product.run("-p", "x", env={"FAKE_KEY": f"{KEY}\u2014x"})
 
-    assert ran.exit_code != 0
-    assert KEY not in ran.stdout + ran.stderr
+    assert result.exit_code != 0
+    assert KEY not in result.stdout + result.stderr
 
 
 def test_a_key_file_is_used_and_closed_to_the_agent(product: Product) -> None:
     file = product.base / "key"
     file.write_text("sk-from-a-file\n")
     file.chmod(0o600)
-    product.will(Say(calls=[("read", {"path": str(file)})]), Say(text="ok"))
+    product.will(ModelReply(calls=[("read", {"path": str(file)})]), ModelReply(text="ok"))
 
-    ran = product.ask("--yolo", "--api-key-file", str(file), "x")
+    result = product.ask("--yolo", "--api-key-file", str(file), "x")
 
     assert product.service.requests[0].headers["authorization"] == "Bearer sk-from-a-file"
-    assert len(ran.json["permission_denials"]) == 1
+    assert len(result.json["permission_denials"]) == 1
 
 
 def test_there_is_no_flag_that_takes_a_key(product: Product) -> None:
-    ran = product.run("-p", "--api-key", "sk-visible", "x")
+    result = product.run("-p", "--api-key", "sk-visible", "x")
 
-    assert ran.exit_code == 2
-    assert "sk-visible" not in ran.stderr
-    assert "--api-key-file" in ran.stderr
+    assert result.exit_code == 2
+    assert "sk-visible" not in result.stderr
+    assert "--api-key-file" in result.stderr
 
 
 def test_state_is_closed_to_others(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
     product.run("-p", "-v", "x")
 
     kinds = {path.stat().st_mode & 0o077 for path in product.state_dir.rglob("*")}
@@ -96,24 +98,29 @@ def test_keys_of_other_services_are_in_no_result_no_file_and_no_recording(
 ) -> None:
     product.configure("[providers.fake.headers]\nx-proxy = '${HEADER_VALUE}'\n")
     product.file("environ", "\n".join(f"{name}={value}" for name, value in OTHERS.items()))
-    product.will(Say(calls=[("bash", {"command": "cat environ"})]), Say(text="ok"))
+    product.will(ModelReply(calls=[("bash", {"command": "cat environ"})]), ModelReply(text="ok"))
 
-    ran = product.run(
+    process = product.run(
         *("-p", "--yolo", "--output-format", "stream-json", "--record", "tape", "look"),
         env=OTHERS,
     )
 
-    assert ran.exit_code == 0
+    assert process.exit_code == 0
     result = json.dumps(product.service.requests[1].json)
     assert "DEPLOY_TOKEN=[redacted]" in result
     tape = (product.project / "tape").read_text()
     assert "DEPLOY_TOKEN" in tape
     for value in OTHERS.values():
-        assert value not in result + ran.stdout + ran.stderr + tape + everything_written(product)
+        assert value not in result + process.stdout + process.stderr + tape + everything_written(
+            product
+        )
 
 
 def test_an_ordinary_word_in_a_key_variable_is_not_taken_out(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": "echo a development server"})]), Say(text="ok"))
+    product.will(
+        ModelReply(calls=[("bash", {"command": "echo a development server"})]),
+        ModelReply(text="ok"),
+    )
 
     product.run("-p", "--yolo", "x", env={"ANTHROPIC_API_KEY": "development"})
 

@@ -5,9 +5,9 @@ import signal
 import threading
 from typing import Any
 
-from tests.frontend.print.product import Held, Product, finish
 from tests.frontend.print.test_outcomes import wait_for_pid
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import HeldReply, Product, finish
 
 
 def prompts(product: Product, number: int = -1) -> list[str]:
@@ -16,7 +16,7 @@ def prompts(product: Product, number: int = -1) -> list[str]:
 
 
 def test_continue_sends_what_was_said_before(product: Product) -> None:
-    product.will(Say(text="Noted."), Say(text="Blue."))
+    product.will(ModelReply(text="Noted."), ModelReply(text="Blue."))
     first = product.ask("My colour is blue.").json
 
     second = product.ask("-c", "Which is it?").json
@@ -27,19 +27,19 @@ def test_continue_sends_what_was_said_before(product: Product) -> None:
 
 
 def test_continue_without_a_session_starts_afresh_and_says_so(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.ask("-c", "ping")
+    result = product.ask("-c", "ping")
 
-    assert ran.exit_code == 0
-    assert "no session of this project yet" in ran.stderr
-    assert ran.json["session_id"] == product.journals[0].stem
+    assert result.exit_code == 0
+    assert "no session of this project yet" in result.stderr
+    assert result.json["session_id"] == product.journals[0].stem
 
 
 def test_continue_means_the_newest_session_of_this_project(product: Product) -> None:
     other = product.base / "other"
     other.mkdir()
-    product.will(Say(text="a"), Say(text="b"), Say(text="c"))
+    product.will(ModelReply(text="a"), ModelReply(text="b"), ModelReply(text="c"))
     here = product.ask("here").json["session_id"]
     product.ask("there", cwd=other)
 
@@ -47,28 +47,28 @@ def test_continue_means_the_newest_session_of_this_project(product: Product) -> 
 
 
 def test_resume_takes_the_beginning_of_an_id(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"))
     product.run("-p", "--session", "alpha-1", "first")
 
-    ran = product.ask("-r", "alph", "second")
+    result = product.ask("-r", "alph", "second")
 
-    assert ran.json["session_id"] == "alpha-1"
+    assert result.json["session_id"] == "alpha-1"
     assert prompts(product) == ["first", "second"]
 
 
 def test_resuming_an_unknown_session_says_so(product: Product) -> None:
-    ran = product.ask("-r", "nope", "x")
+    result = product.ask("-r", "nope", "x")
 
-    assert ran.exit_code == 1
-    assert "no session 'nope'" in ran.stderr
-    assert ran.json["is_error"] is True
-    assert ran.json["exit_code"] == 1
-    assert ran.json["session_id"] is None
+    assert result.exit_code == 1
+    assert "no session 'nope'" in result.stderr
+    assert result.json["is_error"] is True
+    assert result.json["exit_code"] == 1
+    assert result.json["session_id"] is None
     assert product.service.requests == []
 
 
 def test_a_named_session_is_made_then_reopened(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"))
 
     ids = [product.ask("--session", "my-run_1", word).json["session_id"] for word in ("a", "b")]
 
@@ -78,15 +78,15 @@ def test_a_named_session_is_made_then_reopened(product: Product) -> None:
 
 
 def test_an_id_that_is_a_path_is_refused(product: Product) -> None:
-    ran = product.run("-p", "--session", "../evil", "x")
+    result = product.run("-p", "--session", "../evil", "x")
 
-    assert ran.exit_code == 2
-    assert "../evil" in ran.stderr
+    assert result.exit_code == 2
+    assert "../evil" in result.stderr
     assert not (product.state_dir / "sessions" / "evil.jsonl").exists()
 
 
 def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"))
     first = product.ask("first").json["session_id"]
     (origin,) = product.journals
     before = origin.read_bytes()
@@ -99,18 +99,18 @@ def test_a_fork_leaves_its_origin_as_it_was(product: Product) -> None:
 
 
 def test_no_session_keeps_nothing(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.ask("--no-session", "ping")
+    result = product.ask("--no-session", "ping")
 
-    assert ran.json["session_id"] is None
+    assert result.json["session_id"] is None
     assert product.journals == []
     assert not product.state_dir.exists()
 
 
 def test_the_second_writer_of_a_session_is_told(product: Product) -> None:
     gate = threading.Event()
-    product.will(Held(reply=Say(text="one"), gate=gate))
+    product.will(HeldReply(reply=ModelReply(text="one"), gate=gate))
     first = product.start("-p", "--session", "shared", "first")
     product.service.wait_for(1)
 
@@ -125,7 +125,7 @@ def test_the_second_writer_of_a_session_is_told(product: Product) -> None:
 
 
 def test_a_resumed_session_keeps_its_model(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"), Say(text="three"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"), ModelReply(text="three"))
     product.ask("-m", "fake/gpt-4.1", "first")
 
     assert product.ask("-c", "second").json["model"] == "gpt-4.1"
@@ -134,16 +134,16 @@ def test_a_resumed_session_keeps_its_model(product: Product) -> None:
 
 def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product: Product) -> None:
     command = "echo x >> runs; echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
-    product.will(Say(calls=[("bash", {"command": command})]), Say(text="going on"))
+    product.will(ModelReply(calls=[("bash", {"command": command})]), ModelReply(text="going on"))
     process = product.start("-p", "--yolo", "x")
     child = wait_for_pid(product.project / "pid", process)
     process.kill()
     process.communicate()
     os.kill(child, signal.SIGKILL)
 
-    ran = product.run_forked("-p", "--continue", "--yolo", "and now?")
+    result = product.run_forked("-p", "--continue", "--yolo", "and now?")
 
-    assert (ran.exit_code, ran.stdout) == (0, "going on\n")
+    assert (result.exit_code, result.stdout) == (0, "going on\n")
     assert (product.project / "runs").read_text() == "x\n"
     [told] = [message["content"] for message in product.sent() if message["role"] == "tool"]
     assert "outcome is unknown" in told
@@ -151,12 +151,16 @@ def test_a79_a_command_that_was_killed_with_its_program_is_not_run_again(product
 
 def test_a72_a_blocked_call_is_still_an_error_after_a_restart(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
-    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="no then"), Say(text="yes"))
+    product.will(
+        ModelReply(calls=[("bash", {"command": "make"})]),
+        ModelReply(text="no then"),
+        ModelReply(text="yes"),
+    )
     assert product.run_forked("-p", "go").exit_code == 0
 
-    ran = product.run_forked("-p", "-c", "again")
+    process = product.run_forked("-p", "-c", "again")
 
-    assert ran.exit_code == 0
+    assert process.exit_code == 0
     for request in (1, 2):
         [result] = [
             block
@@ -171,8 +175,10 @@ def test_a86_the_second_process_sends_all_that_the_first_one_had(product: Produc
     product.configure(wire="anthropic", model="claude-sonnet-4-5")
     product.file("note.txt", "remember\n")
     call = ("bash", {"command": "echo ran >> ran.txt"})
-    thought = Say(thinking="hm", signature="sig-1", calls=[("read", {"path": "note.txt"}), call])
-    product.will(thought, Say(text="first answer"), Say(text="second answer"))
+    thought = ModelReply(
+        thinking="hm", signature="sig-1", calls=[("read", {"path": "note.txt"}), call]
+    )
+    product.will(thought, ModelReply(text="first answer"), ModelReply(text="second answer"))
     product.run_forked("-p", "--yolo", "--thinking", "high", "first")
     before = product.sent()
 
@@ -196,17 +202,17 @@ def bare(message: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_killed_program_leaves_a_session_that_goes_on(product: Product) -> None:
     command = "echo $$ > pid.tmp; mv pid.tmp pid; exec sleep 600"
-    product.will(Say(calls=[("bash", {"command": command})]), Say(text="going on"))
+    product.will(ModelReply(calls=[("bash", {"command": command})]), ModelReply(text="going on"))
     process = product.start("-p", "--yolo", "--session", "mine", "x")
     child = wait_for_pid(product.project / "pid", process)
 
     process.kill()
     process.communicate()
     os.kill(child, signal.SIGKILL)
-    ran = product.ask("--session", "mine", "and now?")
+    result = product.ask("--session", "mine", "and now?")
 
-    assert ran.exit_code == 0
-    assert "interrupted" in ran.stderr
-    told = [message for message in product.sent() if message["role"] == "tool"]
-    assert [message["tool_call_id"] for message in told] == ["call_0"]
+    assert result.exit_code == 0
+    assert "interrupted" in result.stderr
+    results = [message for message in product.sent() if message["role"] == "tool"]
+    assert [message["tool_call_id"] for message in results] == ["call_0"]
     assert prompts(product) == ["x", "and now?"]

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 
 from dirge_py.frontend.print import streams
-from tests.frontend.print.product import Product, finish
-from tests.providers.server import Say
+from tests.support.fake_service import ModelReply
+from tests.support.product import Product, finish
 
 
 def asked(product: Product) -> str:
@@ -18,7 +18,7 @@ def asked(product: Product) -> str:
 
 
 def test_stdin_follows_the_words_after_a_blank_line(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.run_forked("-p", "What is", "this?", stdin="some\ntext\n")
 
@@ -26,7 +26,7 @@ def test_stdin_follows_the_words_after_a_blank_line(product: Product) -> None:
 
 
 def test_stdin_alone_is_the_prompt(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.run("-p", stdin="from a file\n")
 
@@ -34,7 +34,7 @@ def test_stdin_alone_is_the_prompt(product: Product) -> None:
 
 
 def test_an_empty_stdin_is_as_none(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     product.run_forked("-p", "only words")
 
@@ -42,10 +42,10 @@ def test_an_empty_stdin_is_as_none(product: Product) -> None:
 
 
 def test_no_prompt_at_all_is_wrong_usage(product: Product) -> None:
-    ran = product.run("-p")
+    result = product.run("-p")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert "no prompt" in ran.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no prompt" in result.stderr
     assert product.service.requests == []
     assert not product.state_dir.exists()
 
@@ -55,50 +55,52 @@ def test_blank_words_are_no_prompt(product: Product) -> None:
 
 
 def test_a_silent_open_pipe_does_not_hold_up_a_prompt_in_words(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
     process = product.start("-p", "ping", stdin=subprocess.PIPE)
 
     answered = product.service.wait_for(1)
 
     assert answered.json["messages"][-1]["content"] == "ping"
-    ran = finish(process)
-    assert ran.stdout == "pong\n"
-    assert "nothing came on stdin" in ran.stderr
+    result = finish(process)
+    assert result.stdout == "pong\n"
+    assert "nothing came on stdin" in result.stderr
 
 
 def test_a_terminal_is_not_read(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
     controller, terminal = pty.openpty()
     try:
-        ran = finish(product.start("-p", "ping", stdin=terminal))
+        result = finish(product.start("-p", "ping", stdin=terminal))
     finally:
         os.close(controller)
         os.close(terminal)
 
-    assert ran.stdout == "pong\n"
+    assert result.stdout == "pong\n"
     assert asked(product) == "ping"
 
 
 def test_a_closed_stdin_is_no_trouble(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = finish(product.start_fresh("-p", "ping", prefix=["bash", "-c", 'exec "$@" <&-', "bash"]))
+    result = finish(
+        product.start_fresh("-p", "ping", prefix=["bash", "-c", 'exec "$@" <&-', "bash"])
+    )
 
-    assert ran.stdout == "pong\n"
+    assert result.stdout == "pong\n"
 
 
 def test_the_key_may_come_on_stdin(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.run("-p", "--api-key-stdin", "ping", stdin="sk-from-stdin\n")
+    result = product.run("-p", "--api-key-stdin", "ping", stdin="sk-from-stdin\n")
 
-    assert ran.stdout == "pong\n"
+    assert result.stdout == "pong\n"
     assert product.service.requests[0].headers["authorization"] == "Bearer sk-from-stdin"
     assert asked(product) == "ping"
 
 
 def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
     raw = product.file("raw.bin", b"a\xffb")
 
     with raw.open("rb") as given:
@@ -108,7 +110,7 @@ def test_bytes_that_are_no_text_are_replaced(product: Product) -> None:
 
 
 def test_a_pipe_that_does_not_block_is_read_to_its_end(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     process = product.start("-p", stdin=reading)
@@ -149,7 +151,7 @@ def test_a_signal_ends_the_reading_of_stdin(
     # Taken only by whoever reads already: then there is room for as much again.
     os.write(writing, b"x" * 65536)
     process.send_signal(number)
-    ran = finish(process)
+    result = finish(process)
     os.close(writing)
 
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (code, "", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", "")

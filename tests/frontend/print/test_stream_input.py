@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.frontend.print.product import Held, Product, finish
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import HeldReply, Product, finish
 
 FLAGS = ("-p", "--input-format", "stream-json", "--output-format", "stream-json")
 
@@ -42,13 +42,13 @@ class Dialogue:
         raise AssertionError(f"no {kind} came")
 
     def end(self) -> int:
-        ran = finish(self.process)
-        self.lines += ran.lines
-        return ran.exit_code
+        result = finish(self.process)
+        self.lines += result.lines
+        return result.exit_code
 
 
 def test_one_prompt_after_the_other_has_one_result_each(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"))
     dialogue = Dialogue(product)
 
     dialogue.tell("first")
@@ -64,8 +64,8 @@ def test_one_prompt_after_the_other_has_one_result_each(product: Product) -> Non
 
 
 def test_a_line_during_a_run_steers_it_between_two_calls(product: Product) -> None:
-    held = Held(reply=Say(calls=[("list_dir", {"path": "."})]))
-    product.will(held, Say(calls=[("list_dir", {"path": "."})]), Say(text="done"))
+    held = HeldReply(reply=ModelReply(calls=[("list_dir", {"path": "."})]))
+    product.will(held, ModelReply(calls=[("list_dir", {"path": "."})]), ModelReply(text="done"))
     dialogue = Dialogue(product)
     dialogue.tell("first")
     product.service.wait_for(1)
@@ -83,18 +83,18 @@ def test_a_line_during_a_run_steers_it_between_two_calls(product: Product) -> No
 
 
 def test_what_comes_too_late_to_steer_is_answered_in_a_run_of_its_own(product: Product) -> None:
-    product.will(Say(text="one"), Say(text="two"))
+    product.will(ModelReply(text="one"), ModelReply(text="two"))
 
-    ran = product.run(*FLAGS, stdin=line("first") + line("second"))
+    result = product.run(*FLAGS, stdin=line("first") + line("second"))
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     said = [m["content"] for m in product.sent() if m["role"] == "user"]
     assert "first" in said[0] and any("second" in text for text in said)
 
 
 def test_the_end_of_input_lets_the_run_finish(product: Product) -> None:
     gate = threading.Event()
-    product.will(Held(reply=Say(text="pong"), gate=gate))
+    product.will(HeldReply(reply=ModelReply(text="pong"), gate=gate))
     dialogue = Dialogue(product)
     dialogue.tell("ping")
     assert dialogue.process.stdin is not None
@@ -109,24 +109,24 @@ def test_the_end_of_input_lets_the_run_finish(product: Product) -> None:
 
 
 def test_a_bad_line_is_told_and_the_rest_goes_on(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.run(*FLAGS, stdin='{"type":\nnonsense\n[]\n' + line("ping"))
+    result = product.run(*FLAGS, stdin='{"type":\nnonsense\n[]\n' + line("ping"))
 
-    assert ran.exit_code == 1
-    assert ran.stderr.count("a line of stdin was skipped") == 3
-    assert [one["result"] for one in results(ran.lines)] == ["pong"]
+    assert result.exit_code == 1
+    assert result.stderr.count("a line of stdin was skipped") == 3
+    assert [one["result"] for one in results(result.lines)] == ["pong"]
 
 
 def test_no_line_at_all_is_wrong_usage(product: Product) -> None:
-    ran = product.run(*FLAGS, stdin="")
+    result = product.run(*FLAGS, stdin="")
 
-    assert ran.exit_code == 2
-    assert "no message" in ran.stderr
+    assert result.exit_code == 2
+    assert "no message" in result.stderr
 
 
 def test_a_line_longer_than_a_pipe_arrives_whole(product: Product) -> None:
-    product.will(Say(text="ok"))
+    product.will(ModelReply(text="ok"))
 
     finish(product.start(*FLAGS, stdin=subprocess.PIPE), line("x" * 300_000))
 
@@ -134,7 +134,7 @@ def test_a_line_longer_than_a_pipe_arrives_whole(product: Product) -> None:
 
 
 def test_steering_that_a_failed_run_never_took_is_told(product: Product) -> None:
-    held = Held(reply=Raw(status=401, body='{"error":{"message":"no"}}'))
+    held = HeldReply(reply=RawReply(status=401, body='{"error":{"message":"no"}}'))
     product.will(held)
     process = product.start(*FLAGS, stdin=subprocess.PIPE)
     assert process.stdin is not None
@@ -145,21 +145,23 @@ def test_steering_that_a_failed_run_never_took_is_told(product: Product) -> None
     process.stdin.flush()
 
     held.gate.set()
-    ran = finish(process)
+    result = finish(process)
 
-    assert ran.exit_code == 1
-    assert "and this" in ran.stderr
+    assert result.exit_code == 1
+    assert "and this" in result.stderr
 
 
 def test_words_together_with_lines_are_refused(product: Product) -> None:
-    ran = product.run(*FLAGS, "some words", stdin=line("ping"))
+    result = product.run(*FLAGS, "some words", stdin=line("ping"))
 
-    assert ran.exit_code == 2
-    assert "stream-json" in ran.stderr
+    assert result.exit_code == 2
+    assert "stream-json" in result.stderr
 
 
 def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None:
-    product.will(Say(calls=[("bash", {"command": "make"})]), Say(text="never mind then"))
+    product.will(
+        ModelReply(calls=[("bash", {"command": "make"})]), ModelReply(text="never mind then")
+    )
     dialogue = Dialogue(product, "--on-ask", "defer")
 
     dialogue.tell("build it")
@@ -177,16 +179,18 @@ def test_a_prompt_after_a_deferred_call_passes_it_over(product: Product) -> None
 def test_a_stdin_that_holds_no_lines_is_wrong_usage(product: Product, is_closed: bool) -> None:
     closed = ["bash", "-c", 'exec "$@" <&-', "bash"]
 
-    ran = finish(product.start_fresh(*FLAGS, prefix=closed) if is_closed else product.start(*FLAGS))
+    result = finish(
+        product.start_fresh(*FLAGS, prefix=closed) if is_closed else product.start(*FLAGS)
+    )
 
-    assert ran.exit_code == 2
-    assert "no message" in ran.stderr
+    assert result.exit_code == 2
+    assert "no message" in result.stderr
 
 
 def test_a_line_that_nests_too_deep_is_a_bad_line(product: Product) -> None:
-    product.will(Say(text="pong"))
+    product.will(ModelReply(text="pong"))
 
-    ran = product.run(*FLAGS, stdin="[" * 200_000 + "\n" + line("ping"))
+    result = product.run(*FLAGS, stdin="[" * 200_000 + "\n" + line("ping"))
 
-    assert ran.exit_code == 1
-    assert results(ran.lines)[0]["result"] == "pong"
+    assert result.exit_code == 1
+    assert results(result.lines)[0]["result"] == "pong"

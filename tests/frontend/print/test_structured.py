@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from tests.frontend.print.product import Product
-from tests.providers.server import Raw, Say
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product
 
 BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required": ["bugs"]}
 NUMBERS = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
 BY_TOOL = '[models."fake/gpt-4o"]\nstructured = false\n'
 BY_ANSWER = '[models."fake/gpt-4o"]\nstructured = true\n'
-REFUSED = Raw(
+REFUSED = RawReply(
     status=400, body=json.dumps({"error": {"message": "Invalid schema for response_format."}})
 )
 
 
-def submit(**arguments: Any) -> Say:
-    return Say(calls=[("submit_result", arguments)])
+def submit(**arguments: Any) -> ModelReply:
+    return ModelReply(calls=[("submit_result", arguments)])
 
 
 def tool_names(product: Product, number: int = -1) -> list[str]:
@@ -43,7 +43,7 @@ def by_answer(product: Product) -> Product:
 
 def test_n28_a_submitted_result_is_the_answer(by_tool: Product) -> None:
     by_tool.file("a.txt", "two bugs\n")
-    by_tool.will(Say(calls=[("read", {"path": "a.txt"})]), submit(bugs=2))
+    by_tool.will(ModelReply(calls=[("read", {"path": "a.txt"})]), submit(bugs=2))
 
     result = by_tool.ask("--json-schema", json.dumps(BUGS), "count").json
 
@@ -55,22 +55,22 @@ def test_n28_a_submitted_result_is_the_answer(by_tool: Product) -> None:
 
 
 def test_as_text_it_is_one_line_of_json_also_in_the_file(by_tool: Product) -> None:
-    by_tool.will(Say(text="I count.", calls=[("submit_result", {"bugs": 3})]))
+    by_tool.will(ModelReply(text="I count.", calls=[("submit_result", {"bugs": 3})]))
 
-    ran = by_tool.run("-p", "-o", "out.json", "--json-schema", json.dumps(BUGS), "count")
+    result = by_tool.run("-p", "-o", "out.json", "--json-schema", json.dumps(BUGS), "count")
 
-    assert (ran.exit_code, ran.stdout, ran.stderr) == (0, '{"bugs":3}\n', "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, '{"bugs":3}\n', "")
     assert (by_tool.project / "out.json").read_text() == '{"bugs":3}\n'
 
 
 def test_as_text_it_commands_no_terminal_and_means_the_same(product: Product) -> None:
     product.configure(BY_TOOL)
     schema = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
-    product.will(Say(calls=[("submit_result", {"word": "\x9b31m \u202e \x7f"})]))
+    product.will(ModelReply(calls=[("submit_result", {"word": "\x9b31m \u202e \x7f"})]))
 
-    ran = product.run("-p", "--json-schema", json.dumps(schema), "a word")
+    result = product.run("-p", "--json-schema", json.dumps(schema), "a word")
 
-    assert ran.stdout == '{"word":"\\u009b31m \\u202e \\u007f"}\n'
+    assert result.stdout == '{"word":"\\u009b31m \\u202e \\u007f"}\n'
 
 
 @pytest.mark.parametrize("shape", ["claude", "native"])
@@ -78,9 +78,9 @@ def test_in_lines_the_last_object_holds_it(by_tool: Product, shape: str) -> None
     by_tool.will(submit(bugs=3))
     flags = ("--output-format", "stream-json", "--event-format", shape)
 
-    ran = by_tool.run("-p", *flags, "--json-schema", json.dumps(BUGS), "count")
+    result = by_tool.run("-p", *flags, "--json-schema", json.dumps(BUGS), "count")
 
-    last = ran.lines[-1]
+    last = result.lines[-1]
     assert (last["type"], last["structured_output"], last["result"]) == (
         "result",
         {"bugs": 3},
@@ -89,7 +89,7 @@ def test_in_lines_the_last_object_holds_it(by_tool: Product, shape: str) -> None
 
 
 def test_what_is_wrong_is_told_and_asked_for_again(by_tool: Product) -> None:
-    by_tool.will(Say(text="There are many."), submit(bugs="many"), submit(bugs=7))
+    by_tool.will(ModelReply(text="There are many."), submit(bugs="many"), submit(bugs=7))
 
     result = by_tool.ask("--json-schema", json.dumps(BUGS), "count").json
 
@@ -103,25 +103,25 @@ def test_what_is_wrong_is_told_and_asked_for_again(by_tool: Product) -> None:
 def test_a18_it_fails_after_three_times_in_vain(by_tool: Product) -> None:
     by_tool.will(*(submit(bugs="x" * n) for n in range(1, 6)))
 
-    ran = by_tool.ask("--json-schema", json.dumps(BUGS), "count")
+    process = by_tool.ask("--json-schema", json.dumps(BUGS), "count")
 
-    result = ran.json
-    assert (ran.exit_code, result["subtype"]) == (1, "error_during_execution")
+    result = process.json
+    assert (process.exit_code, result["subtype"]) == (1, "error_during_execution")
     assert (result["error"]["kind"], "structured_output" in result) == ("schema", False)
     assert "never met the schema" in result["error"]["message"]
     assert '{"bugs":"xxxx"}' in result["error"]["message"], "the last one, so that it is not lost"
     assert len(by_tool.service.requests) == 4
-    told = [m["content"] for m in by_tool.sent(3) if m["role"] == "tool"]
-    assert [text[14:25] for text in told] == [f"attempt {n}/3" for n in (1, 2, 3)]
+    results = [m["content"] for m in by_tool.sent(3) if m["role"] == "tool"]
+    assert [text[14:25] for text in results] == [f"attempt {n}/3" for n in (1, 2, 3)]
 
 
 def test_who_reads_text_gets_json_or_nothing(by_tool: Product) -> None:
-    by_tool.will(*[Say(text="Seven, I think.")] * 4)
+    by_tool.will(*[ModelReply(text="Seven, I think.")] * 4)
 
-    ran = by_tool.run("-p", "--json-schema", json.dumps(BUGS), "count")
+    result = by_tool.run("-p", "--json-schema", json.dumps(BUGS), "count")
 
-    assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "never met the schema" in ran.stderr and "Seven, I think." in ran.stderr
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "never met the schema" in result.stderr and "Seven, I think." in result.stderr
 
 
 @pytest.mark.parametrize("mode", ["standard", "restrictive", "plan"])
@@ -150,19 +150,19 @@ def test_what_is_no_object_is_submitted_as_the_member_of_one(by_tool: Product) -
 
 
 def test_the_limit_of_turns_holds(by_tool: Product) -> None:
-    by_tool.will(Say(text="Many."), Say(text="Very many."), submit(bugs=1))
+    by_tool.will(ModelReply(text="Many."), ModelReply(text="Very many."), submit(bugs=1))
 
-    ran = by_tool.ask("--max-turns", "2", "--json-schema", json.dumps(BUGS), "count")
+    result = by_tool.ask("--max-turns", "2", "--json-schema", json.dumps(BUGS), "count")
 
-    assert (ran.exit_code, ran.json["subtype"]) == (53, "error_max_turns")
-    assert "structured_output" not in ran.json
+    assert (result.exit_code, result.json["subtype"]) == (53, "error_max_turns")
+    assert "structured_output" not in result.json
 
 
 # -- through the service
 
 
 def test_a_service_that_can_is_given_the_schema(by_answer: Product) -> None:
-    by_answer.will(Say(text=' {"bugs": 2}\n'))
+    by_answer.will(ModelReply(text=' {"bugs": 2}\n'))
 
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count").json
 
@@ -175,7 +175,7 @@ def test_a_service_that_can_is_given_the_schema(by_answer: Product) -> None:
 
 def test_each_format_has_its_own_way_to_say_so(product: Product) -> None:
     product.configure(wire="anthropic", model="claude-sonnet-5")
-    product.will(Say(text='{"bugs": 2}'))
+    product.will(ModelReply(text='{"bugs": 2}'))
 
     result = product.ask("--json-schema", json.dumps(BUGS), "count").json
 
@@ -191,7 +191,7 @@ def test_a_model_that_stands_in_and_cannot_is_told_in_words(by_answer: Product) 
     )
     # Refused for what it is asked by, so there is no sense in asking again.
     no_quota = {"error": {"message": "You exceeded your quota.", "code": "insufficient_quota"}}
-    by_answer.will(Raw(status=429, body=json.dumps(no_quota)), Say(text='{"bugs": 2}'))
+    by_answer.will(RawReply(status=429, body=json.dumps(no_quota)), ModelReply(text='{"bugs": 2}'))
 
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count").json
 
@@ -202,8 +202,8 @@ def test_a_model_that_stands_in_and_cannot_is_told_in_words(by_answer: Product) 
 
 
 def test_its_answers_are_checked_all_the_same(by_answer: Product) -> None:
-    by_answer.will(Say(text="Two."), Say(text='```json\n{"bugs": "2"}\n```'))
-    by_answer.will(Say(text='```json\n{"bugs": 2}\n```'))
+    by_answer.will(ModelReply(text="Two."), ModelReply(text='```json\n{"bugs": "2"}\n```'))
+    by_answer.will(ModelReply(text='```json\n{"bugs": 2}\n```'))
 
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count").json
 
@@ -213,23 +213,23 @@ def test_its_answers_are_checked_all_the_same(by_answer: Product) -> None:
 
 
 def test_a_service_that_never_holds_to_it_fails_the_run(by_answer: Product) -> None:
-    by_answer.will(*[Say(text='{"bugs": null}')] * 4)
+    by_answer.will(*[ModelReply(text='{"bugs": null}')] * 4)
 
-    ran = by_answer.ask("--json-schema", json.dumps(BUGS), "count")
+    result = by_answer.ask("--json-schema", json.dumps(BUGS), "count")
 
-    assert (ran.exit_code, ran.json["error"]["kind"]) == (1, "schema")
-    assert '{"bugs": null}' in ran.json["error"]["message"]
+    assert (result.exit_code, result.json["error"]["kind"]) == (1, "schema")
+    assert '{"bugs": null}' in result.json["error"]["message"]
     assert len(by_answer.service.requests) == 4
 
 
 def test_a_service_that_refuses_the_schema_is_asked_through_the_tool(by_answer: Product) -> None:
     by_answer.file("a.txt", "two bugs\n")
-    by_answer.will(REFUSED, Say(calls=[("read", {"path": "a.txt"})]), submit(bugs=2))
+    by_answer.will(REFUSED, ModelReply(calls=[("read", {"path": "a.txt"})]), submit(bugs=2))
 
-    ran = by_answer.ask("--json-schema", json.dumps(BUGS), "count")
+    result = by_answer.ask("--json-schema", json.dumps(BUGS), "count")
 
-    assert (ran.exit_code, ran.json["structured_output"]) == (0, {"bugs": 2})
-    assert ran.stderr.count("refuses the schema") == 1
+    assert (result.exit_code, result.json["structured_output"]) == (0, {"bugs": 2})
+    assert result.stderr.count("refuses the schema") == 1
     assert ["response_format" in each.json for each in by_answer.service.requests] == [
         *(True, False, False)
     ]
@@ -244,9 +244,9 @@ def test_messages_that_come_as_lines_are_answered_so_as_well(by_tool: Product) -
     line = json.dumps({"type": "user", "message": {"role": "user", "content": "count"}})
     flags = ("--input-format", "stream-json", "--output-format", "json")
 
-    ran = by_tool.run("-p", *flags, "--json-schema", json.dumps(BUGS), stdin=f"{line}\n")
+    result = by_tool.run("-p", *flags, "--json-schema", json.dumps(BUGS), stdin=f"{line}\n")
 
-    assert (ran.exit_code, ran.json["structured_output"]) == (0, {"bugs": 1})
+    assert (result.exit_code, result.json["structured_output"]) == (0, {"bugs": 1})
 
 
 def test_turn_by_turn_the_tries_are_counted_all_the_same(by_tool: Product) -> None:
@@ -261,28 +261,30 @@ def test_turn_by_turn_the_tries_are_counted_all_the_same(by_tool: Product) -> No
 
 
 def test_a_run_that_waited_still_ends_with_the_result(by_tool: Product) -> None:
-    by_tool.will(Say(calls=[("bash", {"command": "touch x"}), ("submit_result", {"bugs": 4})]))
+    by_tool.will(
+        ModelReply(calls=[("bash", {"command": "touch x"}), ("submit_result", {"bugs": 4})])
+    )
     schema = ("--json-schema", json.dumps(BUGS))
     waiting = by_tool.ask("--on-ask", "defer", *schema, "count")
     by_tool.will(submit(bugs=5))
 
-    ran = by_tool.run(
+    result = by_tool.run(
         *("resume", waiting.json["continuation"], "--confirm", "--output-format", "json"), *schema
     )
 
     assert (waiting.exit_code, "structured_output" in waiting.json) == (11, False)
-    assert (ran.exit_code, ran.json["structured_output"]) == (0, {"bugs": 5})
+    assert (result.exit_code, result.json["structured_output"]) == (0, {"bugs": 5})
 
 
 def test_what_stopped_at_a_limit_is_carried_on_with_it(by_tool: Product) -> None:
-    by_tool.will(Say(text="Many."), submit(bugs=4))
+    by_tool.will(ModelReply(text="Many."), submit(bugs=4))
     schema = ("--json-schema", json.dumps(BUGS))
     stopped = by_tool.ask("--max-turns", "1", *schema, "count")
 
-    ran = by_tool.ask("-c", *schema, "/continue")
+    result = by_tool.ask("-c", *schema, "/continue")
 
-    assert (stopped.exit_code, ran.exit_code) == (53, 0), ran.stderr
-    assert ran.json["structured_output"] == {"bugs": 4}
+    assert (stopped.exit_code, result.exit_code) == (53, 0), result.stderr
+    assert result.json["structured_output"] == {"bugs": 4}
 
 
 # -- wrong usage
@@ -323,11 +325,11 @@ def test_a_schema_that_is_none_is_told_before_anything_is_asked(
     product.file("latin.json", b'{"title":"\xe9"}')
     product.file("empty.json")
 
-    ran = product.ask("--json-schema", schema, "count")
+    result = product.ask("--json-schema", schema, "count")
 
-    assert (ran.exit_code, ran.stdout) == (2, "")
-    assert words.format(project=product.project) in ran.stderr
-    assert "@ before it" not in ran.stderr or not schema.startswith("@"), "it is there"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words.format(project=product.project) in result.stderr
+    assert "@ before it" not in result.stderr or not schema.startswith("@"), "it is there"
     assert product.service.requests == []
 
 
@@ -343,7 +345,7 @@ def test_a_schema_that_is_none_is_told_before_anything_is_asked(
 def test_it_goes_with_a_prompt_that_is_answered(
     product: Product, words: tuple[str, ...], why: str
 ) -> None:
-    ran = product.run("--json-schema", json.dumps(BUGS), *words)
+    result = product.run("--json-schema", json.dumps(BUGS), *words)
 
-    assert (ran.exit_code, why in ran.stderr) == (2, True), ran.stderr
+    assert (result.exit_code, why in result.stderr) == (2, True), result.stderr
     assert product.service.requests == []

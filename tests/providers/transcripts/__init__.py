@@ -53,8 +53,8 @@ class Transcript:
 def transcripts(kind: str) -> list[Transcript]:
     """All of a provider type, in their order."""
     name = wire_of(kind).__name__.rpartition(".")[2]
-    told = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
-    return [Transcript(kind=kind, **each) for each in told["transcript"]]
+    data = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+    return [Transcript(kind=kind, **each) for each in data["transcript"]]
 
 
 def _framed(kind: str, line: str) -> str:

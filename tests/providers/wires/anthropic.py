@@ -5,10 +5,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.providers.wires.say import Say, as_json, split
+from tests.providers.wires.model_reply import ModelReply, as_json, split
 
 
-def events(say: Say) -> list[str]:
+def events(say: ModelReply) -> list[str]:
     """The answer as Messages streams it."""
     used_in, out, read, write = say.usage
     usage = {

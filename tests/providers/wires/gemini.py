@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.providers.wires.say import Say, split
+from tests.providers.wires.model_reply import ModelReply, split
 
 
-def events(say: Say) -> list[str]:
+def events(say: ModelReply) -> list[str]:
     """The answer as Gemini streams it, with the counts on every chunk and the reason on the last.
 
     Calls come whole and without an id. With `thinking` the answer is signed: the first call, else

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.providers.wires.say import Say, split
+from tests.providers.wires.model_reply import ModelReply, split
 
 _HEAD = {"model": "fake", "created_at": "2026-01-01T00:00:00.000000Z"}
 
 
-def events(say: Say) -> list[str]:
+def events(say: ModelReply) -> list[str]:
     """The answer as Ollama streams it: calls whole, and the counts on the last line."""
 
     def line(message: Mapping[str, Any], **end: Any) -> str:

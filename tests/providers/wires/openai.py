@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.providers.wires.say import Say, as_json, split
+from tests.providers.wires.model_reply import ModelReply, as_json, split
 
 _CHUNK = {
     "id": "chatcmpl-1",
@@ -14,7 +14,7 @@ _CHUNK = {
 }
 
 
-def events(say: Say) -> list[str]:
+def events(say: ModelReply) -> list[str]:
     """The answer as Chat Completions streams it."""
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> str:

@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.providers.wires.say import Say, as_json, split
+from tests.providers.wires.model_reply import ModelReply, as_json, split
 
 _STOPS = {"length": "max_output_tokens", "max_tokens": "max_output_tokens"}
 
 
-def events(say: Say) -> list[str]:
+def events(say: ModelReply) -> list[str]:
     """The answer as Responses streams it: each item opens, grows, and is told again as a whole."""
     numbers = itertools.count()
     items: list[Mapping[str, Any]] = []
@@ -61,7 +61,7 @@ def _response(status: str) -> dict[str, Any]:
     }
 
 
-def _reasoning(say: Say, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _reasoning(say: ModelReply, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     at = {"item_id": f"rs_{len(items)}", "output_index": len(items)}
     opening = {"id": at["item_id"], "type": "reasoning", "summary": []}
     yield _item("added", at, {**opening, "encrypted_content": ""})
@@ -78,7 +78,7 @@ def _reasoning(say: Say, items: list[Mapping[str, Any]]) -> Iterator[dict[str, A
     yield _item("done", at, items[-1])
 
 
-def _message(say: Say, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _message(say: ModelReply, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     at = {"item_id": f"msg_{len(items)}", "output_index": len(items)}
     opening = {"id": at["item_id"], "type": "message", "role": "assistant"}
     yield _item("added", at, {**opening, "status": "in_progress", "content": []})
@@ -94,7 +94,7 @@ def _message(say: Say, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any
     yield _item("done", at, items[-1])
 
 
-def _call(say: Say, index: int, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _call(say: ModelReply, index: int, items: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     at = {"item_id": f"fc_{len(items)}", "output_index": len(items)}
     name, arguments = say.calls[index]
     text = as_json(arguments)

@@ -25,14 +25,14 @@ from dirge_py.types.messages import (
     user_text,
 )
 from tests.security.sizes import size
-from tests.session.index.kit import exchange, record, tool_use
+from tests.support.stored_sessions import exchange, record, tool_use
 
 TAGS = {"html", "head", "meta", "title", "style", "body", "section", "h1", "h2", "dl", "dt", "dd"}
 TAGS |= {"time", "p", "pre", "em", "details", "summary"}
 ATTRIBUTES = {"lang", "charset", "content", "http-equiv", "name", "class", "open"}
 
 
-def talk(text):
+def make_export(text):
     call = ToolCallBlock(id="c", name=text, arguments={"command": text})
     return ExportedSession(
         id="s",
@@ -77,17 +77,17 @@ HOSTILE = "</pre></style><script>alert(1)</script><img src=x onerror=alert(1)>\"
 @example("]]>\x1b]0;x\x07\u202e\ud800")
 @given(st.text())
 def test_no_text_changes_what_the_page_is_made_of(text):
-    page = render_export(talk(text), "html")
+    page = render_export(make_export(text), "html")
 
     assert {tag for tag, _ in tags_of(page)} <= TAGS
     assert {name for _, names in tags_of(page) for name in names} <= ATTRIBUTES
     if text.strip() and text.isprintable():
-        assert tags_of(page) == tags_of(render_export(talk("x"), "html"))
+        assert tags_of(page) == tags_of(render_export(make_export("x"), "html"))
     assert "\x1b" not in page
 
 
 def test_the_page_loads_and_runs_nothing():
-    page = render_export(talk(HOSTILE), "html")
+    page = render_export(make_export(HOSTILE), "html")
 
     assert "default-src &#x27;none&#x27;" in page
     assert "<script" not in page
@@ -126,9 +126,9 @@ def test_results_stay_within_their_fence(text):
     ],
 )
 def test_a_fence_that_a_model_left_open_ends_with_its_answer(text: str, end: str):
-    said = AssistantMessage(content=(TextBlock(text),))
+    message = AssistantMessage(content=(TextBlock(text),))
 
-    page = render_export(ExportedSession(id="s", messages=[said, user_text("and then?")]), "md")
+    page = render_export(ExportedSession(id="s", messages=[message, user_text("and then?")]), "md")
 
     assert f"{text}\n{end and end + chr(10)}\n## You\n\n> and then?\n" in page
 

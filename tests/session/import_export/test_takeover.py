@@ -35,7 +35,7 @@ def taken_over(store, tmp_path, values, *, name="session.jsonl", program="auto")
 
 def spoken(messages):
     """Each message in a few words."""
-    told = []
+    received = []
     for message in messages:
         if isinstance(message, AssistantMessage):
             kinds = [
@@ -44,12 +44,12 @@ def spoken(messages):
                 else f"{type(block).__name__}:{block.text}"
                 for block in message.content
             ]
-            told.append(("assistant", kinds))
+            received.append(("assistant", kinds))
         elif isinstance(message, ToolResultMessage):
-            told.append((f"result of {message.tool_call_id}", message.text, message.is_error))
+            received.append((f"result of {message.tool_call_id}", message.text, message.is_error))
         elif isinstance(message, UserMessage):
-            told.append((message.origin, message.text))
-    return told
+            received.append((message.origin, message.text))
+    return received
 
 
 def test_a_session_of_claude_code_becomes_one_of_ours(store, tmp_path):

@@ -20,7 +20,7 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.messages import Usage
 from tests.security.sizes import count, size
 from tests.session.conftest import Clock
-from tests.session.index.kit import exchange, record, tool_use
+from tests.support.stored_sessions import exchange, record, tool_use
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
 

@@ -6,7 +6,7 @@ from dirge_py.config.load import load
 from dirge_py.sdk.sessions import open_store
 from dirge_py.session.index.session_index import SessionIndex
 from tests.session.conftest import Clock
-from tests.session.index.kit import exchange, record
+from tests.support.stored_sessions import exchange, record
 
 
 def test_it_knows_the_sessions_of_the_store_it_was_opened_for(tmp_path: Path) -> None:

@@ -1,16 +1,16 @@
-"""A room to talk in, and to go back in."""
+"""The fixture `project`, without snapshots of its own."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.conversation.room import Room
+from tests.support.project import ScriptedProject
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
-    room = Room(tmp_path)
-    # Where files matter, the test keeps them itself: see kept.py.
-    room.configure("\n[session]\nsnapshots = false\n")
-    monkeypatch.chdir(room.project)
-    return room
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
+    project = ScriptedProject(tmp_path)
+    # Where files matter, the test takes snapshots itself: see rewind_driver.py.
+    project.configure("\n[session]\nsnapshots = false\n")
+    monkeypatch.chdir(project.folder)
+    return project

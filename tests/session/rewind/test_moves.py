@@ -12,14 +12,14 @@ from dirge_py.types.errors import DirgeError, SessionError
 from dirge_py.types.events import ContextCompacted, HistoryMoved
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, Usage, UserMessage
 from dirge_py.types.questions import PermissionAnswer
-from tests.context.kit import GOOD
-from tests.conversation.room import Room, when
+from tests.support.histories import GOOD
+from tests.support.project import ScriptedProject, on_first
 
 
-async def said(room: Room, talk: Conversation, *prompts: str) -> None:
+async def send_prompts(project: ScriptedProject, conversation: Conversation, *prompts: str) -> None:
     for prompt in prompts:
-        room.model.will_say(f"answer to {prompt}")
-        await talk.send(prompt)
+        project.model.will_say(f"answer to {prompt}")
+        await conversation.send(prompt)
 
 
 def texts(messages: object) -> list[str]:
@@ -27,91 +27,99 @@ def texts(messages: object) -> list[str]:
     return [m.text for m in messages if isinstance(m, UserMessage | AssistantMessage)]
 
 
-async def test_rewind_goes_before_a_prompt_and_gives_its_text_back(room: Room) -> None:
-    async with room.open() as talk:
-        await said(room, talk, "one", "two", "three")
-        two = talk.timeline.prompts()[1]
+async def test_rewind_goes_before_a_prompt_and_gives_its_text_back(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two", "three")
+        two = conversation.timeline.prompts()[1]
 
-        moved = await talk.timeline.rewind(two.id)
+        moved = await conversation.timeline.rewind(two.id)
 
         assert (moved.text, moved.left_behind, two.text) == ("two", 4, "two")
-        assert texts(talk.messages) == ["one", "answer to one"]
-        await said(room, talk, "other")
-        assert room.heard() == ["one", "other"]
-    async with room.open("newest") as talk:
-        assert texts(talk.messages) == ["one", "answer to one", "other", "answer to other"]
+        assert texts(conversation.messages) == ["one", "answer to one"]
+        await send_prompts(project, conversation, "other")
+        assert project.prompts_of_call() == ["one", "other"]
+    async with project.open("newest") as conversation:
+        assert texts(conversation.messages) == ["one", "answer to one", "other", "answer to other"]
 
 
-async def test_a_move_is_told_with_the_messages_that_lead_up_to_it(room: Room) -> None:
+async def test_a_move_is_told_with_the_messages_that_lead_up_to_it(
+    project: ScriptedProject,
+) -> None:
     events: list[object] = []
-    async with room.open() as talk:
-        await said(room, talk, "one", "two")
-        talk.subscribe(events.append)
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two")
+        conversation.subscribe(events.append)
 
-        await talk.timeline.undo()
+        await conversation.timeline.undo()
 
-        assert events == [HistoryMoved(messages=tuple(talk.messages), compactions=(), why="undo")]
+        assert events == [
+            HistoryMoved(messages=tuple(conversation.messages), compactions=(), why="undo")
+        ]
 
 
-async def test_redo_takes_back_one_move_after_the_other(room: Room) -> None:
-    async with room.open() as talk:
-        await said(room, talk, "one", "two", "three")
-        whole = list(talk.messages)
+async def test_redo_takes_back_one_move_after_the_other(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two", "three")
+        whole = list(conversation.messages)
         for _ in range(3):
-            await talk.timeline.undo()
-        assert list(talk.messages) == []
+            await conversation.timeline.undo()
+        assert list(conversation.messages) == []
 
         lengths = []
         for _ in range(3):
-            await talk.timeline.redo()
-            lengths.append(len(talk.messages))
+            await conversation.timeline.redo()
+            lengths.append(len(conversation.messages))
 
         assert lengths == [2, 4, 6]
-        assert list(talk.messages) == whole
+        assert list(conversation.messages) == whole
         with pytest.raises(DirgeError, match="Nothing to redo"):
-            await talk.timeline.redo()
+            await conversation.timeline.redo()
 
 
-async def test_a_rewind_is_taken_back_after_a_restart(room: Room) -> None:
-    async with room.open() as talk:
-        await said(room, talk, "one", "two")
-        whole = list(talk.messages)
-        await talk.timeline.rewind(talk.timeline.prompts()[-1].id)
-    async with room.open("newest") as talk:
-        assert list(talk.messages) == []
+async def test_a_rewind_is_taken_back_after_a_restart(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two")
+        whole = list(conversation.messages)
+        await conversation.timeline.rewind(conversation.timeline.prompts()[-1].id)
+    async with project.open("newest") as conversation:
+        assert list(conversation.messages) == []
 
-        await talk.timeline.redo()
+        await conversation.timeline.redo()
 
-        assert list(talk.messages) == whole
-    async with room.open("newest") as talk:
-        assert list(talk.messages) == whole
+        assert list(conversation.messages) == whole
+    async with project.open("newest") as conversation:
+        assert list(conversation.messages) == whole
 
 
-async def test_what_was_said_after_a_move_is_not_taken_back_with_it(room: Room) -> None:
-    async with room.open() as talk:
-        await said(room, talk, "one", "two")
-        await talk.timeline.undo()
-        await said(room, talk, "three")
+async def test_what_was_said_after_a_move_is_not_taken_back_with_it(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two")
+        await conversation.timeline.undo()
+        await send_prompts(project, conversation, "three")
 
         with pytest.raises(DirgeError, match="a message followed it"):
-            await talk.timeline.redo()
+            await conversation.timeline.redo()
 
-        assert texts(talk.messages)[-1] == "answer to three"
+        assert texts(conversation.messages)[-1] == "answer to three"
 
 
-async def test_a_branch_that_was_left_is_reached_by_the_tree(room: Room) -> None:
-    async with room.open() as talk:
-        await said(room, talk, "one", "two")
-        left = list(talk.messages)
-        await talk.timeline.fork()
-        await said(room, talk, "other")
-        tree = talk.timeline.tree()
+async def test_a_branch_that_was_left_is_reached_by_the_tree(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two")
+        left = list(conversation.messages)
+        await conversation.timeline.fork()
+        await send_prompts(project, conversation, "other")
+        tree = conversation.timeline.tree()
         two = next(node for node in tree.nodes if node.text == "two")
 
-        await talk.timeline.switch(two.id[:6])
+        await conversation.timeline.switch(two.id[:6])
 
-        assert list(talk.messages) == left
-        assert [node.text for node in talk.timeline.tree().nodes][:3] == [
+        assert list(conversation.messages) == left
+        assert [node.text for node in conversation.timeline.tree().nodes][:3] == [
             "one",
             "two",
             "fork: two",
@@ -119,114 +127,118 @@ async def test_a_branch_that_was_left_is_reached_by_the_tree(room: Room) -> None
         assert [name for name in tree.names if len(name) < 4] == []
         assert len(set(tree.names)) == len(tree.names)
         with pytest.raises(SessionError, match="is not a point"):
-            await talk.timeline.switch("zzzz")
+            await conversation.timeline.switch("zzzz")
 
 
-async def test_g09_a_clone_ends_at_the_message_and_what_its_calls_came_to(room: Room) -> None:
-    (room.project / "a.txt").write_text("one\n")
-    room.model.will_call("read", path="a.txt").will_say("It is one.")
-    async with room.open() as talk:
-        await talk.send("read it")
-        calling = next(p for p in talk.timeline.points() if p.text == "")
+async def test_g09_a_clone_ends_at_the_message_and_what_its_calls_came_to(
+    project: ScriptedProject,
+) -> None:
+    (project.folder / "a.txt").write_text("one\n")
+    project.model.will_call("read", path="a.txt").will_say("It is one.")
+    async with project.open() as conversation:
+        await conversation.send("read it")
+        calling = next(p for p in conversation.timeline.points() if p.text == "")
 
-        await talk.timeline.clone(calling.id)
+        await conversation.timeline.clone(calling.id)
 
-        assert isinstance(talk.messages[-1], ToolResultMessage)
-        assert_balanced(talk.messages)
-        prompt = talk.timeline.prompts()[0]
-        await talk.timeline.clone(prompt.id)
-        assert texts(talk.messages) == ["read it"]
-        await said(room, talk, "go on")
-        assert_balanced(room.model.seen[-1].messages)
+        assert isinstance(conversation.messages[-1], ToolResultMessage)
+        assert_balanced(conversation.messages)
+        prompt = conversation.timeline.prompts()[0]
+        await conversation.timeline.clone(prompt.id)
+        assert texts(conversation.messages) == ["read it"]
+        await send_prompts(project, conversation, "go on")
+        assert_balanced(project.model.seen[-1].messages)
 
 
-async def test_before_a_message_that_was_steered_in_the_run_up_to_it_stays(room: Room) -> None:
-    (room.project / "a.txt").write_text("one\n")
-    room.model.will_call("read", path="a.txt").will_say("done")
-    async with room.open() as talk:
-        talk.subscribe(when(ToolResultMessage, lambda: None))
-        run = talk.send("read it")
+async def test_before_a_message_that_was_steered_in_the_run_up_to_it_stays(
+    project: ScriptedProject,
+) -> None:
+    (project.folder / "a.txt").write_text("one\n")
+    project.model.will_call("read", path="a.txt").will_say("done")
+    async with project.open() as conversation:
+        conversation.subscribe(on_first(ToolResultMessage, lambda: None))
+        run = conversation.send("read it")
         run.steer("and mind the tests")
         await run
-        steered = next(p for p in talk.timeline.prompts() if p.text == "and mind the tests")
+        steered = next(p for p in conversation.timeline.prompts() if p.text == "and mind the tests")
 
-        moved = await talk.timeline.rewind(steered.id)
+        moved = await conversation.timeline.rewind(steered.id)
 
         assert moved.text == "and mind the tests"
-        assert texts(talk.messages)[0] == "read it"
-        assert_balanced(talk.messages)
-    async with room.open("newest") as talk:
-        assert talk.interruption is None
-        await said(room, talk, "go on")
-        assert_balanced(room.model.seen[-1].messages)
+        assert texts(conversation.messages)[0] == "read it"
+        assert_balanced(conversation.messages)
+    async with project.open("newest") as conversation:
+        assert conversation.interruption is None
+        await send_prompts(project, conversation, "go on")
+        assert_balanced(project.model.seen[-1].messages)
 
 
-async def test_nothing_moves_while_a_run_goes_on(room: Room) -> None:
+async def test_nothing_moves_while_a_run_goes_on(project: ScriptedProject) -> None:
     gate = asyncio.Event()
-    async with room.open() as talk:
-        await said(room, talk, "one")
-        room.model.will_say("two", wait=gate.wait)
-        run = talk.send("more")
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one")
+        project.model.will_say("two", wait=gate.wait)
+        run = conversation.send("more")
         with pytest.raises(DirgeError, match="a run is going on"):
-            await talk.timeline.undo()
+            await conversation.timeline.undo()
         gate.set()
         await run
-        assert texts(talk.messages) == ["one", "answer to one", "more", "two"]
+        assert texts(conversation.messages) == ["one", "answer to one", "more", "two"]
 
 
-async def test_tokens_and_cost_stay_those_of_the_whole_session(room: Room) -> None:
-    room.model.will_say("a", usage=Usage(input=1000, output=100))
-    room.model.will_say("b", usage=Usage(input=2000, output=200))
-    async with room.open() as talk:
-        await talk.send("one")
-        await talk.send("two")
-        cost = talk.cost_usd
+async def test_tokens_and_cost_stay_those_of_the_whole_session(project: ScriptedProject) -> None:
+    project.model.will_say("a", usage=Usage(input=1000, output=100))
+    project.model.will_say("b", usage=Usage(input=2000, output=200))
+    async with project.open() as conversation:
+        await conversation.send("one")
+        await conversation.send("two")
+        cost = conversation.cost_usd
 
-        await talk.timeline.undo()
+        await conversation.timeline.undo()
 
-        assert talk.usage == Usage(input=3000, output=300)
-        assert talk.cost_usd == cost
-        assert talk.context_tokens == 1100
-    async with room.open("newest") as talk:
-        assert (talk.usage, talk.cost_usd) == (Usage(input=3000, output=300), cost)
+        assert conversation.usage == Usage(input=3000, output=300)
+        assert conversation.cost_usd == cost
+        assert conversation.context_tokens == 1100
+    async with project.open("newest") as conversation:
+        assert (conversation.usage, conversation.cost_usd) == (Usage(input=3000, output=300), cost)
 
 
-async def test_a_compaction_counts_only_on_its_branch(room: Room) -> None:
+async def test_a_compaction_counts_only_on_its_branch(project: ScriptedProject) -> None:
     def folded() -> bool:
-        return not any(text.startswith("prompt 0") for text in room.heard())
+        return not any(text.startswith("prompt 0") for text in project.prompts_of_call())
 
-    async with room.open() as talk:
-        await said(room, talk, *(f"prompt {n} " + "x" * 2000 for n in range(12)))
-        room.model.will_say(GOOD)
-        compacted = await talk.compact()
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, *(f"prompt {n} " + "x" * 2000 for n in range(12)))
+        project.model.will_say(GOOD)
+        compacted = await conversation.compact()
         assert isinstance(compacted, ContextCompacted)
-        await said(room, talk, "after")
+        await send_prompts(project, conversation, "after")
         assert folded()
 
-        await talk.timeline.rewind(talk.timeline.prompts()[2].id)
-        await said(room, talk, "before it")
+        await conversation.timeline.rewind(conversation.timeline.prompts()[2].id)
+        await send_prompts(project, conversation, "before it")
         assert not folded()
 
-        await talk.timeline.switch(
-            next(n.id for n in talk.timeline.tree().nodes if n.text == "after")
+        await conversation.timeline.switch(
+            next(n.id for n in conversation.timeline.tree().nodes if n.text == "after")
         )
-        await said(room, talk, "once more")
+        await send_prompts(project, conversation, "once more")
         assert folded()
 
 
-async def test_the_todo_list_is_the_one_of_the_branch(room: Room) -> None:
-    async with room.open() as talk:
+async def test_the_todo_list_is_the_one_of_the_branch(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
         shown: list[Any] = []
-        talk.timeline.follows["todo"] = shown.append
+        conversation.timeline.follows["todo"] = shown.append
         for text in ("first", "second"):
-            room.model.will_call("todo", items=[{"id": "1", "text": text, "status": "done"}])
-            await said(room, talk, text)
-        await talk.timeline.undo()
-        await talk.timeline.redo()
+            project.model.will_call("todo", items=[{"id": "1", "text": text, "status": "done"}])
+            await send_prompts(project, conversation, text)
+        await conversation.timeline.undo()
+        await conversation.timeline.redo()
 
         texts = [[item["text"] for item in stored] for stored in shown]
         assert texts == [["first"], ["second"]]
-    stored = [r.data for r in read_journal(room.journal).records if r.type == "setting"]
+    stored = [r.data for r in read_journal(project.journal).records if r.type == "setting"]
     assert [one["value"][0]["text"] for one in stored if one["name"] == "todo"] == [
         "first",
         "second",
@@ -235,37 +247,39 @@ async def test_the_todo_list_is_the_one_of_the_branch(room: Room) -> None:
     ]
 
 
-async def test_a_question_that_waits_waits_again_where_it_waited(room: Room) -> None:
-    room.person.answer = PermissionAnswer(effect="defer")
-    room.model.will_call("bash", command="touch a")
-    async with room.open() as talk:
-        await talk.send("touch")
-        waiting: list[Message] = list(talk.messages)
-        await talk.timeline.undo()
-        await talk.timeline.redo()
-        assert list(talk.messages) == waiting
+async def test_a_question_that_waits_waits_again_where_it_waited(project: ScriptedProject) -> None:
+    project.user.answer = PermissionAnswer(effect="defer")
+    project.model.will_call("bash", command="touch a")
+    async with project.open() as conversation:
+        await conversation.send("touch")
+        waiting: list[Message] = list(conversation.messages)
+        await conversation.timeline.undo()
+        await conversation.timeline.redo()
+        assert list(conversation.messages) == waiting
 
 
-async def test_without_a_session_there_is_nothing_to_go_back_in(room: Room) -> None:
-    async with room.open("none") as talk:
-        await said(room, talk, "one")
+async def test_without_a_session_there_is_nothing_to_go_back_in(project: ScriptedProject) -> None:
+    async with project.open("none") as conversation:
+        await send_prompts(project, conversation, "one")
         with pytest.raises(DirgeError, match="has no stored session"):
-            await talk.timeline.undo()
+            await conversation.timeline.undo()
 
 
-async def test_a_session_in_which_nothing_was_said_has_nothing_to_go_to(room: Room) -> None:
-    async with room.open() as talk:
-        assert talk.timeline.tree().nodes == ()
+async def test_a_session_in_which_nothing_was_said_has_nothing_to_go_to(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        assert conversation.timeline.tree().nodes == ()
         with pytest.raises(DirgeError, match="has no messages"):
-            await talk.timeline.undo()
+            await conversation.timeline.undo()
 
 
-async def test_no_run_begins_while_the_files_are_put_back(room: Room) -> None:
-    async with room.open() as talk:
-        await said(room, talk, "one", "two")
-        move = asyncio.ensure_future(talk.timeline.undo())
-        talk.timeline.is_moving = True
+async def test_no_run_begins_while_the_files_are_put_back(project: ScriptedProject) -> None:
+    async with project.open() as conversation:
+        await send_prompts(project, conversation, "one", "two")
+        move = asyncio.ensure_future(conversation.timeline.undo())
+        conversation.timeline.is_moving = True
         with pytest.raises(DirgeError, match="another point"):
-            talk.send("now")
-        talk.timeline.is_moving = False
+            conversation.send("now")
+        conversation.timeline.is_moving = False
         assert (await move).text == "two"

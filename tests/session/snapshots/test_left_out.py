@@ -3,8 +3,8 @@
 import os
 import socket
 
-from tests.repository import new_repository
 from tests.session.snapshots.conftest import LIMIT, held, restore_all
+from tests.support.git_repository import new_repository
 
 
 async def test_ignored_files_are_not_held_whoever_ignores_them(project, home):

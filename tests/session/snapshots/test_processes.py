@@ -7,10 +7,10 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.apart import Piped
 from tests.security.sizes import size
 from tests.session.snapshots.conftest import restore_all
 from tests.session.snapshots.working_child import FILES, SIZE, work
+from tests.support.forked_process import Piped
 
 ROOT = Path(__file__).parents[3]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository import new_repository
 from tests.session.snapshots.conftest import held, restore_all
+from tests.support.git_repository import new_repository
 
 HOSTILE_CONFIG = """
 [core]

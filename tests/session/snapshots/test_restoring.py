@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.types.errors import SessionError
-from tests.files.requirement import as_nobody
 from tests.session.snapshots.conftest import restore_all
+from tests.support.requirements import as_nobody
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,7 +14,7 @@ from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Context, TurnInfo
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.types.tools import ToolCall, text_result
-from tests.conversation.room import Room
+from tests.support.project import ScriptedProject
 
 ALLOWED = """
 [permission]
@@ -23,15 +23,15 @@ mode = "yolo"
 
 
 @pytest.fixture
-def room(tmp_path, monkeypatch):
-    room = Room(tmp_path)
-    room.configure(f"\n[session]\nsnapshots = true\n{ALLOWED}")
-    monkeypatch.chdir(room.project)
-    return room
+def project(tmp_path, monkeypatch):
+    project = ScriptedProject(tmp_path)
+    project.configure(f"\n[session]\nsnapshots = true\n{ALLOWED}")
+    monkeypatch.chdir(project.folder)
+    return project
 
 
-def recorded(room):
-    records = read_journal(room.journal).records
+def recorded(project):
+    records = read_journal(project.journal).records
     return [record.data for record in records if record.type == "snapshot"]
 
 
@@ -42,14 +42,14 @@ async def until(is_so):
         await asyncio.sleep(0)
 
 
-async def test_a_run_that_changes_files_is_between_two_snapshots(room):
-    room.model.will_call("bash", command="echo one > made").will_say("Made.")
+async def test_a_run_that_changes_files_is_between_two_snapshots(project):
+    project.model.will_call("bash", command="echo one > made").will_say("Made.")
 
-    async with room.open() as talk:
-        outcome = await talk.send("make it")
+    async with project.open() as conversation:
+        outcome = await conversation.send("make it")
 
     assert isinstance(outcome, Done)
-    before, after = recorded(room)
+    before, after = recorded(project)
     assert (before["at"], before["turn"], after["at"], after["turn"]) == (
         "before_run",
         1,
@@ -60,59 +60,59 @@ async def test_a_run_that_changes_files_is_between_two_snapshots(room):
     assert before["tree"] != after["tree"]
 
 
-async def test_a_run_that_only_reads_takes_one(room):
-    (room.project / "f").write_text("one\n")
-    room.model.will_call("read", path="f").will_call("list_dir", path=".").will_say("Read.")
+async def test_a_run_that_only_reads_takes_one(project):
+    (project.folder / "f").write_text("one\n")
+    project.model.will_call("read", path="f").will_call("list_dir", path=".").will_say("Read.")
 
-    async with room.open() as talk:
-        await talk.send("read it")
-        await until(lambda: recorded(room))
+    async with project.open() as conversation:
+        await conversation.send("read it")
+        await until(lambda: recorded(project))
 
-    assert [record["at"] for record in recorded(room)] == ["before_run"]
+    assert [record["at"] for record in recorded(project)] == ["before_run"]
 
 
-async def test_a_command_that_changed_nothing_adds_no_record(room):
-    room.model.will_call("bash", command="true").will_say("Done.")
-    room.model.will_say("Again.")
+async def test_a_command_that_changed_nothing_adds_no_record(project):
+    project.model.will_call("bash", command="true").will_say("Done.")
+    project.model.will_say("Again.")
 
-    async with room.open() as talk:
-        await talk.send("try")
-        await talk.send("again")
-        await until(lambda: len(recorded(room)) == 2)
+    async with project.open() as conversation:
+        await conversation.send("try")
+        await conversation.send("again")
+        await until(lambda: len(recorded(project)) == 2)
 
-    first, second = recorded(room)
+    first, second = recorded(project)
     assert first["run_id"] != second["run_id"]
     assert first["tree"] == second["tree"]
 
 
-async def test_what_a_stopped_command_changed_is_kept_too(room):
-    room.model.will_call("bash", command="echo one > made; exec sleep 60")
+async def test_what_a_stopped_command_changed_is_kept_too(project):
+    project.model.will_call("bash", command="echo one > made; exec sleep 60")
 
-    async with room.open() as talk:
-        run = talk.send("make it")
-        await until((room.project / "made").exists)
+    async with project.open() as conversation:
+        run = conversation.send("make it")
+        await until((project.folder / "made").exists)
         run.abort()
         outcome = await run
-        await until(lambda: len(recorded(room)) == 2)
+        await until(lambda: len(recorded(project)) == 2)
 
     assert isinstance(outcome, Cancelled)
-    assert [record["at"] for record in recorded(room)] == ["before_run", "turn"]
+    assert [record["at"] for record in recorded(project)] == ["before_run", "turn"]
 
 
-async def test_without_git_the_run_goes_on_and_one_notice_says_so(room, monkeypatch):
-    monkeypatch.setenv("PATH", str(room.project.parent))
-    room.model.will_call("bash", command="echo one > made").will_say("Made.").will_say("Yes.")
+async def test_without_git_the_run_goes_on_and_one_notice_says_so(project, monkeypatch):
+    monkeypatch.setenv("PATH", str(project.folder.parent))
+    project.model.will_call("bash", command="echo one > made").will_say("Made.").will_say("Yes.")
 
-    async with room.open() as talk:
+    async with project.open() as conversation:
         seen = []
-        talk.subscribe(seen.append)
-        outcome = await talk.send("make it")
-        await talk.send("really?")
+        conversation.subscribe(seen.append)
+        outcome = await conversation.send("make it")
+        await conversation.send("really?")
 
     assert isinstance(outcome, Done)
-    told = [event.content for event in seen if isinstance(event, SystemNotice)]
-    assert told == [NO_GIT]
-    assert recorded(room) == []
+    notices = [event.content for event in seen if isinstance(event, SystemNotice)]
+    assert notices == [NO_GIT]
+    assert recorded(project) == []
 
 
 # -- with snapshots that take as long as they are told
@@ -148,7 +148,7 @@ class Slow:
         pass
 
 
-class Watched:
+class SnapshotsDriver:
     """Run snapshots, and what they noted and told."""
 
     def __init__(self, snapshots):
@@ -182,7 +182,7 @@ async def proceed():
 
 async def test_a_call_that_may_change_something_waits_for_what_was_before_it():
     snapshots = Slow()
-    watched = Watched(snapshots)
+    watched = SnapshotsDriver(snapshots)
     watched.hooks.transform_context(turn())
     call = asyncio.create_task(watched.taking.interceptor(CHANGING, proceed))
     for _ in range(10):
@@ -198,7 +198,7 @@ async def test_a_call_that_may_change_something_waits_for_what_was_before_it():
 async def test_a_turn_that_changed_something_is_kept_before_the_next_begins():
     snapshots = Slow()
     snapshots.go.set()
-    watched = Watched(snapshots)
+    watched = SnapshotsDriver(snapshots)
     watched.hooks.transform_context(turn())
     await watched.taking.interceptor(CHANGING, proceed)
 
@@ -212,7 +212,7 @@ async def test_a_turn_that_changed_something_is_kept_before_the_next_begins():
 async def test_a_snapshot_that_fails_is_told_once_and_stops_no_call(result):
     snapshots = Slow(result, result, result)
     snapshots.go.set()
-    watched = Watched(snapshots)
+    watched = SnapshotsDriver(snapshots)
     for run_id in ("r1", "r2", "r3"):
         watched.hooks.transform_context(turn(run_id))
         assert await watched.taking.interceptor(CHANGING, proceed) == text_result("done")
@@ -224,7 +224,7 @@ async def test_a_snapshot_that_fails_is_told_once_and_stops_no_call(result):
 
 
 async def test_the_end_does_not_wait_long_for_what_nobody_needs():
-    watched = Watched(Slow())
+    watched = SnapshotsDriver(Slow())
     watched.hooks.transform_context(turn())
 
     await asyncio.wait_for(watched.taking.before_close(), timeout=10)
@@ -235,7 +235,7 @@ async def test_the_end_does_not_wait_long_for_what_nobody_needs():
 async def test_old_snapshots_are_pruned_once_in_the_background():
     snapshots = Slow()
     snapshots.go.set()
-    watched = Watched(snapshots)
+    watched = SnapshotsDriver(snapshots)
     for run_id in ("r1", "r2"):
         watched.hooks.transform_context(turn(run_id))
         await watched.taking.interceptor(CHANGING, proceed)

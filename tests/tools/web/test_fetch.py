@@ -12,7 +12,7 @@ from dirge_py.tools.web.service import WebLimits, WebService, quote_untrusted
 from dirge_py.tools.web.transport import Decompressor, GuardedTransport
 from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
-from tests.tools.web.site import Reply, Site, moved, serving
+from tests.support.web_site import Reply, Site, moved, serving
 
 MAX_BYTES = 200_000
 
@@ -183,9 +183,9 @@ async def test_a_character_that_the_limit_cut_in_two_is_left_off() -> None:
 )
 async def test_a_refusing_site_is_told_in_words(status: int, words: str) -> None:
     async with serving({"/": Reply(status=status)}) as site:
-        said = await refusal(site, "/")
-    assert f"answered {status}" in said
-    assert words in said
+        answer = await refusal(site, "/")
+    assert f"answered {status}" in answer
+    assert words in answer
 
 
 async def test_a_page_without_text_says_so() -> None:

@@ -1,11 +1,11 @@
 """The web tools in the whole program: off until the network is allowed."""
 
-from tests.frontend.print.product import Product, product
-from tests.providers.server import FakeService, Raw, Say
+from tests.support.fake_service import FakeService, ModelReply, RawReply
+from tests.support.product import Product, product
 
 __all__ = ["product"]
 
-PAGE = Raw(body="<title>T</title><p>the page", headers={"content-type": "text/html"})
+PAGE = RawReply(body="<title>T</title><p>the page", headers={"content-type": "text/html"})
 
 
 def test_a_page_is_fetched_once_its_host_is_allowed(product: Product) -> None:
@@ -13,7 +13,12 @@ def test_a_page_is_fetched_once_its_host_is_allowed(product: Product) -> None:
         place = f"127.0.0.1:{site.port}"
         product.configure(f'[web]\nprivate_hosts = ["{place}"]\n')
         calls = [("webfetch", {"url": f"http://{place}/x"})]
-        product.will(Say(calls=calls), Say(text="no"), Say(calls=calls), Say(text="yes"))
+        product.will(
+            ModelReply(calls=calls),
+            ModelReply(text="no"),
+            ModelReply(calls=calls),
+            ModelReply(text="yes"),
+        )
 
         product.run("-p", "read it")
         assert "the page" not in product.sent_text()
@@ -25,11 +30,11 @@ def test_a_page_is_fetched_once_its_host_is_allowed(product: Product) -> None:
 
 
 def test_h11_where_nobody_answers_and_nothing_searches_neither_is_offered(product: Product) -> None:
-    product.will(Say(calls=[("question", {"questions": "Which?"})]), Say(text="done"))
+    product.will(ModelReply(calls=[("question", {"questions": "Which?"})]), ModelReply(text="done"))
 
-    ran = product.run("-p", "ask me")
+    result = product.run("-p", "ask me")
 
-    assert ran.exit_code == 0
+    assert result.exit_code == 0
     offered = [tool["function"]["name"] for tool in product.service.requests[0].json["tools"]]
     assert "webfetch" in offered
     assert {"question", "websearch"}.isdisjoint(offered)

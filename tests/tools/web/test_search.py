@@ -10,7 +10,7 @@ from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.search import BACKENDS, SearchHit, WebSearch
 from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
-from tests.tools.web.site import Reply, Site, moved, serving
+from tests.support.web_site import Reply, Site, moved, serving
 
 KEY = "key-0123456789abcdef"
 FOUND = [

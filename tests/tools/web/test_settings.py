@@ -16,7 +16,7 @@ from dirge_py.extensions.web.extension import (
 from dirge_py.tools.web.search import BACKENDS
 from dirge_py.tools.web.service import WebService
 from dirge_py.types.errors import ConfigError, ToolFailed
-from tests.tools.web.site import Reply, serving
+from tests.support.web_site import Reply, serving
 
 Load = Callable[..., Config]
 

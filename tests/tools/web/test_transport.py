@@ -15,8 +15,8 @@ from dirge_py.tools.web.dns_guard import DnsGuard, is_own_address
 from dirge_py.tools.web.transport import GuardedTransport
 from dirge_py.tools.web.url import OutgoingRequest, parse_url
 from dirge_py.types.errors import ToolFailed
-from tests.files.requirement import lacking
-from tests.tools.web.site import Reply, serving
+from tests.support.requirements import lacking
+from tests.support.web_site import Reply, serving
 
 
 class Names:

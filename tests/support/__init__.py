@@ -1,0 +1,1 @@
+"""Fixtures, drivers and fakes that tests of several packages share."""
