@@ -95,7 +95,7 @@ def test_each_pause_has_a_file_of_its_own(tmp_path):
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(SessionError, match="Can.t write the continuation"):
+    with pytest.raises(SessionError, match="Can't write the continuation"):
         save_continuation(continuation().as_json(), tmp_path / "file")
 
 
