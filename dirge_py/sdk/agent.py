@@ -61,19 +61,19 @@ from dirge_py.types.tools import Interceptor, LoopTool
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
 ]
-"""Gets a plan before anything is changed: True runs it, False drops it; `plan.approval` has further
-answers."""
+"""Decides about a plan before anything is changed: True runs it, False discards it;
+`plan.approval` has more answers."""
 
 
 def _approver(conversation: Conversation, accept: AcceptFunction | None) -> PlanApprover:
-    """Who decides about the plan. Raises ConfigError: this conversation can't run plans."""
+    """Return who decides about the plan. Raises ConfigError if no plan can run here."""
     terms = terms_of(conversation)
     if not terms.is_enabled:
         raise ConfigError("Plans are switched off.", hint="Set `enabled` in [plan] to true.")
     if conversation.environment.read_tree is None:
         raise ConfigError(
-            "This agent has no place where the phases of a plan could work.",
-            hint="`Agent.from_config()` has; it brings the built-in tools along.",
+            "This agent has no workspace for the phases of a plan.",
+            hint="Use `Agent.from_config()`, which has one and the built-in tools.",
         )
     if accept is not None:
         return _FunctionApprover(accept)
@@ -96,8 +96,8 @@ class Agent:
     """A model with tools, ready to run.
 
     It reads no settings, has only the tools it is given, and keeps the history in memory. Calls are
-    judged as everywhere in dirge; what would need a question is denied, unless `asker` says
-    otherwise. `Agent.from_config()` has the settings, tools and journal of the program instead.
+    judged by the permission rules; a call that would need a question is denied, unless `asker`
+    says otherwise. `Agent.from_config()` uses the settings, tools and journal of the program.
 
     * `model`: `provider/id[:level]`, its key in the provider's usual variable; or any name, with a
       `stream_fn` that answers instead of a provider.
@@ -174,7 +174,7 @@ class Agent:
         engine: Engine | None = None,
         output_schema: OutputSchema | None = None,
     ) -> "Agent":
-        """An agent with the settings, built-in tools and journal of the current folder.
+        """Make an agent with the settings, built-in tools and journal of the current folder.
 
         `path` is a settings file instead of the usual one; `options` are what flags would say,
         `stream_fn` replaces the configured providers. `engine` gets the local durable context and
@@ -234,7 +234,7 @@ class Agent:
         thread: str | None = None,
         output_schema: OutputSchema | None = None,
     ) -> AgentResult:
-        """Run to the end; returns the result. Cancelling this aborts the run and answers its calls.
+        """Run to the end and return the result. Cancelling this aborts the run.
 
         `output_schema` replaces the agent's for this run.
 

@@ -67,7 +67,7 @@ T = TypeVar("T")
 
 
 async def awaited(answer: T | Awaitable[T]) -> T:
-    """The answer of a function that may be async."""
+    """Return the result of a function that may be async."""
     return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -86,7 +86,7 @@ class ProgramHooks(Extension):
 Place = Literal["input", "output", "tool_result"]
 Check: TypeAlias = Guardrail | Callable[[str], Verdict | Awaitable[Verdict]]
 Checks: TypeAlias = Sequence[Check] | Mapping[Place, Sequence[Check]]
-"""Checks by place; a sequence is for all three: prompts, answers and tool results."""
+"""Checks by place; a sequence applies to all three: prompts, answers and tool results."""
 
 
 class ProgramGuardrails(Guardrails):
@@ -114,7 +114,7 @@ def _as_guardrail(check: Check) -> Guardrail:
 
 
 HookSource = Hooks | Callable[[], Hooks]
-"""Hooks, or a function that makes them anew for each run, as hooks with state need."""
+"""Hooks, or a function that makes new ones for each run, which hooks with state need."""
 
 
 class Clock(Protocol):
@@ -188,8 +188,8 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     """Build the conversation of a thread; without a store it starts empty.
 
     Raises:
-        ConfigError: the model cannot be used, or a rule is wrong.
-        SessionError: the thread cannot be opened.
+        ConfigError: the model can't be used, or a rule is invalid.
+        SessionError: the thread can't be opened.
     """
     keep_off_the_screen()
     waiting = ThreadState(thread)
@@ -219,7 +219,7 @@ class _ProgramBuilder(ConversationBuilder):
         self.read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
         undo.callback(self.read_only.close)
         self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
-        # First what may be wrong with the plan: a session is made for a conversation only.
+        # Check the arguments before a session is created on disk.
         self.stream_fn = self._open_models()
         self.gate = self._make_gate()
         if plan.store is not None:
@@ -270,7 +270,7 @@ class _ProgramBuilder(ConversationBuilder):
         if plan.stream_fn is None and not plan.model:
             raise ConfigError(
                 "This agent has no model.",
-                hint='Name one, as `model="anthropic/claude-sonnet-5"`, or give a `stream_fn`.',
+                hint='Pass one, as `model="anthropic/claude-sonnet-5"`, or a `stream_fn`.',
             )
         name = plan.model or "own/model"
         if plan.stream_fn is not None:
@@ -299,9 +299,9 @@ class _ProgramBuilder(ConversationBuilder):
         return gate
 
     def _guards(self, stream_fn: StreamFn) -> Guards:
-        """Repeated calls, answers that break off, histories that grow too long, permission.
+        """Make the guards: repetition, broken answers, long histories, permission.
 
-        Stop checks (tests, todo items) are left to the product.
+        Stop checks (tests, todo items) belong to the product.
         """
         plan, recorder = self.plan, self.recorder
         authorizer = Authorizer(
@@ -354,7 +354,7 @@ class _ProgramBuilder(ConversationBuilder):
 
 
 def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
-    """The store of threads: the given one, or one in this folder."""
+    """Return the store of threads: the given one, or a new one in this folder."""
     if journal is None or isinstance(journal, Store):
         return journal
     folder = Path(journal).absolute()
@@ -362,7 +362,7 @@ def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
 
 
 def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopTool, ...]:
-    """The same tools.
+    """Return the same tools.
 
     Raises:
         ConfigError: two of them have the same name.

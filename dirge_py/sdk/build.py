@@ -119,7 +119,7 @@ def build(
         ConfigError: a setting or rule is wrong.
         SessionError: the session can't be opened.
     """
-    # The imports are done; from here on objects are also released.
+    # The imports are done: from here on garbage is collected.
     begin_collecting()
     keep_off_the_screen()
     with ExitStack() as undo:
@@ -168,7 +168,7 @@ class ConversationBuilder:
         self.recorder = Recorder(journal, redact=self.redactor.redact_known, on_notice=self.notify)
         self.undo.callback(self.recorder.close)
         if choice.fork and choice.continuation is None:
-            # A new session is on disk already, of no use without the conversation.
+            # The new session is on disk already, but useless without the conversation.
             self.undo.callback(store.discard, journal.id)
         self.loaded = self.recorder.load()
         return notices
@@ -413,12 +413,12 @@ class _ProductBuilder(ConversationBuilder):
         )
 
     def _stream_fn(self) -> StreamFn:
-        """Calls the model, through the engine where a program brought one."""
+        """Return what calls the model, through the engine if a program passed one."""
         stream_fn = self.calls.stream
         return stream_fn if self.engine is None else durable_stream(self.durable, stream_fn)
 
     def _write_ahead(self) -> Sequence[Interceptor]:
-        """Writes each call to the journal before it starts, through the engine if there is one."""
+        """Return the interceptors that write each call to the journal before it starts."""
         if self.engine is not None:
             return [durable_interceptor(self.durable, is_mutating=changes_something)]
         return [self.recorder.interceptor] if self.recorder is not None else []
@@ -591,9 +591,9 @@ class _ProductBuilder(ConversationBuilder):
 def uncommitted(
     runner: Runner, workspace: Workspace, *, cwd: Path, withholds: Callable[[str], bool]
 ) -> UncommittedDiff:
-    """Reads the changes since the last commit, for a person who keeps no snapshots.
+    """Return a function that reads the changes since the last commit, where snapshots are off.
 
-    `withholds` says of a physical path whether it is left out.
+    `withholds` tells whether a physical path is left out.
     """
 
     async def diff() -> str | None:
@@ -606,9 +606,9 @@ def uncommitted(
 
 
 def describe_open_work(todo: TodoList, metadata: SessionMetadata) -> str:
-    """The plan and the todo list, which are added to the summary of a compaction.
+    """Describe the plan and the todo list, for the summary of a compaction.
 
-    The plan comes first, since the list was made from its steps.
+    The plan comes first: the list is made from its steps.
     """
     parts = (describe_progress(metadata.get(NAME)), todo.as_text())
     return "\n\n".join(part for part in parts if part)

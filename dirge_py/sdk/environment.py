@@ -97,7 +97,7 @@ class ExecutionEnvironment:
         self.shells = Shells(self.runner)
 
     def read_only_profile(self, workspace: Workspace, sandbox: Sandbox | None) -> ReadOnlyProfile:
-        """The profile of read-only commands in `workspace`. Close it at the end."""
+        """Make the profile of read-only commands in `workspace`. Close it at the end."""
 
         def roots() -> Sequence[str]:
             return tuple(dict.fromkeys((*workspace.roots, *self.workspace.roots)))
@@ -122,9 +122,9 @@ class ExecutionEnvironment:
 
 
 def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sandbox | None:
-    """The sandbox that the settings ask for; None: commands run without. Close it at the end.
+    """Open the sandbox that the settings ask for; None: commands run without one. Close it.
 
-    If none works, `preferred` is as `off`, with a notice. Limits of the sandbox are a notice, too.
+    If none works, `preferred` means `off`, with a notice. Limits of the sandbox are noted, too.
 
     Raises:
         ConfigError: it is required, and none works.
@@ -153,13 +153,13 @@ def _check_hosts(config: Config) -> None:
         HostList(config.sandbox.hosts)
     except ValueError as error:
         raise ConfigError(
-            f"`hosts` under `[sandbox]`: {str(error)!r} is no host.",
+            f"`hosts` under `[sandbox]`: {str(error)!r} is not a host.",
             hint="Write `host`, `host:port` or `*.host`.",
         ) from None
 
 
 def would_be_sandboxed(config: Config) -> bool:
-    """Whether commands would run in a sandbox. Unlike opening one, it leaves no trace on disk."""
+    """Check whether commands would run in a sandbox, without leaving anything on disk."""
     if config.sandbox.mode == "off":
         return False
     environment = config.origin.environment or os.environ
@@ -172,7 +172,7 @@ def would_be_sandboxed(config: Config) -> bool:
 
 
 def sandbox_profile_of(config: Config, workspace: Workspace) -> SandboxProfile:
-    """What commands may see and change. Relative paths of the settings are in the first root."""
+    """Return what commands may read and change. Relative paths are below the first root."""
     environment = config.origin.environment or os.environ
     home = environment.get("HOME") or os.path.expanduser("~")
     first = workspace.roots[0]
@@ -209,7 +209,7 @@ class Unconfined:
 def open_fork_sandbox(
     config: Config, workspace: Workspace, *, project: str, writable: Sequence[str] = ()
 ) -> Sandbox | Unconfined:
-    """A sandbox without a network in which only `writable` and temporary folders can be changed.
+    """Open a sandbox without a network that can change only `writable` and temporary folders.
 
     The roots of `workspace`, `project` and what the settings name are readable. If the parent's
     commands run in a sandbox, those of a fork always do. Blocks. Close it at the end.
@@ -259,7 +259,7 @@ def _repository_folders(folder: str) -> Iterator[str]:
 
 
 def _with_shared_objects(folder: str) -> Iterator[str]:
-    """The same folders, and those of objects that it shares with other repositories."""
+    """The same folders, and the object folders that the repository borrows from others."""
     yield from _repository_folders(folder)
     repository = repository_of(folder)
     for place in repository.places if repository is not None else ():
@@ -276,7 +276,7 @@ def _with_shared_objects(folder: str) -> Iterator[str]:
 
 
 def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:
-    """The built-in tools that `[tools]` and the flags enable; `others` may be named there, too.
+    """Return the built-in tools that `[tools]` and the flags enable; `others` may be named, too.
 
     Raises:
         ConfigError: `[tools]` or a flag names a tool that does not exist.
@@ -285,7 +285,7 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
     for name in (*(config.tools.enabled or ()), *config.tools.disabled):
         if name not in known:
             near = nearest(name, known)
-            hint = f"Did you mean `{near}`?" if near else f"There are: {', '.join(known)}."
+            hint = f"Did you mean `{near}`?" if near else f"The tools are: {', '.join(known)}."
             raise ConfigError(f"there is no tool `{name}`.", hint=hint)
     if config.tools.enabled == []:
         return []
@@ -293,7 +293,7 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
 
 
 def enabled_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
-    """Those of the tools that `[tools]` and the flags enable."""
+    """Return the tools that `[tools]` and the flags enable."""
     enabled, disabled = config.tools.enabled, config.tools.disabled
     return [
         tool

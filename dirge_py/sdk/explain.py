@@ -65,7 +65,7 @@ class Explainer:
 
 
 async def _nobody(questions: Sequence[Question]) -> None:
-    """Ask nobody: nothing is run."""
+    """Fail: nothing is run, so nothing asks."""
 
 
 def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explainer:

@@ -1,7 +1,7 @@
 """Forks: conversations that start from another one, beside it, read-only, or in a copy.
 
-A fork gets guards, tools and a todo list of its own. A read-only fork works in the parent's folder
-with commands that can only read; a copy works in a copy of the working tree, without a network.
+A fork has its own guards, tools and todo list. A read-only fork works in the parent's folder with
+commands that can only read; a copy works in a copy of the working tree, without a network.
 """
 
 import os
@@ -96,7 +96,7 @@ def gate_for_copy(
     granted: list[Rule],
     is_sandboxed: bool,
 ) -> PermissionEngine:
-    """The engine of a copy: the parent's rules also hold for the paths that were copied.
+    """Make the permission engine of a copy: the parent's rules also hold for the copied paths.
 
     The project itself may be read, but not changed.
     """
@@ -126,7 +126,7 @@ def gate_for_copy(
             granted=granted,
             only_looks=False,
             first=seen,
-            # In a sandbox nothing can be written there, and programs are told so.
+            # In a sandbox the kernel keeps these folders unchanged.
             kept=() if is_sandboxed else originals,
         ),
     )
@@ -145,7 +145,7 @@ class ForkWorkspace:
     sandbox: Sandbox | Unconfined
     """Confines its commands, or says why nothing does."""
     isolation: str
-    """For people: what keeps its commands from changing the project."""
+    """What keeps its commands from changing the project, in words for people."""
     prompt: SystemPrompt
     """Its system prompt."""
     tree: ReadTree
@@ -153,7 +153,7 @@ class ForkWorkspace:
 
 
 class Forks:
-    """Makes the forks of one conversation, and reads the project that some of them work on."""
+    """Makes the forks of one conversation."""
 
     def __init__(self, parent: Parent) -> None:
         self._parent = parent
@@ -167,10 +167,10 @@ class Forks:
         return TreeReader(project_around(parent.config, parent.cwd, roots))
 
     async def make(self, options: ForkOptions, model: str) -> ForkEnvironment:
-        """The environment of a fork with this model.
+        """Make the environment of a fork with this model.
 
         Raises:
-            FileError: the project cannot be copied.
+            FileError: the project can't be copied.
             ConfigError: a sandbox is required, and none works.
         """
         extensions = self._parent.extensions.for_fork(options)
@@ -192,10 +192,10 @@ class Forks:
         return replace(environment, on_close=(close,))
 
     async def tree(self) -> TreeState:
-        """The files of the project as they are now.
+        """Read the current state of the project's files.
 
         Raises:
-            FileError: they cannot be listed or read.
+            FileError: they can't be listed or read.
         """
         return await self._tree()
 
@@ -232,7 +232,7 @@ class Forks:
         if isinstance(sandbox, Sandbox):
             isolation = f"read-only: {sandbox.kind}"
         else:
-            isolation = f"{sandbox.reason}: only commands that look"
+            isolation = f"{sandbox.reason}: only read-only commands"
         return ForkWorkspace(
             cwd=parent.cwd,
             workspace=workspace,
@@ -258,7 +258,7 @@ class Forks:
             is_sandboxed=isinstance(sandbox, Sandbox),
         )
         if isinstance(sandbox, Unconfined):
-            isolation = f"a copy; {sandbox.reason}: commands ask as always"
+            isolation = f"a copy; {sandbox.reason}: commands ask as usual"
         else:
             isolation = f"a copy, without a network: {sandbox.kind}"
             if sandbox.kind == "landlock":

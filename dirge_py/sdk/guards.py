@@ -43,66 +43,66 @@ from dirge_py.types.tools import Claim, Interceptor, ToolValidator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallHooks:
-    """What goes around the calls of a conversation's runs, first and last of all."""
+    """Interceptors and hooks around tool calls that the order puts first or last."""
 
     write_ahead: Sequence[Interceptor] = ()
-    """Outermost around a call of a recorded run: it is in the journal before anything happens."""
+    """Outermost interceptors of recorded runs: they write a call to the journal before it runs."""
     at_start: Sequence[Interceptor] = ()
-    """Innermost around a call, behind those of plugins: the last before it begins."""
+    """Innermost interceptors, after those of plugins."""
     last: Sequence[Hooks] = ()
-    """Nothing comes after these: secrets are taken out, then permission decides."""
+    """The last hooks: they redact secrets, then decide about permission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardParts:
-    """What the guards of one conversation are made of."""
+    """What the guards of one conversation use."""
 
     config: Config
     """The settings."""
     limits: Limits
-    """The most that one run may use; the most turns come with each run."""
+    """Limits of one run; `turns` None: each run brings its own."""
     cost_of: Callable[[Usage, str], float | None]
-    """What that usage of that model costs; None where the price is unknown."""
+    """Returns the cost of that usage of that model in USD; None if the price is unknown."""
     validate: ToolValidator
     """Checks the arguments of calls."""
     asset_dir: str | None
-    """Where pictures are stored; None where they are not."""
+    """Folder for images; None: they are not stored."""
     context: ContextParts
-    """What the view of the history is made of."""
+    """What the view of the history uses."""
     spending: SideUsage
-    """What models besides the main one used."""
+    """Counts the usage of models besides the main one."""
     extensions: ExtensionSet
-    """The capabilities."""
+    """The extensions of the conversation."""
     calls: CallHooks
-    """What goes around calls, first and last."""
+    """Interceptors and hooks around calls, first and last."""
     gates: GateServices | None = None
-    """What checks whether a run may stop; None: nothing does."""
+    """What the stop checks use; None: no stop checks."""
     touched: Callable[[], TouchedFolders] | None = None
-    """Makes what tells the model of instruction files in folders it touches."""
+    """Makes the hooks that send the model the instruction files of folders it touches."""
     prompts: PromptBook | None = None
-    """The prompts kept in files."""
+    """The prompt files that `/prompt` offers."""
     on_run: Sequence[Callable[[], None]] = ()
-    """Called when a prompt opens a run."""
+    """Called when a prompt starts a run."""
     clock: Callable[[], float] = time.monotonic
     """Seconds since some start, for limits of time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkPlace:
-    """What differs for the guards of a fork that works elsewhere, or may do less there."""
+    """What differs for the guards of a fork that works in another folder or with fewer rights."""
 
     permission: Hooks
     """Judges its calls."""
     validate: ToolValidator
     """Checks the arguments of its calls."""
     read_file: ReadFile
-    """Reads the files that are shown again after a summary."""
+    """Reads the files that the model is shown again after a compaction."""
     reread: Callable[[Sequence[str]], str]
-    """Its system prompt for tools of these names, its files read anew."""
+    """Makes its system prompt for tools of these names, reading its files again."""
 
 
 class Guards:
-    """Configures runs. What outlives a run (budgets, what was compacted) is kept here."""
+    """Configures runs, and holds the state that outlives a run: budgets, the compacted view."""
 
     def __init__(self, parts: GuardParts, *, model: str, is_fork: bool = False) -> None:
         config = parts.config
@@ -133,9 +133,9 @@ class Guards:
     def for_fork(
         self, model: str, extensions: ExtensionSet, place: ForkPlace | None = None
     ) -> "Guards":
-        """Guards for a fork: a memory of their own, and no stop checks.
+        """Return the guards of a fork: with new state and without stop checks.
 
-        `place` is what differs where it works elsewhere.
+        `place` is given if it works in another folder.
         """
         parts = replace(self._parts, context=for_fork(self._parts.context), extensions=extensions)
         if place is not None:
@@ -146,7 +146,7 @@ class Guards:
         return Guards(parts, model=model, is_fork=True)
 
     def configure(self, run: RunSettings) -> LoopConfig:
-        """The loop's configuration for one run, its guards fresh."""
+        """Return the configuration of the loop for one run, with new guards."""
         config, extensions = self._parts.config, self._parts.extensions
         if not self._is_fork and not run.is_continued:
             for begin in self._parts.on_run:
@@ -170,7 +170,7 @@ class Guards:
             scavenge=config.loop.scavenge,
             check_aborted=extensions.check_aborted(),
             asset_dir=self._parts.asset_dir,
-            # What an extension does around a call happens after the call was written down.
+            # Interceptors of extensions run after the call was written to the journal.
             clock=self._parts.clock,
             interceptors=[
                 *extensions.around_tool(context, is_first=True),
@@ -183,7 +183,7 @@ class Guards:
         return compose(*bundles, config=base)
 
     def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
-        """The order: what was typed; what ends or redirects a run; who adds to it; permission."""
+        """All hooks in order: typed input, guards, extensions, stop checks, permission."""
         parts, extensions = self._parts, self._parts.extensions
         meter = self._meter(run)
         return [
@@ -200,7 +200,7 @@ class Guards:
             announce_server_compaction(),
             self._escalate(run),
             *extensions.hooks(context, "usual"),
-            # A stop check stays silent when anybody before it has something to say.
+            # A stop check stays silent if an earlier hook adds a message.
             *self._stop_checks(run, meter),
             *extensions.hooks(context, "last"),
             *run.further,
@@ -211,7 +211,7 @@ class Guards:
         services = self._parts.gates
         if services is None:
             return ()
-        # A run that is done must not end at a limit because of what a check asks besides.
+        # A finished run must not end at a limit because a check asks for another turn.
         asked_to = services.should_defer
         services = replace(
             services,
@@ -249,17 +249,17 @@ class GuardedAttacher:
     """Reads the files that a prompt mentions as `@path`, under the same rules as reads of calls."""
 
     attacher: Attacher
-    """Reads them."""
+    """Reads the files."""
     gate: PermissionEngine
     """Judges whether they may be read."""
     asker: Asker
-    """Is asked about those that need a question."""
+    """Asked about files that need permission."""
 
     async def attach(self, text: str, pictures: Mapping[str, bytes]) -> UserMessage:
-        """`text` with its attachments; `pictures` are those that it names, by their names.
+        """Return `text` with its attachments; `pictures` holds pasted images by name.
 
         Raises:
-            FileError: one of them must not or can't be read. Then send nothing.
+            FileError: a file can't be read, or reading it is not allowed. Then send nothing.
         """
         for written, path in mentions(text, self.attacher.cwd):
             await self._check(written, path)
@@ -291,5 +291,5 @@ class GuardedAttacher:
         flags = suggest_flags(decision)
         raise FileError(
             f"@{written} was not attached: {decision.reason}.",
-            hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is only a name.",
+            hint=f"{flags} would allow it. " * bool(flags) + "Without the @ it is plain text.",
         )

@@ -17,7 +17,7 @@ from dirge_py.types.outcomes import (
     Refused,
 )
 
-_CONTINUE = "/continue goes on."
+_CONTINUE = "Use /continue to continue."
 
 
 class Words(NamedTuple):
@@ -47,26 +47,26 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
     """The row of the table for this outcome."""
     match outcome:
         case Done(stopped_by=guard):
-            program = Words("The run is done and has no result.")
+            program = Words("The run ended without a result.")
             return OutcomeText(_stopped_by(guard), "warning", program)
         case MaxTurns() | LimitExceeded():
             return _limit(outcome)
         case NeedsMoreTurns(turn=turn):
-            chat = Words("One turn was asked for; more is to do.", _CONTINUE)
-            program = Words(f"The run rests after turn {turn}.", "Go on with `Continue()`.")
+            chat = Words("The requested turn has ended; the run needs more.", _CONTINUE)
+            program = Words(f"The run pauses after turn {turn}.", "Continue it with `Continue()`.")
             return OutcomeText(chat, "plain", program)
         case NotVerified(reason=reason):
-            program = Words(f"The plan ended not verified: {reason}")
-            script = Words(reason, "`dirge -c -p '/plan resume'` goes on with it.")
+            program = Words(f"The plan was not verified: {reason}")
+            script = Words(reason, "Continue it with `dirge -c -p '/plan resume'`.")
             return OutcomeText(Words(f"Not verified: {reason}"), "warning", program, script)
         case AwaitingConfirmation(description=what):
-            chat = Words(f"Waits for a decision. {what}".strip())
-            program = Words(f"A call waits for a decision: {what}", "Go on with `Resume(…)`.")
+            chat = Words(f"A call waits for your decision. {what}".strip())
+            program = Words(f"A call waits for a decision: {what}", "Continue with `Resume(…)`.")
             return OutcomeText(chat, "warning", program)
         case Cancelled(reason=reason):
             chat = Words("Interrupted.")
             if reason == "interject":
-                chat = Words("Stopped after this turn, as asked.", _CONTINUE)
+                chat = Words("Stopped after this turn, as you asked.", _CONTINUE)
             program = Words(f"The run was stopped ({reason}).")
             return OutcomeText(chat, "plain", program, Words(f"stopped: {reason}."))
         case Refused(reason=reason):
@@ -92,11 +92,11 @@ def plan_outcome_text(
         case Done():
             return "The plan is done, and verified.", "good"
         case NotVerified(reason=reason):
-            return f"The plan ended not verified. {reason}", "warning"
+            return f"The plan was not verified. {reason}", "warning"
         case AwaitingConfirmation(call_ids=()):
-            return "The plan is kept; /plan accept carries it out.", "plain"
+            return "The plan is stored. Run it with /plan accept.", "plain"
         case Cancelled(reason="dropped"):
-            return "The plan is dropped. Nothing was changed.", "plain"
+            return "The plan was discarded. Nothing was changed.", "plain"
         case Cancelled():
             return "The plan was interrupted.", "plain"
         case Failed(message=message, hint=hint):
@@ -104,30 +104,35 @@ def plan_outcome_text(
         case _:
             words, hint = why_not_done(outcome)
             return (
-                f"The plan was stopped, and nothing was reviewed: {words} {hint}".strip(),
+                f"The plan was stopped before the review: {words} {hint}".strip(),
                 "warning",
             )
 
 
 def _stopped_by(guard: str) -> Words:
     if guard == "storm":
-        return Words("Stopped by the storm guard: the same calls came again and again.")
+        return Words("Stopped by the storm guard: the model repeated the same calls.")
     return Words(f"Stopped by the {guard} guard.") if guard else Words()
 
 
 def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:
     if isinstance(outcome, MaxTurns):
         most = outcome.max
-        program = Words(f"The run had {most} turns, the most it may have.", "Raise `max_turns`.")
+        program = Words(
+            f"The run reached its limit of {most} turn{'' if most == 1 else 's'}.",
+            "Raise `max_turns`.",
+        )
         script = Words(
             f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
-            "Raise --max-turns, or go on with `dirge -c -p /continue`.",
+            "Raise --max-turns, or continue with `dirge -c -p /continue`.",
         )
         # A notice has named the number of turns.
         return OutcomeText(Words("", _CONTINUE), "warning", program, script)
     chat = Words(f"Stopped: {outcome.message}.", _CONTINUE)
     program = Words(f"The run was stopped: {outcome.message}.", "Raise that limit.")
-    script = Words(f"{outcome.message}.", "Raise the limit, or go on with `dirge -c -p /continue`.")
+    script = Words(
+        f"{outcome.message}.", "Raise the limit, or continue with `dirge -c -p /continue`."
+    )
     return OutcomeText(chat, "warning", program, script)
 
 

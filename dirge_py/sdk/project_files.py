@@ -63,7 +63,7 @@ class Listed:
     files: Sequence[str]
     """Files and links."""
     tracked: Set[str] = frozenset()
-    """Those of the files that git has in its index."""
+    """The files that git tracks."""
     dependencies: Sequence[str] = ()
     """Ignored folders of dependencies."""
     closed: Sequence[str] = ()
@@ -90,7 +90,7 @@ class Project:
     _personal: list[Path | None] = field(default_factory=list)
 
     def git_places(self) -> GitFolders | None:
-        """The git folders of the project; None without a repository, or for one of another format.
+        """Return the git folders; None without a repository, or for one of an unknown format.
 
         Nothing is run. A `.git` file is followed only to a folder that git made for this work tree.
         """
@@ -111,7 +111,7 @@ class Project:
         return replace(found, settings={key: value for key, value in settings.items() if value})
 
     async def files(self, *, dependencies: bool = False) -> Listed:
-        """The files that are not ignored, and on request the ignored folders of dependencies.
+        """List the files that are not ignored, and on request the ignored folders of dependencies.
 
         Raises:
             FileError: there are too many, or listing them takes too long.
@@ -120,7 +120,7 @@ class Project:
         if listed is None:
             listed = await in_thread(self._walked)
         elif self._is_elsewhere(listed):
-            # The working folder is ignored, but it is where the user works.
+            # The working folder is ignored by git, but the user works there.
             more = await in_thread(lambda stopped: self._walked(stopped, self._inner))
             listed = Listed(
                 files=[*listed.files, *more.files],
@@ -131,7 +131,7 @@ class Project:
         if len(listed.files) > MOST_FILES:
             raise FileError(
                 f"{self.root} has more than {MOST_FILES:,} files.",
-                hint="Have git ignore what is made or downloaded there.",
+                hint="Let git ignore generated and downloaded files.",
             )
         return listed
 
@@ -152,9 +152,9 @@ class Project:
         )
 
     async def _by_git(self, *, dependencies: bool) -> Listed | None:
-        """The list of git; None if git can't be used.
+        """List the files with git; None if git can't be used.
 
-        Git runs with a git folder of ours, so that no setting of the project has an effect.
+        Git runs with a git folder of dirge, so that no setting of the project has an effect.
         """
         places = await asyncio.to_thread(self.git_places)
         if places is None or not self.git.program:
@@ -223,7 +223,7 @@ class Project:
         )
 
     def _split(self, held: Path, others: Path) -> tuple[list[str], list[str], list[str]]:
-        """The tracked files, the untracked ones, and nested repositories."""
+        """Return the tracked files, the untracked files, and nested repositories."""
         entries = [entry.partition("\t") for entry in read_names(held)]
         more = read_names(others)
         return (
@@ -250,7 +250,7 @@ class Project:
 
 
 def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
-    """The project around `cwd`; no git program in the folders `roots` is used.
+    """Find the project around `cwd`; a git program in the folders `roots` is not used.
 
     If the work tree is a whole home folder, the project is `cwd` alone.
     """
@@ -270,7 +270,7 @@ def project_around(config: Config, cwd: Path, roots: Sequence[str]) -> Project:
 
 
 class TreeReader:
-    """Hashes the files of a project; files that did not change since the last time are not read."""
+    """Hashes the files of a project, reading only those that changed since the last time."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -278,7 +278,7 @@ class TreeReader:
         self._lock = asyncio.Lock()
 
     async def __call__(self) -> TreeState:
-        """The files as they are now.
+        """Read the current state of the files.
 
         Raises:
             FileError: they cannot be listed or read.
@@ -290,15 +290,15 @@ class TreeReader:
 
 
 async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
-    """The hashes of files.
+    """Hash files.
 
     Raises:
-        FileError: the folder is gone, or cannot be opened.
+        FileError: the folder does not exist, or can't be opened.
     """
     try:
         return await in_thread(partial(hashes.read, paths))
     except OSError as error:
-        raise FileError(f"The files cannot be read: {error.strerror or error}.") from error
+        raise FileError(f"Can't read the files: {error.strerror or error}.") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,11 +321,10 @@ class ProjectCopy:
     """Hashes the files of the copy."""
 
     async def tree(self) -> TreeState:
-        """The copied files as they are now.
+        """Read the current state of the copied files.
 
-        The state differs from the project's not only while files differ, but also at the first
-        call after some were changed and changed back, and while dependencies are replaced: what
-        ran in between ran on other files.
+        It also differs from the project's state at the first call after files were changed and
+        changed back, and while dependencies are replaced: checks in between saw other files.
 
         Raises:
             FileError: it cannot be read.
@@ -349,7 +348,7 @@ async def copy_project(
     undo: AsyncExitStack,
     notify: Callable[[str], None],
 ) -> ProjectCopy:
-    """Copy the project as it is now; `undo` removes the copy. `notify` gets what is not in it.
+    """Copy the project as it is now; `undo` removes the copy. `notify` is told what was left out.
 
     `roots` are the folders of the workspace; those outside of the project are not copied.
 
@@ -362,8 +361,8 @@ async def copy_project(
         place = place_for_copies([project.root])
         if not place:
             raise FileError(
-                f"{project.root} cannot be copied: it holds the folders for temporary files.",
-                hint="Start in a folder further down, or set TMPDIR to one elsewhere.",
+                f"Can't copy {project.root}: it contains the folders for temporary files.",
+                hint="Start dirge in a subfolder, or set TMPDIR to a folder outside.",
             )
         listed = await project.files(dependencies=True)
         await asyncio.to_thread(remove_abandoned_copies, place)
@@ -372,7 +371,7 @@ async def copy_project(
         made = await in_thread(partial(_fill, project.root, folder.top, listed, inner))
     except OSError as error:
         raise FileError(
-            f"The project cannot be copied: {reason_of(error)}.",
+            f"Can't copy the project: {reason_of(error)}.",
             hint="Free space in the folder for temporary files, or set TMPDIR to another.",
         ) from error
     linked = [path for path in listed.dependencies if os.path.islink(f"{folder.top}/{path}")]
@@ -408,7 +407,7 @@ def _fill(
 async def _copy_git(
     project: Project, top: str, linked: Sequence[str], notify: Callable[[str], None]
 ) -> None:
-    """Make git work in the copy as it does in the project, if it does there."""
+    """Make the copy a git work tree, if the project is one."""
     places = await asyncio.to_thread(project.git_places)
     if places is None or not project.git.program:
         return
@@ -417,10 +416,10 @@ async def _copy_git(
         await in_thread(lambda _stopped: make_git_folder(own, places, ignored=linked))
     except OSError as error:
         await asyncio.to_thread(remove_tree, str(own))
-        notify(f"Git does not work in the copy of the project: {reason_of(error)}.")
+        notify(f"Git doesn't work in the copy of the project: {reason_of(error)}.")
         return
     git = private_git(project.git.program, project.git.path, top)
-    # Otherwise each `git status` reads all files: they are not those that the index knows.
+    # Without this each `git status` reads all files, as their stamps differ from the index.
     refresh = f"{git.command('update-index', '-q', '--refresh')} || :"
     with suppress(GitFailed):
         await git.run(refresh, store=own, index=own / "index", timeout_s=_REFRESH_S)
@@ -428,11 +427,11 @@ async def _copy_git(
 
 async def _remove(folder: CopyFolder, notify: Callable[[str], None]) -> None:
     if not await asyncio.to_thread(folder.remove):
-        notify(f"A copy of the project could not be removed: {clean(folder.top)}.")
+        notify(f"Can't remove a copy of the project: {clean(folder.top)}.")
 
 
 def _notify_left_out(made: CopyResult, listed: Listed, notify: Callable[[str], None]) -> None:
-    left_out = [*made.left_out, *((path, "cannot be listed") for path in listed.closed)]
+    left_out = [*made.left_out, *((path, "can't be listed") for path in listed.closed)]
     if not left_out:
         return
     named = ", ".join(f"{clean(path)} ({why})" for path, why in left_out[:_MOST_NAMED])
@@ -441,7 +440,7 @@ def _notify_left_out(made: CopyResult, listed: Listed, notify: Callable[[str], N
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """Run `work` in a thread; a cancelled caller tells it to stop, and waits for it."""
+    """Run `work` in a thread; if the caller is cancelled, ask it to stop and wait for it."""
     stopped = threading.Event()
     task = asyncio.ensure_future(asyncio.to_thread(work, stopped.is_set))
     try:

@@ -39,21 +39,21 @@ _STALE = timedelta(hours=24)
 def changes_since(
     loaded: LoadedSession, *, cwd: Path, now: datetime | None = None
 ) -> Iterator[str]:
-    """Notices for a person who resumes a session."""
+    """Yield notices for a person who resumes a session."""
     described = loaded.description
     if described.cwd and described.cwd != str(cwd):
-        yield f"this session was begun in {described.cwd}; it goes on in {cwd}."
+        yield f"this session was started in {described.cwd} and continues in {cwd}."
     if not described.updated:
         return
     age = (now or datetime.now(UTC)) - datetime.fromisoformat(described.updated)
     if age >= _STALE:
-        yield f"this session rested for {_days(age.days)}; files may have changed since."
+        yield f"this session was last used {_days(age.days)} ago; files may have changed since."
 
 
 def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, Sequence[str]]:
-    """The journal to write, None to store nothing, and notices for the person.
+    """Open the journal to write; returns it (None: store nothing) and notices for the person.
 
-    For a `view` nothing is opened: see `viewed`.
+    A `view` opens none: see `viewed`.
 
     Raises:
         SessionError: the session does not exist, is busy, or can't be opened.
@@ -66,9 +66,7 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
         case "newest":
             newest = store.newest()
             if newest is None:
-                return store.create(), [
-                    "there is no session of this project yet; a new one begins."
-                ]
+                return store.create(), ["this project has no sessions yet; a new one starts."]
             return store.open(newest.id, fork=choice.fork), ()
         case "resume" if choice.continuation is not None:
             return _open_to_continue(store, choice.continuation), ()
@@ -81,7 +79,7 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
 
 
 def viewed(store: Store, choice: SessionChoice) -> LoadedSession:
-    """The content of a session without its journal: that of a `view`, else nothing.
+    """Load the session that a `view` shows, without opening its journal; else nothing.
 
     Raises:
         SessionError: the session does not exist, or can't be read.
@@ -90,7 +88,7 @@ def viewed(store: Store, choice: SessionChoice) -> LoadedSession:
 
 
 def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ...]:
-    """The checks that reject prompts in a session that is only viewed."""
+    """Return the checks that reject prompts in a session that is only viewed."""
     if choice.kind != "view":
         return ()
 
@@ -101,7 +99,7 @@ def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ..
 
 
 def open_store(config: Config, cwd: Path) -> Store:
-    """The sessions of the project around `cwd`."""
+    """Open the sessions of the project around `cwd`."""
     folder = state_dir(config.origin.environment)
     kept = config.session
     limits = SegmentLimits(records=kept.segment_records, size=kept.segment_mb * 1024 * 1024)
@@ -109,22 +107,22 @@ def open_store(config: Config, cwd: Path) -> Store:
 
 
 def typed_dir(config: Config, cwd: Path) -> Path:
-    """The folder of the project's prompt history, and of drafts without a session."""
+    """Return the folder of the project's prompt history and of drafts without a session."""
     return state_dir(config.origin.environment) / "typed" / project_id(project_root(cwd))
 
 
 def _open_to_continue(store: Store, continuation: Continuation) -> Journal:
-    """Open the session of the continuation for writing, unchanged since the continuation."""
+    """Open the session of the continuation for writing. It must be unchanged since."""
     session_id = continuation.session_id
     if continuation.project != store.folder.name:
         raise SessionError(
-            f"The continuation belongs to another project, begun in {continuation.cwd!r}.",
-            hint="Go there, or name it with `-C DIR`.",
+            f"The continuation belongs to another project, in {continuation.cwd!r}.",
+            hint="Run dirge there, or pass `-C DIR`.",
         )
     if store.find(session_id) != session_id:
         raise SessionError(
-            f"The session {session_id!r} of the continuation is gone.",
-            hint="`dirge -r` lists those there are.",
+            f"The session {session_id!r} of the continuation does not exist.",
+            hint="`dirge -r` lists the sessions of the project.",
         )
     journal = store.open(session_id)
     try:
@@ -144,7 +142,7 @@ _PROMPT_CHARS = 60
 
 
 def queued_again(loaded: LoadedSession) -> Iterator[str]:
-    """A notice about input that was not delivered and waits for the next run."""
+    """Yield a notice if undelivered input waits for the next run."""
     waiting = decode_queue(loaded.choices.settings.get("queue"))
     if waiting:
         shown = "; ".join(
@@ -159,7 +157,7 @@ def queued_again(loaded: LoadedSession) -> Iterator[str]:
 
 
 def plan_left(loaded: LoadedSession) -> Iterator[str]:
-    """A notice about a plan that did not end."""
+    """Yield a notice if a plan has not ended."""
     words = notice_at_start(loaded.choices.settings.get(PLAN))
     if words:
         yield words
@@ -201,7 +199,7 @@ def restore(
 
 
 def _record_read_files(ledger: ReadLog, recorder: Recorder) -> Sink:
-    """A sink that records the files that were read at the end of each run, if they changed."""
+    """Return a sink that records, at the end of a run, which files were read."""
     recorded = ledger.stored()
 
     def sink(event: LoopEvent) -> None:
@@ -226,7 +224,7 @@ def restore_mode(
 ) -> Sequence[str]:
     """Use the session's mode, unless a flag names one; returns notices for the person.
 
-    A mode that allows more than this start ended with the earlier program, as grants do.
+    A mode that allows more than the one of this start is not restored, as grants are not.
     """
     is_flag = config.provenance.get("permission.mode") == "--permission-mode"
     mode = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
@@ -236,11 +234,11 @@ def restore_mode(
         gate.mode = mode
         return ()
     recorder.note_mode(gate.mode)
-    return [f"the mode is {gate.mode} again: {loaded.choices.mode} ended with the program before."]
+    return [f"the mode is {gate.mode} again: {loaded.choices.mode} held only until dirge exited."]
 
 
 def drop_grants(loaded: LoadedSession, recorder: Recorder) -> Sequence[str]:
-    """Remove the grants of the earlier program, which were for it alone; returns notices."""
+    """Remove the grants of the earlier process, which held for it alone; returns notices."""
     grants = loaded.grants
     if not grants:
         return ()

@@ -33,8 +33,8 @@ def schema_of(given: str) -> AnswerSchema:
     except RecursionError:
         raise UsageError(f"{named} is nested too deeply.") from None
     except ValueError as error:
-        hint = "" if is_file else "A file is named with @ before it."
-        raise UsageError(f"{named} is no JSON: {error}.", hint=hint) from None
+        hint = "" if is_file else "To name a file, put @ before it."
+        raise UsageError(f"{named} is not JSON: {error}.", hint=hint) from None
     if not isinstance(schema, dict):
         raise UsageError(f"{named} must be a JSON object.", hint=_HINT)
     return checked_schema(schema)
@@ -44,7 +44,7 @@ def checked_schema(schema: Mapping[str, Any]) -> AnswerSchema:
     """The schema (of JSON values only), ready to check answers. Raises UsageError."""
     fault = schema_fault(schema)
     if fault:
-        raise UsageError(f"the schema of the answer is not usable: {fault}.")
+        raise UsageError(f"the schema of the answer can't be used: {fault}.")
     return answer_schema(schema, partial(value_problems, schema))
 
 
@@ -56,7 +56,7 @@ def _content(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"--json-schema {path}: {error.strerror}.") from None
     except ValueError:
-        raise UsageError(f"--json-schema {path}: it is not UTF-8 text.") from None
+        raise UsageError(f"--json-schema {path}: not UTF-8 text.") from None
 
 
 OutputSchema: TypeAlias = type[BaseModel] | Mapping[str, Any]
@@ -80,14 +80,14 @@ class Output:
             # A copy of JSON values, so that later changes of the original have no effect.
             checked = checked_schema(json.loads(json.dumps(schema)))
         except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"The output schema is no JSON: {error}.") from error
+            raise ConfigError(f"The output schema is not JSON: {error}.") from error
         except UsageError as error:
             raise ConfigError(error.message, hint=error.hint) from error
         self._by_schema = checked.check
         self.schema: AnswerSchema = replace(checked, check=self._problems)
 
     def delivered(self, outcome: Outcome) -> Outcome:
-        """The outcome, its value an instance of the model if there is one."""
+        """Return the outcome, its value an instance of the pydantic class if there is one."""
         if self._model is None or not isinstance(outcome, Done) or outcome.result is None:
             return outcome
         value = _instance(self._model, outcome.result.structured)

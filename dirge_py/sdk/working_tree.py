@@ -1,4 +1,4 @@
-"""The change in the git working tree, as a judge may see it."""
+"""The diff of the git working tree, without what a judging model may not read."""
 
 import asyncio
 import hashlib
@@ -56,14 +56,14 @@ class WorkingTree:
     roots: Sequence[str]
     """The folders of the workspace; a git program in them is not used."""
     withholds: Callable[[str], bool]
-    """Whether a model may not read this physical path without a question."""
+    """Whether a model may read this physical path only after a question."""
     redact: Callable[[str], str] = lambda text: text
     """Removes secrets."""
 
     async def diff(self) -> WorkspaceDiff | None:
-        """The change since the last commit with new files; None if it can't be determined.
+        """Return the diff since the last commit, with new files; None if it can't be determined:
 
-        That is outside of a repository, in one whose settings name programs, or without git.
+        outside of a repository, without git, or if the repository's settings name programs.
         """
         try:
             if await asyncio.to_thread(git_hazard, os.path.realpath(self.cwd), self.roots):

@@ -157,14 +157,14 @@ async def test_it_says_what_keeps_commands_from_changing_things(
     assert await shut_in(LOOK, WORK) == [looking, working]
     project.configure('[plan]\nsandbox = "off"\n')
     words = '`[plan] sandbox` is "off"'
-    assert await shut_in(LOOK) == [(f"{words}: only commands that look", "")]
+    assert await shut_in(LOOK) == [(f"{words}: only read-only commands", "")]
     # Never less shut in than the conversation it comes from.
     project.configure('[plan]\nsandbox = "off"\n[sandbox]\nmode = "preferred"\n')
     assert await shut_in(LOOK) == [looking]
     in_sandbox(monkeypatch, "")
     assert await shut_in(LOOK, WORK) == [
-        ("no sandbox works here: only commands that look", ""),
-        ("a copy; no sandbox works here: commands ask as always", ""),
+        ("no sandbox works here: only read-only commands", ""),
+        ("a copy; no sandbox works here: commands ask as usual", ""),
     ]
 
 

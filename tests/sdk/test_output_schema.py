@@ -121,7 +121,7 @@ async def test_without_an_answer_that_fits_it_fails(agent: Agent, model: Scripte
     [
         ({"type": "objekt"}, "objekt"),
         ({"$ref": "https://example.com/a.json"}, "leads nowhere"),
-        ({"enum": {1, 2}}, "no JSON"),
+        ({"enum": {1, 2}}, "not JSON"),
     ],
 )
 async def test_a_schema_that_is_none_is_told_at_once(agent: Agent, schema: Any, words: str) -> None:

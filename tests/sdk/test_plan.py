@@ -120,7 +120,7 @@ async def test_a_thread_is_there_again_after_its_plan(agent: Agent, model: Scrip
 
 async def test_an_agent_without_settings_has_no_place_for_a_plan(model: ScriptedModel) -> None:
     async with Agent(stream_fn=model.stream_fn) as bare:
-        with pytest.raises(ConfigError, match="no place"):
+        with pytest.raises(ConfigError, match="no workspace"):
             await bare.plan("Make the total 42.")
     assert model.seen == []
 

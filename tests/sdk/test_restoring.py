@@ -203,8 +203,8 @@ def test_a_fork_leaves_what_was_not_sent_to_the_original() -> None:
         ("plan", "standard", "plan", []),
         ("restrictive", "yolo", "restrictive", []),
         ("standard", "accept", "standard", []),
-        ("yolo", "standard", "standard", ["yolo ended with the program before."]),
-        ("accept", "plan", "plan", ["accept ended with the program before."]),
+        ("yolo", "standard", "standard", ["yolo held only until dirge exited."]),
+        ("accept", "plan", "plan", ["accept held only until dirge exited."]),
     ],
 )
 async def test_the_mode_comes_back_unless_it_would_let_more_pass(

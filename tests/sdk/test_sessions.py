@@ -16,7 +16,7 @@ def test_g07_a_session_resumed_elsewhere_names_where_it_began() -> None:
 
     notices = list(changes_since(loaded, cwd=Path("/here"), now=NOON))
 
-    assert notices == ["this session was begun in /there; it goes on in /here."]
+    assert notices == ["this session was started in /there and continues in /here."]
 
 
 def test_g07_a_session_resumed_after_a_day_names_its_age() -> None:
@@ -24,7 +24,7 @@ def test_g07_a_session_resumed_after_a_day_names_its_age() -> None:
 
     notices = list(changes_since(loaded, cwd=Path("/here"), now=NOON))
 
-    assert notices == ["this session rested for a day; files may have changed since."]
+    assert notices == ["this session was last used a day ago; files may have changed since."]
 
 
 def test_a_new_session_has_nothing_to_say() -> None:

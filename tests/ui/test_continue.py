@@ -11,7 +11,7 @@ async def test_it_starts_a_run_that_the_screen_follows(project: ScriptedProject)
     project.model.will_call("ls", path=".").will_say("All done.")
     async with running_app(project) as d:
         await d.send("look around")
-        await d.until(lambda: "/continue goes on" in d.text)
+        await d.until(lambda: "Use /continue" in d.text)
         await d.send("/continue")
         await d.until(lambda: "All done." in d.text)
         await d.idle()
@@ -24,7 +24,7 @@ async def test_the_end_of_the_turns_is_told_once(project: ScriptedProject):
     project.model.will_call("ls", path=".")
     async with running_app(project) as d:
         await d.send("look around")
-        await d.until(lambda: "/continue goes on" in d.text)
+        await d.until(lambda: "Use /continue" in d.text)
         assert d.text.count("Stopped after") == 1
 
 

@@ -344,7 +344,7 @@ async def test_after_a_limit_the_run_can_be_carried_on(project: ScriptedProject)
     async with running_app(project) as driver:
         await driver.send("look")
         await driver.until(
-            lambda: "request limit exceeded: 2 > 1. /continue goes on." in driver.text
+            lambda: "request limit exceeded: 2 > 1. Use /continue to continue." in driver.text
         )
         await driver.idle()
         assert driver.text.count("limit exceeded") == 1
@@ -360,7 +360,7 @@ def test_a_limit_is_told_with_the_way_on() -> None:
     outcome = LimitExceeded(name="tokens", used=101, max=100)
     text = seen(START, AgentEnd(messages=(), outcome=outcome))
 
-    assert text == "! Stopped: total token limit exceeded: 101 > 100. /continue goes on."
+    assert text == "! Stopped: total token limit exceeded: 101 > 100. Use /continue to continue."
 
 
 def test_endings_by_hooks_and_single_turns_are_told() -> None:
@@ -369,7 +369,7 @@ def test_endings_by_hooks_and_single_turns_are_told() -> None:
     assert seen(START, AgentEnd(messages=(), outcome=stopped)) == (
         "! Stopped at before_tool_call: the plugin said so"
     )
-    assert "/continue goes on" in seen(START, AgentEnd(messages=(), outcome=NeedsMoreTurns(turn=1)))
+    assert "Use /continue" in seen(START, AgentEnd(messages=(), outcome=NeedsMoreTurns(turn=1)))
 
 
 # -- help

@@ -49,7 +49,7 @@ async def test_stop_lets_the_turn_end_and_gives_the_queue_back(project: Scripted
 
         assert next(result.rstrip() for result in driver.results).endswith("built")
         assert "never said" not in driver.text
-        assert "Stopped after this turn, as asked." in driver.text
+        assert "Stopped after this turn, as you asked." in driver.text
         assert "Interrupted." not in driver.text
         assert driver.app.composer.text == "and test it"
         await driver.send("/stop")

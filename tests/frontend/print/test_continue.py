@@ -28,7 +28,7 @@ def test_the_end_of_the_turns_is_told_once_with_the_way_on(product: Product) -> 
 
     assert result.stderr == (
         "dirge: Stopped after 1 turn, the most this run may take.\n"
-        "dirge: Raise --max-turns, or go on with `dirge -c -p /continue`.\n"
+        "dirge: Raise --max-turns, or continue with `dirge -c -p /continue`.\n"
     )
     assert result.stdout == "I had to stop here, after 1 turn: the task may be unfinished.\n"
 
@@ -39,7 +39,7 @@ def test_a_passed_limit_is_told_once(product: Product) -> None:
 
     assert result.stderr == (
         "dirge: total token limit exceeded: 101 > 100.\n"
-        "  Raise the limit, or go on with `dirge -c -p /continue`.\n"
+        "  Raise the limit, or continue with `dirge -c -p /continue`.\n"
     )
 
 

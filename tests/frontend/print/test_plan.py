@@ -106,7 +106,7 @@ def test_what_never_gets_verified_ends_with_its_own_code(product: Product) -> No
         *(56, "error_verification"),
         True,
     )
-    assert result["error"]["hint"] == "`dirge -c -p '/plan resume'` goes on with it."
+    assert result["error"]["hint"] == "Continue it with `dirge -c -p '/plan resume'`."
     assert "Not verified" in result["result"]
     assert (product.base / "report.md").read_text() == result["result"] + "\n"
     assert len(product.service.requests) == 10

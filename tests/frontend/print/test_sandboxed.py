@@ -115,7 +115,7 @@ def test_a_host_that_is_none_stops_the_start_in_either_mode(product: Product, mo
     result = product.run("-p", "x")
 
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "`hosts` under `[sandbox]`: 'http://x' is no host" in result.stderr
+    assert "`hosts` under `[sandbox]`: 'http://x' is not a host" in result.stderr
 
 
 class _Answers(BaseHTTPRequestHandler):

@@ -32,7 +32,7 @@ def test_continue_without_a_session_starts_afresh_and_says_so(product: Product) 
     result = product.ask("-c", "ping")
 
     assert result.exit_code == 0
-    assert "no session of this project yet" in result.stderr
+    assert "this project has no sessions yet" in result.stderr
     assert result.json["session_id"] == product.journals[0].stem
 
 

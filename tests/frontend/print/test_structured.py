@@ -303,14 +303,14 @@ def test_a_schema_may_be_in_a_file_named_from_where_it_was_typed(by_tool: Produc
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        ("{", "no JSON"),
-        ("", "no JSON"),
+        ("{", "not JSON"),
+        ("", "not JSON"),
         ("true", "must be a JSON object"),
         ("[1]", "must be a JSON object"),
         ('{"type":"objekt"}', "'objekt' is not one of ['array', 'boolean'"),
         ('{"type":"number","minimum":NaN}', "NaN is not a JSON number"),
         ('{"not":' * 500 + "{}" + "}" * 500, "nested too deeply"),
-        ("@empty.json", "--json-schema {project}/empty.json is no JSON"),
+        ("@empty.json", "--json-schema {project}/empty.json is not JSON"),
         ('{"$ref":"https://example.com/s.json"}', "leads nowhere"),
         ('{"properties":{"a":{"$ref":"#/$defs/b"}}}', "leads nowhere"),
         ('{"$ref":"#"}', "without end"),
