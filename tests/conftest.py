@@ -1,4 +1,4 @@
-"""What holds for every test: a home of its own, no keys, and no skip that nobody counts."""
+"""Rules for every test: its own home, no keys, and counted skips."""
 
 import functools
 import gc

@@ -1,4 +1,4 @@
-"""Behaviours of the loop as black-box examples that no other test of it shows."""
+"""Examples of the loop's behaviour that no other test file covers."""
 
 import asyncio
 from typing import Any

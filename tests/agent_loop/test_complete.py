@@ -1,4 +1,4 @@
-"""`complete` is the one fold of a stream into an answer (N02)."""
+"""`complete` assembles a stream into one answer (N02)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""History as a model sees it, whole or piece by piece."""
+"""The history in the form that models get, converted whole or incrementally."""
 
 from hypothesis import given
 from hypothesis import strategies as st

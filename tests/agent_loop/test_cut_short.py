@@ -1,4 +1,4 @@
-"""What an abort cuts short: a result or an answer that was not looked at is never kept."""
+"""Aborts: a result or an answer that was not checked is never stored."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a run says in the end."""
+"""The final text of a run."""
 
 import pytest
 

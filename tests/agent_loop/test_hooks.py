@@ -1,4 +1,4 @@
-"""The nine hooks: how answers of several are merged, what fails how, and every way to stop."""
+"""The nine hooks: merging, failures, and every way to stop a run."""
 
 import asyncio
 import inspect

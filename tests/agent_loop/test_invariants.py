@@ -1,4 +1,4 @@
-"""Random scripts, tools, aborts, steering and raising hooks: what must hold whatever happens."""
+"""Random scripts, tools, aborts, steering and failing hooks: the invariants of the loop."""
 
 import asyncio
 import time

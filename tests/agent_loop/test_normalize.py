@@ -1,4 +1,4 @@
-"""What is sent is valid for a strict service, whatever history holds."""
+"""Any history is sent in a form that a strict service accepts."""
 
 import time
 from dataclasses import replace

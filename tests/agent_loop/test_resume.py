@@ -1,4 +1,4 @@
-"""From where a conversation can be carried on."""
+"""From which states a conversation can be continued."""
 
 from dataclasses import replace
 

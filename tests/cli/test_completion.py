@@ -1,4 +1,4 @@
-"""`dirge completion`: the scripts, in the shells they are for."""
+"""The scripts of `dirge completion`, in their shells."""
 
 import shlex
 import shutil

@@ -1,4 +1,4 @@
-"""`dirge config …` from outside."""
+"""`dirge config …` as a process."""
 
 import subprocess
 import sys

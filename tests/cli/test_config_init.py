@@ -1,4 +1,4 @@
-"""`dirge config init` in a plain terminal: the questions of the set-up, one line each."""
+"""`dirge config init` in a plain terminal."""
 
 import signal
 import termios

@@ -1,4 +1,4 @@
-"""`dirge config prompt` shows what is remembered, too."""
+"""`dirge config prompt` includes memory."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`dirge doctor`, `/doctor`: what is found is true, and the terminal is left alone."""
+"""`dirge doctor` and `/doctor`: the findings are true, and the terminal stays as it was."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`dirge doctor` about providers: what each answer means, who is asked, and what never shows."""
+"""`dirge doctor` on providers: each finding, which providers are asked, and no key is shown."""
 
 import json
 import socket

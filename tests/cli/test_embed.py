@@ -1,4 +1,4 @@
-"""`dirge embed`, as it is typed."""
+"""`dirge embed` as a process."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Flags: what is known, what is not, what goes together, and what `--help` says."""
+"""Flags: known and unknown ones, combinations, and `--help`."""
 
 import re
 from argparse import SUPPRESS

@@ -1,4 +1,4 @@
-"""`--plan`, where a person sits at it."""
+"""`--plan` in a terminal."""
 
 from tests.support.product import Product
 

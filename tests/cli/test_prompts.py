@@ -1,4 +1,4 @@
-"""Prompts kept in files, from the command line and as `/prompt`: what is sent, what is denied."""
+"""Prompt files, by flag and by `/prompt`: what is sent and which tools are denied."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`dirge serve`: who gets in, and the UI in a real browser."""
+"""`dirge serve`: access control, and the UI in a real browser."""
 
 import json
 import shutil

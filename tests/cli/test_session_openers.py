@@ -1,4 +1,4 @@
-"""Conversations opened from another folder than the one dirge was started in."""
+"""Conversations that are opened in another folder than the one dirge started in."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`dirge sessions`: what is there, what was said in it, and what may be done with it."""
+"""`dirge sessions`: listing, searching, exporting, repairing, deleting."""
 
 import json
 import os

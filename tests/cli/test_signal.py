@@ -1,4 +1,4 @@
-"""`dirge signal`, as it is typed."""
+"""`dirge signal` as a process."""
 
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product

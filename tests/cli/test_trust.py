@@ -1,4 +1,4 @@
-"""`dirge trust`: showing, accepting exactly what was shown, forgetting; in a terminal or not."""
+"""`dirge trust`: showing, accepting exactly what was shown, forgetting."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The question about a project in the terminal UI: before anything is opened, and once."""
+"""The trust question of the terminal UI: once, and before anything is opened."""
 
 from pathlib import Path
 

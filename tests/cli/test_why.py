@@ -1,4 +1,4 @@
-"""`dirge why`: the permission engine asked from a shell. Executes, needs and writes nothing."""
+"""`dirge why` prints the decision, and executes and writes nothing."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The fixtures of these tests: homes of an earlier version, and the program of this one."""
+"""Fixtures: homes of an earlier version, and the current program."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

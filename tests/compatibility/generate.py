@@ -1,4 +1,4 @@
-"""Make the data of these tests by running another version of dirge for real.
+"""Generates the data of these tests by running another version of dirge.
 
     python tests/compatibility/generate.py CHECKOUT
 

@@ -1,4 +1,4 @@
-"""A home as an earlier version left it, brought back in a folder of this machine and this day."""
+"""Restores a home of an earlier version, with paths and times of this machine."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""`python -m dirge_py`, started many times from one process that has loaded it once.
+"""Runs `python -m dirge_py` many times, as forks of one process that has loaded it.
 
     python program.py        # reads one request a line, answers each with one line
 

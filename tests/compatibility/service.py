@@ -1,4 +1,4 @@
-"""A model service on loopback, in the formats of Chat Completions and of Anthropic's Messages.
+"""A model service on loopback that speaks Chat Completions and Anthropic's Messages.
 
 Replies are given out in order; beyond the last one it refuses, so that a run that asks too often
 fails at once. It takes the standard library alone, as another version may run beside it.

@@ -1,4 +1,4 @@
-"""What users and programs see of dirge: flags, commands, settings, JSON, exit codes, names.
+"""Collects the public surface of dirge: flags, commands, settings, JSON, exit codes, names.
 
 The generator writes down that of an earlier version; the test looks at this one in the same way.
 """

@@ -1,4 +1,4 @@
-"""Plugins that were written for an earlier version load, and act as they did."""
+"""Plugins for an earlier version load and work as before."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Programs that use an earlier version's library run: those its pages showed, and their names."""
+"""Programs for an earlier version's library run: its documented examples and names."""
 
 import ast
 import asyncio

@@ -1,4 +1,4 @@
-"""Sessions of an earlier version are listed, shown, searched, gone on with, and gone back in."""
+"""Sessions of an earlier version: listed, shown, searched, continued, rewound."""
 
 import json
 from collections.abc import Callable

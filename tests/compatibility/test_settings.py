@@ -1,4 +1,4 @@
-"""Settings, trust and recordings of an earlier version mean what they meant."""
+"""Settings, trust and recordings of an earlier version keep their meaning."""
 
 from collections.abc import Callable
 

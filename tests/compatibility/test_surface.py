@@ -1,4 +1,4 @@
-"""Nothing is missing of what users and programs see: flags, commands, JSON, exit codes, names."""
+"""The public surface has lost nothing: flags, commands, JSON, exit codes, names."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What an earlier version left unfinished goes on: crashes, calls that wait, plans, words."""
+"""Unfinished work of an earlier version continues: crashes, waiting calls, plans, drafts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`.dirge/config.toml`: what a project may set, and that everything else is named and refused."""
+"""`.dirge/config.toml`: the settings that a project may set; others are named and rejected."""
 
 import pytest
 from hypothesis import given

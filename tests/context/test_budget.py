@@ -1,4 +1,4 @@
-"""How much of the results of one batch is sent."""
+"""The budget for the results of one batch of calls."""
 
 from pathlib import Path
 

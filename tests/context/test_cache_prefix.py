@@ -1,4 +1,4 @@
-"""What a request says differently at its beginning than the one before."""
+"""How a request's beginning differs from the previous request."""
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace

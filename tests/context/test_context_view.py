@@ -1,4 +1,4 @@
-"""The context at work: in runs, between them, and across a restart."""
+"""The context view in runs, between runs, and after a restart."""
 
 import asyncio
 import json

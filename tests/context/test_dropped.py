@@ -1,4 +1,4 @@
-"""What a view left out: listed, sent again, and the whole compaction taken back."""
+"""Messages that a view left out: listing, restoring, and undoing a compaction."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

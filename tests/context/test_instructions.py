@@ -1,4 +1,4 @@
-"""Which words of an instruction file import others."""
+"""Which words of an instruction file import other files."""
 
 import os
 import re

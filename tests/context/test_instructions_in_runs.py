@@ -1,4 +1,4 @@
-"""Instruction files in the program: what rules withhold, and folders that a call has touched."""
+"""Instruction files in runs: permission rules, and folders that calls touch."""
 
 from pathlib import Path
 

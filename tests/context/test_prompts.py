@@ -1,4 +1,4 @@
-"""Prompts kept in files: their head, the tools they deny, and choosing one."""
+"""Prompt files: front matter, denied tools, selection."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Each way to truncate a history, alone and in a row."""
+"""Each strategy that truncates a history, alone and combined."""
 
 from dataclasses import replace
 from typing import Any

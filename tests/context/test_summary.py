@@ -1,4 +1,4 @@
-"""What the summarising model is shown, and what of its answer is taken.
+"""What the summarizing model gets, and which parts of its answer are used.
 
 Files that were worked on are shown again behind a summary.
 

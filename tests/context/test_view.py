@@ -1,4 +1,4 @@
-"""What of a conversation is sent, and when it becomes less."""
+"""Which messages are sent, and when the view is compacted."""
 
 import time
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Readers of events: each at its own pace, none at the cost of the run or of the others."""
+"""Readers of events: each reads at its own pace and delays neither the run nor the others."""
 
 import asyncio
 import gc

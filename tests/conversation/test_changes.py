@@ -1,4 +1,4 @@
-"""What may change: the model in mid-run, the mode, grants; and forks."""
+"""Changes during a conversation: model, mode, grants; and forks."""
 
 import json
 

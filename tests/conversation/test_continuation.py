@@ -1,4 +1,4 @@
-"""The continuation as a value equals the one that is written to a file."""
+"""The continuation in memory equals the one in the file."""
 
 import json
 from pathlib import Path

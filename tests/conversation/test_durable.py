@@ -1,4 +1,4 @@
-"""The local engine: what is tried again, what is told once, what is never done twice."""
+"""The local engine: retries, signals delivered once, calls never repeated."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What was folded, as a person sees it and takes it back, also after a restart."""
+"""Showing and undoing compactions, also after a restart."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a person ran themselves enters the history beside the prompts, and opens no run."""
+"""Output of the user's own commands enters the history and starts no run."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whatever stands around a call, what runs is what the permission engine allowed."""
+"""Whatever wraps a call, only what the permission engine allowed runs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Memory hears of every run once, before anybody is told that it is over."""
+"""Memory gets every run once, before the end of the run is emitted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""A42: what happens in a run, in its order."""
+"""A42: the order of events in a run."""
 
 from dataclasses import replace
 from typing import Any

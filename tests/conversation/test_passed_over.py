@@ -1,4 +1,4 @@
-"""A call that waits for a decision while the person goes on without one."""
+"""A new prompt while a call waits for a decision."""
 
 from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
 from dirge_py.types.messages import ToolResultMessage, UserMessage

@@ -1,4 +1,4 @@
-"""What was typed is checked before it is sent; what is held back is not stored, and not lost."""
+"""Checks of prompts: a rejected prompt is neither stored nor lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

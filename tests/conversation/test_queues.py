@@ -1,4 +1,4 @@
-"""What is typed during a run: steering, follow-ups, and that nothing of it is lost."""
+"""Input during a run: steering and follow-ups, none of them lost."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Calls that are answered with `dirge signal`, from another process."""
+"""Calls answered with `dirge signal` from another process."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What is told from outside of runs: compactions, tokens of judges, another history."""
+"""Events from outside of runs: compactions, usage of judges, a replaced history."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A session left and taken up again."""
+"""Closing and resuming a session."""
 
 import pytest
 

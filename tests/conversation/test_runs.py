@@ -1,4 +1,4 @@
-"""One run at a time: beginning, watching, ending."""
+"""One run at a time: start, events, end."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""One turn at a time: the run rests after each, and goes on where it stood."""
+"""Single turns: the run pauses after each, and continues from there."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Marks every test of this folder, and prints what was counted."""
+"""Marks every test of this folder, and prints the counts."""
 
 import os
 from pathlib import Path

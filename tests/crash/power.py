@@ -1,4 +1,4 @@
-"""A disk that keeps only what it was told to keep, and what a loss of power would leave of it."""
+"""A disk that keeps only synced data, and the states that a power loss can leave."""
 
 import os
 import random

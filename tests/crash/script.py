@@ -1,4 +1,4 @@
-"""A model service whose every answer asks for work that a crash could spoil.
+"""A model service whose answers ask for work that a crash could damage.
 
 What is asked for goes by a count that runs on over all processes of a session, so that no answer
 asks for what an earlier one asked for. Every request is checked as a strict service would.

@@ -1,4 +1,4 @@
-"""A clock that jumps changes what times are shown, and nothing else."""
+"""A clock that jumps changes only the displayed times."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever happened to the files of a session, it loads, loses only what was hit and goes on."""
+"""A session with damaged files loads, loses only the damaged records, and continues."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""A disk that fills up at any write: the conversation goes on, and is saved later."""
+"""A disk that fills up at any write: the conversation continues and is saved later."""
 
 import contextlib
 import errno

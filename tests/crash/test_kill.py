@@ -1,4 +1,4 @@
-"""Killed at any moment, a session keeps what it committed and goes on; nothing happens twice."""
+"""Killed at any moment, a session keeps what it committed, and nothing runs twice."""
 
 import json
 import os

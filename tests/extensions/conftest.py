@@ -1,4 +1,4 @@
-"""The fixtures of whole conversations and of the program from outside."""
+"""Fixtures of whole conversations, and of the program as a process."""
 
 from tests.support.product import product
 

@@ -1,4 +1,4 @@
-"""A capability is a folder and a line: one that was listed works in each front end."""
+"""An extension in the list works in each front end."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A capability that nobody ships: it uses every part of the contract once."""
+"""An extension for tests that uses every part of the contract."""
 
 from collections.abc import Sequence
 from typing import Any

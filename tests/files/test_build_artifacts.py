@@ -1,4 +1,4 @@
-"""What builds and tests leave behind, told by its name."""
+"""Build artifacts, recognised by name."""
 
 import pytest
 

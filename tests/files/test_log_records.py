@@ -1,4 +1,4 @@
-"""What the program notes with `logging`: kept in the log file, and never on the screen."""
+"""Records of `logging` go to the log file, never to the screen."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""A folder of ours goes whatever was made of it, and nothing else goes with it."""
+"""Removing a temporary folder, whatever it contains, and nothing else."""
 
 import os
 import subprocess

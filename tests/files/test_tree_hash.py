@@ -1,4 +1,4 @@
-"""One hash stands for what many files hold, however quickly it is taken again."""
+"""The hash of a tree changes with any file, however quickly it is taken again."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A copy is a tree of its own: what is done to it shows nowhere else, and it goes again."""
+"""A working copy is independent of the original, and is removed completely."""
 
 import os
 import socket

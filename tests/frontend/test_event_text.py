@@ -1,4 +1,4 @@
-"""Texts about events that all front ends share."""
+"""The texts about events that all front ends share."""
 
 from dirge_py.frontend.event_text import parse_shell_message
 

@@ -1,4 +1,4 @@
-"""What becomes of what is typed while somebody else has the conversation to themselves."""
+"""Input while a plan or another owner has the conversation."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

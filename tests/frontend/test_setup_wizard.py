@@ -1,4 +1,4 @@
-"""Setting up a provider: each question, what leaving it means, and what is stored."""
+"""Setting up a provider: each question, cancelling, and what is stored."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The branch and the settings, read from a repository that a stranger made."""
+"""Branch and settings, read from a repository with hostile content."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Case 110: a run that stops right after a failure is sent on."""
+"""Case 110: a run that stops right after a failure continues."""
 
 import pytest
 

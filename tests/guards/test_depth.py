@@ -1,4 +1,4 @@
-"""Case 103: who circles around the same files is told to step back."""
+"""Case 103: a model that works on the same files again and again is reminded."""
 
 import pytest
 

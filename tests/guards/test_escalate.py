@@ -1,4 +1,4 @@
-"""One call by a stronger model after one that went wrong."""
+"""One call by a stronger model after a failed one."""
 
 from collections.abc import Callable
 from typing import Any

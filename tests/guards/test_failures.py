@@ -1,4 +1,4 @@
-"""Case 102: who fails again and again is told to look."""
+"""Case 102: a model that fails repeatedly is reminded."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Case 108: a run goes on until its goal is met."""
+"""Case 108: a run continues until its goal is met."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A request that did not fit."""
+"""A request that exceeds the window."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Going on after an answer that broke off."""
+"""Continuing after an answer that broke off."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The guards that send a run on, all at once, against models that misbehave at random."""
+"""All guards that continue a run, against models that misbehave at random."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Secrets in results: taken out, or else the whole result is."""
+"""Secrets in results are redacted, or the whole result is withheld."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""What is told when the service folded history."""
+"""The event when a service compacts history."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The models of `[roles]`, asked one question."""
+"""One question to the models of `[roles]`."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Case 109, and what is true of every gate."""
+"""Case 109, and the rules that all stop checks share."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Random runs under all gates and reminders: what must hold whatever a model and its judges do."""
+"""Random runs with all stop checks and reminders: their invariants."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Answers after a schema: submitted through a tool, or said where a service holds to the schema."""
+"""Structured answers: through a tool, or from a service that supports schemas."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Open todo items send a run back, three times at most."""
+"""Open todo items continue a run, three times at most."""
 
 from dirge_py.guards.stop_checks import todo_check
 from dirge_py.providers.scripted import Reply

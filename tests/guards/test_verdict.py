@@ -1,4 +1,4 @@
-"""Case 107: what a judge said is read generously."""
+"""Case 107: lenient parsing of a judge's verdict."""
 
 import pytest
 from hypothesis import given, settings

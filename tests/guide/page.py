@@ -1,4 +1,4 @@
-"""A page of the guide, as far as it can be carried out.
+"""Parses a page of the guide into the commands it shows.
 
 Three kinds of blocks are: `console` (`$ command`, then what it prints), `screen` (`$ dirge …`,
 then `› words` that are typed, `[Key]` that is pressed, and what is seen meanwhile) and `yaml` (a

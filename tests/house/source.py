@@ -1,4 +1,4 @@
-"""The program's source as the house tests read it."""
+"""The program's source, parsed for the house tests."""
 
 import ast
 import re

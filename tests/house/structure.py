@@ -1,4 +1,4 @@
-"""The structure of the package: who imports whom, how large things are, what they are called."""
+"""The structure of the package: imports, sizes, names."""
 
 import ast
 from collections import defaultdict

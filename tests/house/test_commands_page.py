@@ -1,4 +1,4 @@
-"""docs/commands.md is what the commands say of themselves."""
+"""docs/commands.md matches the commands."""
 
 from dirge_py.cli.commands_page import all_commands, page
 from tests.house.source import ROOT

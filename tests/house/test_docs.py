@@ -1,4 +1,4 @@
-"""The docs tell the truth: all there is stands in them, and nothing that is not."""
+"""The docs are complete and true."""
 
 import argparse
 import ast

@@ -1,4 +1,4 @@
-"""What a start loads. Heavy libraries are paid for only by whoever needs them."""
+"""What a start imports; heavy libraries only where they are needed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Processes, sockets and writing to disk have one owner each; nobody else does it on the side."""
+"""Processes, sockets and writing to disk have one owner each."""
 
 import ast
 import re

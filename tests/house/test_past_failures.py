@@ -1,4 +1,4 @@
-"""What once went wrong elsewhere has tests by name, and they are still there."""
+"""Known failures of other agents have tests, and these tests exist."""
 
 import ast
 import re

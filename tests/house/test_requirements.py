@@ -1,4 +1,4 @@
-"""The rules of tests/conftest.py: own homes, and skips that count."""
+"""The rules of tests/conftest.py: separate homes, and counted skips."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Each thing stands in one place, under one name. What offends is listed; the list only shrinks."""
+"""Structure rules, with lists of exceptions that may only shrink."""
 
 import tomllib
 from functools import cache

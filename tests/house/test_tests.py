@@ -1,4 +1,4 @@
-"""Rules for the tests themselves: they wait for something, never for a while."""
+"""Rules for tests: they wait for conditions, never for a time."""
 
 import ast
 import re

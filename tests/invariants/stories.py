@@ -1,4 +1,4 @@
-"""What may happen to a conversation: what a model, a person, a plugin or a judge could do to it."""
+"""Random stories: what a model, a user, a plugin or a judge does to a conversation."""
 
 from dataclasses import dataclass
 from typing import Any

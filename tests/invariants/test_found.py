@@ -1,4 +1,4 @@
-"""What random stories found out once, each as the shortest example of it."""
+"""Failures that random stories found, each as its shortest example."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a conversation of the product: its runs, requests and journal hold together.
+"""Random stories: runs, requests and journal stay consistent.
 
 `INVARIANT_EXAMPLES=2000` tries that many stories instead of a few.
 """

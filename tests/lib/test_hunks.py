@@ -1,4 +1,4 @@
-"""Hunks: a change taken apart and put together again, byte for byte."""
+"""Hunks: splitting a change and applying parts of it, byte for byte."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""Everything a lean dataclass does, a standard one does just so."""
+"""A lean dataclass behaves like a standard one."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""A file that another user could have written, or can read, is known for one."""
+"""Detecting files that other users can write or read."""
 
 import json
 import os

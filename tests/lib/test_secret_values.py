@@ -1,4 +1,4 @@
-"""Secrets among the variables of our own environment."""
+"""Secrets among the environment variables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The acceptance examples for the permission engine, under their numbers.
+"""The numbered acceptance examples of the permission engine.
 
 Where the grammar of plain commands is stricter than an example, the stricter answer stands:
 

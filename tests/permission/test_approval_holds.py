@@ -1,4 +1,4 @@
-"""An approval of a command holds for the files that it would have run when the question was put."""
+"""An approval covers the files that a command would run as they were at the question."""
 
 import asyncio
 import os

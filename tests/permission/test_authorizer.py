@@ -1,4 +1,4 @@
-"""Questions, answers and what they leave behind."""
+"""Questions, answers, and the grants that they store."""
 
 import asyncio
 from collections.abc import Iterator

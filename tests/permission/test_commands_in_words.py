@@ -1,4 +1,4 @@
-"""Files and commands within one word, in a program's own language, as deny rules see them."""
+"""Files and commands inside one word, as deny rules see them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What rules say of a folder holds in a copy of it."""
+"""Rules for a folder also apply in a copy of it."""
 
 from pathlib import Path
 

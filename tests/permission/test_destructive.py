@@ -1,4 +1,4 @@
-"""What is denied in every mode.
+"""Commands that are denied in every mode.
 
 It destroys the machine, the home folder or a folder above the workspace.
 """

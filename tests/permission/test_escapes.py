@@ -1,4 +1,4 @@
-"""A rule that allows a program does not allow what that program runs or writes besides."""
+"""A rule that allows a program does not allow what else it runs or writes."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Every setting of git that names a program or a file, in a repository that wants it used."""
+"""Every git setting that names a program or a file, in a hostile repository."""
 
 import os
 import re

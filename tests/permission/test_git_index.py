@@ -1,4 +1,4 @@
-"""The reader of the index against git's own listing of it, and what git would not have written."""
+"""The index reader compared with git's own listing."""
 
 import os
 import random

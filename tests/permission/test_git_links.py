@@ -1,4 +1,4 @@
-"""Files of a git folder that stand for other files, of which git would print lines."""
+"""Files of a git folder that point to other files that git would print."""
 
 import os
 import subprocess

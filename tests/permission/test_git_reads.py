@@ -1,4 +1,4 @@
-"""Files that git shows from the repository are read like any other."""
+"""Files that git shows from the repository are judged like other reads."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Submodules that git could be made to enter, however the repository hides them."""
+"""Submodules that git could enter, however the repository hides them."""
 
 import os
 import subprocess

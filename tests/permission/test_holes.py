@@ -1,4 +1,4 @@
-"""Ways around the gate that a review found; each must stay closed."""
+"""Known ways around the permission engine; each stays closed."""
 
 import time
 from collections.abc import Callable

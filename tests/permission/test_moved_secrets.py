@@ -1,4 +1,4 @@
-"""A secret gets no second name, and none of its content is shown, without a question."""
+"""Copying, renaming or showing a secret asks."""
 
 from typing import Any
 

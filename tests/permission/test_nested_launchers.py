@@ -1,4 +1,4 @@
-"""However deep programs that run programs are nested, a command line is judged at once."""
+"""Deeply nested launchers are judged quickly."""
 
 import shlex
 import time

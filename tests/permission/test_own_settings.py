@@ -1,4 +1,4 @@
-"""dirge's own settings, keys and state, wherever the workspace lies: in every mode."""
+"""dirge's settings, keys and state are protected in every mode."""
 
 import os
 from collections.abc import Iterator

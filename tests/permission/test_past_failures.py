@@ -1,4 +1,4 @@
-"""What other agents let through, a row each; nothing of it runs unasked here.
+"""Commands that other agents let through, one per row; none runs unasked.
 
 A row has rules a person might well have made, what must not be allowed with them, and a neighbour
 that is: it shows that the rules are in force and that nothing else is what asks.

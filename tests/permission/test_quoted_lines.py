@@ -1,4 +1,4 @@
-"""What a command line in quotes is redirected to, and what is looked at behind an allowed `cd`."""
+"""Redirections in quoted command lines, and reads after an allowed `cd`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A search through folders reads nothing that would be asked about one by one."""
+"""A recursive search reads nothing that would ask as a single read."""
 
 import os
 import subprocess

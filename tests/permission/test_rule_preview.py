@@ -1,4 +1,4 @@
-"""What a question says of the rules it offers, tried with the real gate on earlier calls."""
+"""The preview of a rule, compared with real decisions about earlier calls."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a command would run, found from its words alone: whatever they are, without a failure."""
+"""The files that a command would run, found from its text."""
 
 import os
 from pathlib import Path

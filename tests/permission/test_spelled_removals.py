@@ -1,4 +1,4 @@
-"""What a removal names by way of variables, parameters and input, as far as the line spells it."""
+"""Removals through variables, parameters and input."""
 
 import pytest
 

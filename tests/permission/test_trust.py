@@ -1,4 +1,4 @@
-"""What counts as acting, the one hash that stands for all, and what a record says of files."""
+"""Files that act, their common hash, and the trust records."""
 
 from dataclasses import replace
 from pathlib import PurePosixPath

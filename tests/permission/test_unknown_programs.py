@@ -1,4 +1,4 @@
-"""A deny rule under yolo, where it is all there is: what cannot be told apart is denied, too."""
+"""Deny rules under yolo: what can't be parsed is denied, too."""
 
 import base64
 import shlex

@@ -1,4 +1,4 @@
-"""The fixture `project`: one to make plans in."""
+"""The fixture `project`: a project for plans."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is not believed of a review: only what it ran itself in a clean copy counts."""
+"""Evidence of a review counts only if it ran in a clean copy."""
 
 import pytest
 

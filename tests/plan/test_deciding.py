@@ -1,4 +1,4 @@
-"""Deciding about a plan, plans of odd sizes, and what is stored and told of them."""
+"""Decisions about a plan, odd plans, and what is stored."""
 
 from collections.abc import Sequence
 

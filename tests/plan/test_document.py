@@ -1,4 +1,4 @@
-"""Reading a plan as models write them."""
+"""Parsing plans as models write them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The ledger of a plan."""
+"""The evidence ledger of a plan."""
 
 import json
 

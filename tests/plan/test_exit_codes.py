@@ -1,4 +1,4 @@
-"""Whether exit code 0 of a command line says that every check in it passed."""
+"""Whether exit code 0 of a command line means that all its checks passed."""
 
 import pytest
 from hypothesis import given

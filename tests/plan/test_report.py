@@ -1,4 +1,4 @@
-"""The last words of a plan."""
+"""The final report of a plan."""
 
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.review import final_report

@@ -1,4 +1,4 @@
-"""Going on with a plan that was cut off: from every state that was stored on its way."""
+"""Resuming a plan from every stored state."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A request on its way through the phases: what is done, in which order, and how it ends."""
+"""A request through all phases: order, work, outcome."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""A plan that is stopped, wherever it is: nothing stays busy or open, and nothing is lost."""
+"""Stopping a plan in any phase: nothing stays busy, nothing is lost."""
 
 import asyncio
 import tempfile

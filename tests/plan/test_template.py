@@ -1,4 +1,4 @@
-"""Texts with places in them."""
+"""Templates with placeholders."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The reviewer's verdict: what is not plainly DONE is not done."""
+"""The reviewer's verdict: anything but a clear DONE is not done."""
 
 import json
 from typing import Any

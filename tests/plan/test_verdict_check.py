@@ -1,4 +1,4 @@
-"""A claim counts with evidence of this review, on the files as they are."""
+"""A claim counts only with evidence of this review on the current files."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The weaknesses that the original has (P1 to P9), and what models do to a plan."""
+"""The known weaknesses of the reference plan mode (P1 to P9)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs that would open an editor or ask for a password, run as the model's commands are."""
+"""Programs that open an editor or ask for a password, run as the model's commands."""
 
 import os
 import shlex

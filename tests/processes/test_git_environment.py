@@ -1,4 +1,4 @@
-"""Git as every command has it, with repositories that try to have something run."""
+"""Git's environment, with repositories that try to run something."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Real processes that do what they can to get away."""
+"""Real processes that try to escape."""
 
 import asyncio
 import os

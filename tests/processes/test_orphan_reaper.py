@@ -1,4 +1,4 @@
-"""Real processes that bear no sign of the command they came from."""
+"""Real processes without any mark of their command."""
 
 import asyncio
 import shlex

@@ -1,4 +1,4 @@
-"""Programs found by name are never those of the workspace."""
+"""Programs found by name never come from the workspace."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commands that a person typed, on a terminal of their own."""
+"""Commands that the user typed, on their own terminal."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The read-only profile on its own: what a command in it cannot do, whoever runs it."""
+"""The read-only profile alone: what a command in it can't do."""
 
 import asyncio
 import os

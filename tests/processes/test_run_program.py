@@ -1,4 +1,4 @@
-"""Asking a program something short."""
+"""Running a program for a short answer."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Commands run in a sandbox as they do outside, but for what is kept from them."""
+"""Commands in a sandbox work as outside, except for what it forbids."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A sandbox for a process that nobody may look into, as one without a sandbox of its own is."""
+"""The sandbox of a process that other processes can't inspect."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The listed hosts are reached from inside, and nothing else is."""
+"""From inside, only the listed hosts can be reached."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""What a sandbox is told, as text, and what settings make of it."""
+"""The generated sandbox profiles, and how settings change them."""
 
 import os
 from pathlib import Path

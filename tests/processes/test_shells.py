@@ -1,4 +1,4 @@
-"""Commands in the background: real ones, read, moved and ended."""
+"""Background commands: real ones, read, moved and ended."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What looks like a question, and what the watch makes of it."""
+"""Detecting questions in a command's output."""
 
 import asyncio
 import os

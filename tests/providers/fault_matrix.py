@@ -1,4 +1,4 @@
-"""Every fault, tried with every wire format through the loop: what became of it.
+"""Runs every fault with every wire format through the loop, and records the outcome.
 
 `python -m tests.providers.fault_matrix` prints the page docs/faults.md.
 """

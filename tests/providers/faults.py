@@ -1,4 +1,4 @@
-"""Every way in which a service can fail, to be tried with every wire format."""
+"""Every way in which a service can fail."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Histories as a long session with several models, crashes and damage may leave them."""
+"""Histories as long sessions with several models, crashes and damage leave them."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Model servers that others wrote, as tests start them. `make peers` installs them in .peers."""
+"""Starts model servers by others; `make peers` installs them in .peers."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Recordings as tests look at them."""
+"""Helpers for tests of recordings."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever history holds, a request is one that services take, and begins as the last one did."""
+"""Any history makes a valid request that begins like the previous one."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Pictures go only to models that see them; in their place the others read that there was one."""
+"""Images go only to models that accept them; others get a text."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Model servers of this machine: which are found, as what, and when they are asked."""
+"""Local model servers: which are found, and when they are asked."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Texts as vectors: what is sent, what is accepted, and what an error is."""
+"""Embeddings: requests, accepted answers, errors."""
 
 import json
 import random

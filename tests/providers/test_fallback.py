@@ -1,4 +1,4 @@
-"""Another model answers where the chosen one is out of reach: over real sockets."""
+"""Fallback models, over real sockets."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any

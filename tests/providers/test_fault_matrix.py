@@ -1,4 +1,4 @@
-"""Every fault in every wire format ends as it should, and as docs/faults.md says."""
+"""Every fault in every wire format ends as docs/faults.md says."""
 
 from pathlib import Path
 

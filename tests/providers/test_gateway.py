@@ -1,4 +1,4 @@
-"""Every wire format through litellm, a gateway that nobody here wrote, to others behind it."""
+"""Every wire format through litellm."""
 
 import socket
 from collections.abc import AsyncIterator, Iterator

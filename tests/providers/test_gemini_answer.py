@@ -1,4 +1,4 @@
-"""What Gemini's answers mean, however they come."""
+"""Parsing Gemini's answers."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Google's errors: a status, a name, and what matters in the details behind them."""
+"""Google's errors: status, name and details."""
 
 import json
 

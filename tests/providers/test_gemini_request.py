@@ -1,4 +1,4 @@
-"""What Gemini is sent."""
+"""Requests to Gemini."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""JSON Schema in the words that Gemini takes."""
+"""JSON Schema in the part that Gemini supports."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Thought signatures go back to who made them, on the part they came on, and to nobody else."""
+"""Thought signatures go back only to their model, on the part they came with."""
 
 import json
 

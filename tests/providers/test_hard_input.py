@@ -1,4 +1,4 @@
-"""What no good service sends: too much, without an end, twice, or of the wrong kind.
+"""Hostile answers: too long, endless, repeated, or of the wrong type.
 
 Broken connections and garbage are in `fault_matrix` and `test_faults`, cuts and line ends in
 `test_stream_ends`.

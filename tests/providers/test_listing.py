@@ -1,4 +1,4 @@
-"""Lists of models, as services write them down."""
+"""Lists of models in the formats of all services."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Every wire format against a model server that nobody here wrote: aimock."""
+"""Every wire format against aimock, a model server by others."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""JSON lines come out of bytes whole, wherever the network cut them."""
+"""JSON lines, however the network splits them."""
 
 import json
 

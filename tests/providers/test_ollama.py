@@ -1,4 +1,4 @@
-"""What is particular to Ollama: its request, its lines, its ids, and its errors."""
+"""Ollama: requests, lines, ids and errors."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""How each known service departs from Chat Completions: what is sent to it, what it answers."""
+"""How each service differs from Chat Completions, in requests and answers."""
 
 import json
 

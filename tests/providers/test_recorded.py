@@ -1,4 +1,4 @@
-"""Answers of servers that nobody here wrote, as `dirge --record` wrote them down, read once more.
+"""Recorded answers of servers by others, parsed again.
 
 `recorded/` holds a run of two turns for each wire format: litellm 1.106 in front of aimock 1.43,
 for Ollama aimock alone. The requests were taken out.

@@ -1,4 +1,4 @@
-"""What is recorded of exchanges with model services, and what is taken out of it."""
+"""Recording exchanges with model services, and redaction."""
 
 import asyncio
 import json

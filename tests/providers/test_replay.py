@@ -1,4 +1,4 @@
-"""A recording played: the same answers, the same breaks, and no network."""
+"""Replaying a recording: the same answers and failures, without a network."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What a Responses answer means, also as the servers write it that only resemble OpenAI's."""
+"""Parsing Responses answers, also those of servers that imitate OpenAI."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a Responses request holds: its members, its items, and what was sealed before."""
+"""Responses requests: members, items, and sealed content."""
 
 import json
 

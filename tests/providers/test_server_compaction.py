@@ -1,4 +1,4 @@
-"""History that the service folds itself: its block goes back as it came, and the run goes on."""
+"""History that a service compacts itself goes back unchanged."""
 
 import json
 from collections.abc import Callable, Mapping

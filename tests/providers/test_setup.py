@@ -1,4 +1,4 @@
-"""Setting up a first provider: offers, one real request, and settings that work afterwards."""
+"""Setting up a first provider: offers, one real request, working settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Aborts, chunk boundaries, reuse of connections: what holds for every provider."""
+"""Aborts, chunk boundaries and reused connections, for every provider."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What the services' own SDKs show to be possible, played over a socket and put together."""
+"""Streams that the services' SDKs allow, played over a socket and assembled."""
 
 import random
 

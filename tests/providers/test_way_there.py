@@ -1,4 +1,4 @@
-"""The way to a service: certificates, proxies, names; the same for every wire format."""
+"""Certificates, proxies and host names, for every wire format."""
 
 import asyncio
 import shutil

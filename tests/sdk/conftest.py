@@ -1,4 +1,4 @@
-"""A model whose words a test decides, and tools that say what they did."""
+"""Fixtures: a scripted model, and tools that log their calls."""
 
 from pathlib import Path
 

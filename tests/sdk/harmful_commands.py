@@ -1,4 +1,4 @@
-"""Commands that would change a project, each in a way of its own."""
+"""Commands that change a project, each in another way."""
 
 from pathlib import Path
 

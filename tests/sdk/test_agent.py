@@ -1,4 +1,4 @@
-"""An agent in a program: runs, their events, who may do what."""
+"""An `Agent` in a program: runs, events, permission."""
 
 import asyncio
 import subprocess

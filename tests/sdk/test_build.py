@@ -1,4 +1,4 @@
-"""Putting a conversation together, and what is left when that fails."""
+"""Building a conversation, and cleaning up if that fails."""
 
 import os
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""A guardrail that still looks when the run is stopped: its text is neither stored nor sent."""
+"""A run stopped while a guardrail checks: the text is neither stored nor sent."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The examples of the library's page run as they stand; only the service they ask is scripted."""
+"""The examples of docs/sdk.md run unchanged, with a scripted service."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Forks in workspaces of their own: what they may do there, and what they leave."""
+"""Workspaces of forks: what forks may do there, and what they leave behind."""
 
 import asyncio
 import os

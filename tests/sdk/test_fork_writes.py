@@ -1,4 +1,4 @@
-"""Nothing that runs in a fork's workspace can write to the project: what is seen from outside."""
+"""Nothing that runs in a fork's workspace can write to the project."""
 
 import os
 import re

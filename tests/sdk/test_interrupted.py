@@ -1,4 +1,4 @@
-"""A thread whose process was killed, taken up by another one."""
+"""A thread whose process was killed, continued by another process."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is told at a start whose model nobody named."""
+"""Notices at a start without a chosen model."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What of a plan outlives the context it was made in."""
+"""The open plan and todo list survive a compaction."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Answers after a schema, for a program that embeds an agent."""
+"""Structured answers in a program."""
 
 import datetime
 from collections.abc import AsyncIterator

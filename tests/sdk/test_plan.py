@@ -1,4 +1,4 @@
-"""A plan worked through from a program."""
+"""A plan in a program."""
 
 import json
 from collections.abc import AsyncIterator

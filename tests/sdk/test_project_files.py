@@ -1,4 +1,4 @@
-"""Which files a project has: the same as git says, without running what a repository names."""
+"""The files of a project: the same as git lists, without running its settings."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What a resumed session gets back."""
+"""What a resumed session restores."""
 
 import asyncio
 

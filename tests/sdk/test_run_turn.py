@@ -1,4 +1,4 @@
-"""Threads driven turn by turn, from one process or from several, with pauses for decisions."""
+"""Threads turn by turn, in one process or several, with pauses for decisions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A run taken step by step, and what may change between two steps."""
+"""A run step by step, and changes between steps."""
 
 import asyncio
 import gc

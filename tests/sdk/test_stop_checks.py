@@ -1,4 +1,4 @@
-"""All gates of a run, made from settings."""
+"""All stop checks of a run, from settings."""
 
 from pathlib import Path
 

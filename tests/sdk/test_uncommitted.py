@@ -1,4 +1,4 @@
-"""What differs from the last commit, as a person is shown it."""
+"""The diff since the last commit, as `/diff` shows it."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a judge sees of the change, from real repositories."""
+"""The diff that a judge gets, from real repositories."""
 
 import os
 import subprocess

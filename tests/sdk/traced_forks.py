@@ -1,4 +1,4 @@
-"""A program to watch from outside: forks whose commands try to write to the project BASE/project.
+"""A program to trace: forks whose commands try to write to the project BASE/project.
 
 `python -m tests.sdk.traced_forks BASE`. It prints what they said.
 """

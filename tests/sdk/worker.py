@@ -1,4 +1,4 @@
-"""One turn of a thread in a process of its own; JSON in and out.
+"""One turn of a thread in its own process; JSON in and out.
 
 A job has `input` (text, continue, or a resume), `replies` of the scripted model, and rules.
 """

@@ -1,1 +1,1 @@
-"""What must not happen, tried many times: small in every run, in full size with `make security`."""
+"""What must never happen, tried many times; `make security` runs the full size."""

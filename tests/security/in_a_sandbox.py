@@ -1,4 +1,4 @@
-"""Runs a command in a sandbox, as a program of its own so that another user can.
+"""Runs a command in a sandbox, as a separate program so that another user can.
 
 `python in_a_sandbox.py PROFILE KIND COMMAND…`: PROFILE is JSON for `SandboxProfile`. Its
 environment is what the command gets. Exit code 99: there is no such sandbox here; stderr says why.

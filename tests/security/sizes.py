@@ -1,4 +1,4 @@
-"""How often a thing is tried, and a record of how often it was."""
+"""How often a test repeats, and a record of the counts."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Variables of the person's environment, looked for from outside: the program itself is started."""
+"""Environment variables with secrets never reach a process of the program."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Repositories that want git to start a program: it never does so unasked."""
+"""Repositories that want git to start a program; git never does so unasked."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Damaged and crafted indexes: git never finds a repository in one that the reader overlooked."""
+"""Damaged and crafted indexes: git finds no repository that the reader missed."""
 
 import os
 import random

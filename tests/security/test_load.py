@@ -1,4 +1,4 @@
-"""Commands that write far too much, and commands that do not want to end."""
+"""Commands that flood, and commands that do not end."""
 
 import asyncio
 import json

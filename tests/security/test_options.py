@@ -1,4 +1,4 @@
-"""Every option that a listed program says it has: what is allowed of it has no effect."""
+"""Every option of a listed program: an allowed one has no effect."""
 
 import os
 import random

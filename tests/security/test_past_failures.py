@@ -1,4 +1,4 @@
-"""What went wrong in other agents, tried on the whole program."""
+"""Known failures of other agents, tried on the whole program."""
 
 import os
 import shutil

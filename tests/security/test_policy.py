@@ -1,4 +1,4 @@
-"""What must hold for every rule, command and question, tried on many that nobody thought of."""
+"""Invariants of rules, commands and questions, on random ones."""
 
 import asyncio
 import subprocess

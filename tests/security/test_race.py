@@ -1,4 +1,4 @@
-"""A path that becomes another one while it is used: nothing outside is written, removed or read."""
+"""Paths that are swapped during use: nothing outside is written, removed or read."""
 
 import ctypes
 import os

@@ -1,4 +1,4 @@
-"""Commands that run unasked, watched from outside with strace: they write and execute nothing.
+"""Commands that run unasked, traced with strace: they write and execute nothing.
 
 The program itself is started in a hostile project, with one call for every program of the list.
 """

@@ -1,4 +1,4 @@
-"""Ways out of the sandbox, each tried for real inside; and no way around it."""
+"""Ways out of the sandbox, each tried inside."""
 
 import ctypes
 import json

@@ -1,4 +1,4 @@
-"""What the grammar accepts is run by the real bash, which must see the same words."""
+"""The grammar compared with bash: both must see the same words."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Whatever comes from outside, the terminal is given text; and a question shows what would run."""
+"""Untrusted text never controls the terminal, and a question shows what would run."""
 
 import itertools
 import re

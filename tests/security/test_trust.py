@@ -1,4 +1,4 @@
-"""Nothing that a repository brings along acts before a person agreed to just that."""
+"""Nothing of a repository acts before the user trusted exactly that content."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Nothing that is not public is connected to, however it is spelled, handed out or redirected to.
+"""Addresses that are not public are never connected to, however they are spelled.
 
 Two witnesses that know nothing of the rules: traps that listen on the addresses of this machine,
 and an audit hook that sees every connection this process begins. The hook stops those to public

@@ -1,4 +1,4 @@
-"""A process to be killed: goes on with session `s` of the state folder of `base`, without end.
+"""A process to be killed: it continues session `s` of the state folder of `base` forever.
 
 Prints what has been committed, one line each, as soon as it has: `said TEXT`, `ran CALL`. A tool's
 effect is a line in the file `effects`, written in one go.

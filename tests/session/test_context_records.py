@@ -1,4 +1,4 @@
-"""What a compaction, a replaced context and a reader that was away find in the journal."""
+"""Journal records of compactions, replaced contexts, and late readers."""
 
 import subprocess
 import sys

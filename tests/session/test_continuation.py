@@ -1,4 +1,4 @@
-"""The file of a run that waits: what it says, and when it must not be used."""
+"""The file of a waiting run: its content, and when it is rejected."""
 
 import json
 import os

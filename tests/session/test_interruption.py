@@ -1,4 +1,4 @@
-"""What a killed run leaves in its journal, as it is read."""
+"""Parsing what a killed run left in its journal."""
 
 import pytest
 

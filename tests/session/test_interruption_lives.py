@@ -1,4 +1,4 @@
-"""Runs killed behind any record, several times over: every call is answered once, none run twice.
+"""Runs killed after any record, repeatedly: each call is answered once, none runs twice.
 
 A life is a conversation with real parts in front of a scripted model. It is cut by cutting its
 journal; what its tools had done by then is told by how long the journal was when they did it.

@@ -1,4 +1,4 @@
-"""Whatever happens to the bytes of a journal, it opens, and only what was hit is lost."""
+"""A journal with damaged bytes opens, and only the damaged records are lost."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The phases of plans, as they are found again in a session."""
+"""The phases of plans in a loaded session."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Earlier prompts: a file that several processes add to and that survives damage."""
+"""The prompt history: one file, several processes, and damage."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is counted, priced and a turn, told by the records alone."""
+"""Usage, cost and turns, counted from records alone."""
 
 from functools import reduce
 from typing import Any

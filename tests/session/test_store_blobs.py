@@ -1,4 +1,4 @@
-"""Large texts of results lie in files of their own, and nobody who reads a session notices."""
+"""Large results in separate files, transparent to readers of a session."""
 
 import hashlib
 import os

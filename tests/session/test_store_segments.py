@@ -1,4 +1,4 @@
-"""A session in several files is one session: in lists, costs, forks, and when it is damaged."""
+"""A session in several files acts as one: in lists, costs, forks, and when damaged."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A session that somebody else writes can be looked at."""
+"""Viewing a session that another process writes."""
 
 import os
 

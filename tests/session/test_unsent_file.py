@@ -1,4 +1,4 @@
-"""Drafts beside the journal: kept while a process lives, taken over once it is gone."""
+"""Drafts beside the journal: kept while a process runs, taken over after it ended."""
 
 import subprocess
 import sys

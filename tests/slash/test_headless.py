@@ -1,4 +1,4 @@
-"""Commands that tell something, as the prompt of `dirge -p`."""
+"""Commands that print something, as the prompt of `dirge -p`."""
 
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product, product

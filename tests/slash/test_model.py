@@ -1,4 +1,4 @@
-"""`/model`, as typed: what is listed, where a bare id goes, and why one is refused."""
+"""`/model`, as typed: the list, bare ids, and errors."""
 
 import json
 from collections.abc import AsyncIterator, Iterator

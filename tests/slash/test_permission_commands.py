@@ -1,4 +1,4 @@
-"""/why about what was decided, and /allow."""
+"""`/why` for past decisions, and `/allow`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The lines of a transcript's layout as they are drawn."""
+"""The lines of a transcript as they are drawn."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What the installed packages declare, looked up once as long as nothing is installed.
+"""Caches the entry points of installed packages.
 
 Each conversation asks; reading the files of a hundred packages is a tenth of what it costs.
 """

@@ -1,4 +1,4 @@
-"""Which sandbox the forks of a test work in."""
+"""Chooses the sandbox for forks in a test."""
 
 from functools import cache, partial
 

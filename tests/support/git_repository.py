@@ -1,4 +1,4 @@
-"""Git repositories without a `git init` for each, which takes longer than most tests."""
+"""Makes git repositories faster than `git init` does."""
 
 import os
 import subprocess

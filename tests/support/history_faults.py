@@ -1,4 +1,4 @@
-"""What strict services refuse; nothing here is shared with the code that avoids it."""
+"""Finds what strict services reject in a history, independently of the code under test."""
 
 from collections.abc import Sequence
 

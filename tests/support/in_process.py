@@ -1,4 +1,4 @@
-"""The program's entry called inside the test process: as a process, minus the start of one."""
+"""Calls the program's entry point inside the test process, which saves a start."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A pilot that goes on as soon as the app has nothing left to do.
+"""A pilot that continues as soon as the app is idle.
 
 Textual's own sleeps twice 20 ms for each key, longer while anything computes, and asks every
 widget then. Neither waits for a thread, a program or a timer: that takes a predicate.

@@ -1,4 +1,4 @@
-"""What a strict service of each format refuses in a request, so that a fake can say so."""
+"""What a strict service of each format rejects in a request, for fake services."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Style sheets read, and matched to the widgets, once for all apps of a test process.
+"""Parses and applies style sheets once for all apps of a test process.
 
 Each app has the same ones: both together are a third of what an app costs that is started for
 one test.

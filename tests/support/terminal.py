@@ -1,4 +1,4 @@
-"""The whole program on a pseudo-terminal of its own."""
+"""The whole program on a pseudo-terminal."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""A shell in a real terminal emulator, and what is seen in it."""
+"""A shell in tmux, and its screen."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Tools with schemas and claims, and the ways into the argument pipeline."""
+"""Tools with schemas and claims, and entries into the argument pipeline."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Web servers on loopback, in the test's own event loop: what they are asked, and what they say."""
+"""Web servers on loopback in the test's event loop."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""bash in the background, bash_output and kill_shell, as the loop calls them."""
+"""Background commands: bash, bash_output and kill_shell, called as the loop does."""
 
 import asyncio
 from collections.abc import AsyncIterator

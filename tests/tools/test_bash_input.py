@@ -1,4 +1,4 @@
-"""Input is judged with its command: what is harmless alone may be fed with anything."""
+"""A command's input is judged together with the command."""
 
 import pytest
 

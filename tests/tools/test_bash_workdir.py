@@ -1,4 +1,4 @@
-"""The folder a command starts in, and the names other agents have for what a call says."""
+"""The working folder of a command, and other agents' names for arguments."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the model was shown as `[redacted]` is not written over with that word."""
+"""A change never replaces a secret by `[redacted]` unnoticed."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""A patch and the person who is asked about it."""
+"""Patches and permission questions."""
 
 from collections.abc import Iterator
 from dataclasses import replace

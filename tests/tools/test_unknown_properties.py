@@ -1,4 +1,4 @@
-"""A property that a tool does not have: no call that does more than read runs without it."""
+"""Unknown properties: no call that does more than read runs with one dropped."""
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy

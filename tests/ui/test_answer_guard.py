@@ -1,4 +1,4 @@
-"""Which keys answer a question, and which are typing: the rule itself, without a screen."""
+"""The rule that separates answers to a question from typing, without a screen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

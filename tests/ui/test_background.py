@@ -1,4 +1,4 @@
-"""Commands that run long: how it goes with them, and moving them out of the way."""
+"""Long-running commands: progress, and moving them to the background."""
 
 from collections.abc import Mapping
 from typing import Any

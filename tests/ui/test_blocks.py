@@ -1,4 +1,4 @@
-"""Blocks of the transcript one by one, and failures that screens of agents are known for."""
+"""Blocks of the transcript, and known display failures of other agents."""
 
 import struct
 from pathlib import Path

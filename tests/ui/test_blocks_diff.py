@@ -1,4 +1,4 @@
-"""Diffs in the transcript: marked words, two sides, where hunks begin, and that nothing shifts."""
+"""Diffs in the transcript: word marks, two columns, hunks, and stable layout."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""A session that another conversation writes, opened on the screen."""
+"""Opening a session that another conversation writes."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""Chords, the palette, own keys for commands, and what else keys reach."""
+"""Chords, the palette, own keys for commands, and other key actions."""
 
 import os
 

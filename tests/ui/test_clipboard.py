@@ -1,4 +1,4 @@
-"""Copying: what is tried where, and that no more is said than is known."""
+"""Copying: the programs that are tried, and messages that are true."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Slash commands typed into the UI."""
+"""Slash commands in the UI."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writing: lines, history, pastes, proposals."""
+"""The composer: lines, history, pastes, suggestions."""
 
 from textual import events
 

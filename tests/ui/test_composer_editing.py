@@ -1,4 +1,4 @@
-"""Editing: cutting and putting back, undo, selections, and placeholders that stay whole."""
+"""Editing: cut and paste, undo, selections, and placeholders."""
 
 import random
 

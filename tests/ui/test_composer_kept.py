@@ -1,4 +1,4 @@
-"""What was typed is kept: through the end of a turn, a switch, a question, and being killed."""
+"""Typed text survives the end of a turn, a switch, a question, and a kill."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Vim, Emacs and a swapped Enter in the input of the real app."""
+"""Vim, Emacs and swapped Enter in the real app."""
 
 from contextlib import AbstractAsyncContextManager
 from typing import Any

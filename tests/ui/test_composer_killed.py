@@ -1,4 +1,4 @@
-"""What the program itself keeps of what was typed, with `set_folder` wired (tests/ui/)."""
+"""Typed text that survives when the program is killed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`/continue` typed into the UI."""
+"""`/continue` in the UI."""
 
 from tests.support.app_driver import running_app
 from tests.support.project import ScriptedProject

@@ -1,4 +1,4 @@
-"""The terminal in which a command of the person's own runs, when it gets another size."""
+"""The terminal of a user's command when its size changes."""
 
 from rich.style import Style
 

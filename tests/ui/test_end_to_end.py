@@ -1,4 +1,4 @@
-"""One conversation as a person has it: the installed program, a terminal, a model service."""
+"""A whole conversation: the installed program, a terminal, a model service."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""Finding text in all of the transcript."""
+"""Finding text in the whole transcript."""
 
 import asyncio
 from collections.abc import AsyncIterator

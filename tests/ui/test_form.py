@@ -1,4 +1,4 @@
-"""Questions of the model: options, several of them, words of one's own."""
+"""Questions of the model: options, multiple choice, free text."""
 
 import asyncio
 from collections.abc import Sequence

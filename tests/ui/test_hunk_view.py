@@ -1,4 +1,4 @@
-"""A change taken in part, or as a person wrote it."""
+"""Accepting a change in part, or an edited one."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Pictures from the clipboard and files dropped on the terminal."""
+"""Images from the clipboard, and files dropped on the terminal."""
 
 import stat
 import struct

@@ -1,4 +1,4 @@
-"""A session whose last run was cut off, opened on the screen."""
+"""Opening a session whose last run was interrupted."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

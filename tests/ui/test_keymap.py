@@ -1,4 +1,4 @@
-"""The keys: defaults, what people make of them, and what is told of that."""
+"""The keymap: defaults, user settings, and messages about them."""
 
 import pytest
 from hypothesis import given, settings

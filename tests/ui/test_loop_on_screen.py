@@ -1,4 +1,4 @@
-"""What the screen shows of what dirge does by itself in a run."""
+"""Automatic actions of the loop on the screen."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What stands beside the transcript: the panels, the todo list, the person's own editor."""
+"""Side panels, the todo list, and the user's editor."""
 
 import asyncio
 import subprocess

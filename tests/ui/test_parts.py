@@ -1,4 +1,4 @@
-"""The small parts of the UI: keymap, history, completion, status line, files."""
+"""Small parts of the UI: keymap, history, completion, status line, files."""
 
 from pathlib import Path
 

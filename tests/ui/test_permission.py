@@ -1,4 +1,4 @@
-"""The question before a call: all of it is seen, and only an answer answers."""
+"""The permission dialog: it shows everything, and only an answer answers."""
 
 import asyncio
 from dataclasses import replace

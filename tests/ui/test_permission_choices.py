@@ -1,4 +1,4 @@
-"""Several questions in one view, and what may be stored by their answers."""
+"""Several questions in one dialog, and the rules that answers store."""
 
 from dataclasses import replace
 

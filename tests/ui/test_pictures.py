@@ -1,4 +1,4 @@
-"""How each state of the screen looks, in three sizes and three looks.
+"""Each state of the screen in three sizes and three themes.
 
 Update on purpose only: `pytest tests/ui/test_pictures.py --snapshot-update`, and look at them.
 """

@@ -1,4 +1,4 @@
-"""How the phases of a plan look: their headings, their forks, their evidence, what came of them."""
+"""Phases of a plan in the transcript: headings, forks, evidence, outcome."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Working through a plan at the screen: what is seen, what keys do, what is found again."""
+"""A plan on the screen: display, keys, and resuming."""
 
 import json
 

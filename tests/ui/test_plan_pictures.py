@@ -1,4 +1,4 @@
-"""How a plan looks, from exploring to a report: as text in three sizes, in colour in the smallest.
+"""Screens of a plan from exploring to the report, in three sizes.
 
 Update on purpose only: `pytest tests/ui/test_plan_pictures.py --snapshot-update`; look at them.
 """

@@ -1,4 +1,4 @@
-"""Going back in a session, at the keyboard."""
+"""Rewinding a session by keyboard."""
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.sdk.options import SessionChoice

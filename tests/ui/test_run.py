@@ -1,4 +1,4 @@
-"""Sending, steering, queueing and interrupting, as seen on the screen."""
+"""Sending, steering, queueing and interrupting on the screen."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""`! command`: the person's own commands, in a terminal above the input."""
+"""`! command`: the user's own commands, in a terminal above the input."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The list of files behind `@`: fresh, quick, and in the order of what is likely meant."""
+"""The file list behind `@`: up to date, fast, likely files first."""
 
 import os
 import time

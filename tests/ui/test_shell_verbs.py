@@ -1,4 +1,4 @@
-"""Steering, queueing and interrupting: nothing typed is lost, and nothing runs again by itself."""
+"""Steering, queueing and interrupting: no input is lost, nothing runs twice."""
 
 import asyncio
 from pathlib import Path

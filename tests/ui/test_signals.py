@@ -1,4 +1,4 @@
-"""Whose a Ctrl+C is, while another program has the screen."""
+"""Which program gets Ctrl+C while another one has the screen."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""How it looks. Update on purpose only: `pytest tests/ui/test_snapshots.py --snapshot-update`."""
+"""SVG snapshots. To update: `pytest tests/ui/test_snapshots.py --snapshot-update`."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What stands in the way of a start is told; a long session is no reason for a slow one."""
+"""Problems at the start are shown; long sessions start quickly."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The status line: what is told, what is waited for, and that it keeps still at rest."""
+"""The status line: content, delays, and no redraw while idle."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""However the program ends, the terminal is as it was; and it ends when the terminal does."""
+"""The terminal is restored however the program ends, and dirge ends with its terminal."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""What a terminal sends becomes keys, pastes and clicks, in whatever pieces it comes."""
+"""Terminal input parsed into keys, pastes and clicks, however it is split."""
 
 import pytest
 from hypothesis import given

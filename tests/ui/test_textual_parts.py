@@ -1,4 +1,4 @@
-"""The private parts of Textual: the list is true, and a part that is missing is told in words."""
+"""The list of private Textual parts is true, and a missing one gives a clear message."""
 
 import ast
 import importlib

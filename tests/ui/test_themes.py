@@ -1,4 +1,4 @@
-"""Themes: legible all of them, one's own in a file, and changed while one looks."""
+"""Themes: all legible, user files, live changes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The folder of a command on the screen, where it is another one than the session's."""
+"""The working folder of a command on the screen."""
 
 from dirge_py.ui.transcript.tool_block import ToolBlock
 from tests.support.project import ScriptedProject

@@ -1,4 +1,4 @@
-"""Lines, Markdown, flows and the layout, without an app."""
+"""Lines, Markdown, text flow and layout, without an app."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The trust question: every acting file is seen before anybody can say yes."""
+"""The trust question: every acting file can be seen before the answer."""
 
 import asyncio
 

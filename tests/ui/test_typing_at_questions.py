@@ -1,4 +1,4 @@
-"""Sentences typed while a question is open: none of them answers it, and none of them is lost."""
+"""Typing while a question is open: no text answers it, none is lost."""
 
 import asyncio
 import random

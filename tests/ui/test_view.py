@@ -1,4 +1,4 @@
-"""The transcript on the screen: it stays where one reads, and what is selected is what was said."""
+"""The transcript view: scrolling, and selections that match the text."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The layout of the transcript and the text in it, without an app."""
+"""The layout of the transcript and its text, without an app."""
 
 import random
 from collections.abc import Sequence

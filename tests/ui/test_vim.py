@@ -1,4 +1,4 @@
-"""Vim's keys over a text and a cursor, without a screen."""
+"""Vim's keys on a text and a cursor, without a screen."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""`dirge demo --print`: the whole program, on a machine where nothing is set up."""
+"""`dirge demo --print` as a process, on a machine without settings."""
 
 from tests.support.product import Product
 

@@ -1,4 +1,4 @@
-"""What each guardrail looks for, and what several of them say together."""
+"""What each guardrail finds, and how several results are combined."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Memory in two files: whole, private, shared by processes, and never emptied by an accident."""
+"""The memory files: complete, private, safe with several processes, never emptied by mistake."""
 
 import os
 import subprocess

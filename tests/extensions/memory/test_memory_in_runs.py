@@ -1,4 +1,4 @@
-"""Memory in the program: read once for a run, written by the tool, and told when a run is over."""
+"""Memory in runs: read at the start, written by the tool, synced at the end."""
 
 import asyncio
 from collections.abc import Sequence

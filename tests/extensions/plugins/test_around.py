@@ -1,4 +1,4 @@
-"""Plugins around tool calls: nesting, short cuts, and calls that are never lost."""
+"""Plugins around tool calls: nesting, short-circuits, and no lost call."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Commands of plugins, and the commands about plugins, in the registry of a front end."""
+"""Commands of plugins, and `/plugins`, in the registry of a front end."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A plugin's hook that still looks at a result when the run is stopped."""
+"""A run that is stopped while a plugin's hook checks a result."""
 
 import asyncio
 from typing import Any

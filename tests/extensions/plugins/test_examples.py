@@ -1,4 +1,4 @@
-"""The example plugins do what their first lines say, in conversations of the product."""
+"""The example plugins do what their docstrings say."""
 
 import json
 import os

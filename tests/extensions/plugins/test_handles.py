@@ -1,4 +1,4 @@
-"""Taking back: single registrations, and whole plugins, within a session."""
+"""Removing single registrations and whole plugins within a session."""
 
 from pathlib import Path
 from typing import Any

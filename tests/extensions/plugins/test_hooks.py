@@ -1,4 +1,4 @@
-"""Plugins at the hooks of the loop: what they may answer, and what their failures mean."""
+"""Plugins at the hooks of the loop: return values and failures."""
 
 import asyncio
 import threading

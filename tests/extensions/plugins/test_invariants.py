@@ -1,4 +1,4 @@
-"""Whatever plugins do, a run keeps its form: its grammar, one answer for each call, its end."""
+"""Whatever plugins do, a run keeps the event grammar, answers each call once, and ends."""
 
 import asyncio
 from pathlib import Path

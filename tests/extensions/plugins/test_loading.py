@@ -1,4 +1,4 @@
-"""Finding and loading plugins: what is loaded, what is not, and what people are told of it."""
+"""Finding and loading plugins, and the notices about it."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""The page about plugins tells what there is, and its examples load."""
+"""docs/plugins.md lists the whole interface, and its examples load."""
 
 import re
 

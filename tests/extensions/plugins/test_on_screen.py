@@ -1,4 +1,4 @@
-"""Plugins in the terminal UI: their commands, and what they say and print."""
+"""Plugins in the terminal UI: commands, notices and output."""
 
 from pathlib import Path
 from textwrap import dedent

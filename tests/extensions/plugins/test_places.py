@@ -1,4 +1,4 @@
-"""Which plugins the settings lead to: the user's, never the project's."""
+"""Which plugin folders the settings name: the user's, never the project's."""
 
 import os
 import sys

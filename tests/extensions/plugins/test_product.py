@@ -1,4 +1,4 @@
-"""Plugins in the program as its users run it."""
+"""Plugins in the installed program."""
 
 from pathlib import Path
 from textwrap import dedent

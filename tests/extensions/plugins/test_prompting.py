@@ -1,4 +1,4 @@
-"""The points outside the loop: prompts before they are sent, the system prompt, summaries."""
+"""Plugins outside the loop: prompt checks, the system prompt, summaries."""
 
 import asyncio
 import threading

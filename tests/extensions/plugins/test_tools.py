@@ -1,4 +1,4 @@
-"""Tools of plugins: typed functions that are judged like every other tool."""
+"""Tools of plugins: typed functions under the same permission rules as other tools."""
 
 import sys
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Plugins that watch: they hold nothing up, and their failures concern nobody else."""
+"""Plugins that watch events delay nothing, and their failures stay their own."""
 
 import asyncio
 import logging

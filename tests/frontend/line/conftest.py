@@ -1,4 +1,4 @@
-"""A place to work in, and one model for all conversations of a test."""
+"""The fixture `project`, in the test's home."""
 
 from tests.ui.conftest import project
 

@@ -1,4 +1,4 @@
-"""Lines typed at a terminal, while things go on above them."""
+"""Lines typed at a terminal while output appears above them."""
 
 import pytest
 

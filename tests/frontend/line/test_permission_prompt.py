@@ -1,4 +1,4 @@
-"""What a permission question shows, and which lines answer it."""
+"""The permission question in line mode, and the lines that answer it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

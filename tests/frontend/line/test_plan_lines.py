@@ -1,4 +1,4 @@
-"""A plan in lines: the phases, what their forks do, the plan, the question, the evidence."""
+"""A plan in line mode: phases, forks, the plan, the question, the evidence."""
 
 from dirge_py.frontend.line.renderer import LinePlanRenderer
 from dirge_py.frontend.line.streams import LineWriter

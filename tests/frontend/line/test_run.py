@@ -1,4 +1,4 @@
-"""Line mode as a program: on a terminal, on one that can do nothing, and what it loads."""
+"""Line mode as a program: on a terminal, on a dumb terminal, and its imports."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A script of lines on stdin: prompts, commands and answers, one after the other."""
+"""A script of lines on stdin: prompts, commands and answers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The fixtures that run the program from outside."""
+"""Fixtures that run the program as a process."""
 
 from tests.conftest import project
 from tests.support.product import product

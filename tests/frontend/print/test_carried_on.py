@@ -1,4 +1,4 @@
-"""A session carried on by others: a turn at a time, or once somebody has decided."""
+"""Sessions continued by other processes: one turn at a time, or after a decision."""
 
 import json
 import shutil

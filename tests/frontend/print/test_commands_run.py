@@ -1,4 +1,4 @@
-"""Commands that misbehave, as a script meets them: all end, and nothing is left behind."""
+"""Commands that hang, flood or fork: all end, and leave nothing behind."""
 
 import os
 from pathlib import Path

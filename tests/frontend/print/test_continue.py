@@ -1,4 +1,4 @@
-"""`dirge -c -p /continue`, and what stderr says about the limit before it."""
+"""`dirge -c -p /continue`, and the message on stderr about the limit before it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Bad settings, bad services, bad answers: a clear message each, and never a traceback."""
+"""Invalid settings, failing services, broken answers: a clear message, never a traceback."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Settings, plugins, prompts and keys that another user could have written are not used."""
+"""Settings, plugins, prompts and keys that another user can write are not used."""
 
 import os
 from pathlib import Path

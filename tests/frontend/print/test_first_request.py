@@ -1,4 +1,4 @@
-"""A request carried out, in both wire formats."""
+"""One request from start to end, in both wire formats."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The program with a Gemini model."""
+"""The program with Gemini."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Killed with calls under way, and carried on: what ran does not run again by itself."""
+"""A run killed during calls and resumed: no call runs again by itself."""
 
 import shutil
 import signal

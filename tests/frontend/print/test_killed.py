@@ -1,4 +1,4 @@
-"""Killed in the middle of something, and started again."""
+"""Killed during work, and started again."""
 
 import signal
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The log: off unless asked for, JSON lines, in the state folder."""
+"""The log: off by default, JSON lines, in the state folder."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What dirge does by itself in a run, as a script meets it."""
+"""Repairs, limits and reminders of the loop, as a script sees them."""
 
 import json
 import re

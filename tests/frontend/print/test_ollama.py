@@ -1,4 +1,4 @@
-"""The program with a model served by Ollama."""
+"""The program with Ollama."""
 
 import pytest
 

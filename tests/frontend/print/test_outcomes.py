@@ -1,4 +1,4 @@
-"""How a run ends: exit code, subtype and words, for every outcome a script can meet."""
+"""Exit code, subtype and message of every outcome."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What comes out: text, one object, lines; for readers that stay and readers that leave."""
+"""Output as text, JSON and JSON lines, also for readers that leave."""
 
 import json
 import subprocess

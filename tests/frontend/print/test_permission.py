@@ -1,4 +1,4 @@
-"""What may happen when nobody can be asked, and how a script says more."""
+"""Permission without a user, and the flags that allow more."""
 
 import shlex
 from typing import Any

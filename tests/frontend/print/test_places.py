@@ -1,4 +1,4 @@
-"""Places that cannot be written: it says so, goes on where it can, and breaks nothing."""
+"""Folders that can't be written: a message, and the run continues where it can."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""`/plan` in scripts: one result for the whole plan, its exit code, and how it goes on."""
+"""`/plan` in scripts: one result for the whole plan, its exit code, and resuming it."""
 
 import json
 import signal

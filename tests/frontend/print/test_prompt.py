@@ -1,4 +1,4 @@
-"""What is sent: the system prompt, the project's own files, attachments, commands."""
+"""What is sent: system prompt, instruction files, attachments, commands."""
 
 import base64
 import itertools

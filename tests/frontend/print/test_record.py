@@ -1,4 +1,4 @@
-"""`--record`: a run is written down without keys, and plays again without the service."""
+"""`--record` writes a run without keys, and the recording replays without the service."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The program with a model that is spoken to by OpenAI's Responses."""
+"""The program with OpenAI's Responses."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who answers, what it costs and under which role it is counted, as a script meets it."""
+"""Roles: which model answers, and where its cost is counted."""
 
 from typing import Any
 

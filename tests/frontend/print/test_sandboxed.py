@@ -1,4 +1,4 @@
-"""Commands of the whole program, shut in."""
+"""Commands in a sandbox, in the whole program."""
 
 import threading
 from collections.abc import Iterator

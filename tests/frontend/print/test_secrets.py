@@ -1,4 +1,4 @@
-"""The key reaches the service, and nothing and nobody else."""
+"""The key reaches the service, and nothing else."""
 
 import json
 

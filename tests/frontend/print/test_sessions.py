@@ -1,4 +1,4 @@
-"""Sessions from the command line: going on, branching off, keeping nothing."""
+"""Sessions from the command line: continuing, forking, saving nothing."""
 
 import os
 import signal

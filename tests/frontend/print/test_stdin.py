@@ -1,4 +1,4 @@
-"""The prompt from words, from stdin, or from both; nothing waits for ever."""
+"""The prompt from words, from stdin, or from both, without hanging."""
 
 import os
 import pty

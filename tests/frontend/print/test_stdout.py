@@ -1,4 +1,4 @@
-"""Writing to readers that are slow, gone or interrupted."""
+"""Writing to readers that are slow, closed or interrupted."""
 
 import fcntl
 import os

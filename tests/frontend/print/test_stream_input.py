@@ -1,4 +1,4 @@
-"""`--input-format stream-json`: prompts as lines, and steering while a run goes on."""
+"""`--input-format stream-json`: prompts as lines, and steering during a run."""
 
 import json
 import subprocess

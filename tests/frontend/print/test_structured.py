@@ -1,4 +1,4 @@
-"""`--json-schema`: an answer that a program can read, or a failure."""
+"""`--json-schema`: a valid answer, or a failure."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What was asked for: the words, what was piped in, and `--plan`."""
+"""The prompt: words, piped input, and `--plan`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Answers as services stream them: what their own SDKs hold to be possible, told in our words.
+"""Streams of answers that the services' SDKs allow, written by us.
 
 One file for each format, a `[[transcript]]` for each fact: `source` is the SDK and the test or type
 that shows it. A line of `stream` that begins with `{` is one event; any other is sent as it stands.

@@ -1,4 +1,4 @@
-"""One file for each format that services speak: `events(say)` is an answer, in pieces of text."""
+"""One module per wire format: `events(reply)` returns a streamed answer in pieces."""
 
 import importlib
 from types import ModuleType

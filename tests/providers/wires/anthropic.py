@@ -1,4 +1,4 @@
-"""Messages, as Anthropic streams it."""
+"""Streams of Anthropic's Messages."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""generateContent, as Gemini streams it."""
+"""Streams of Gemini's generateContent."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Ollama's chat, one JSON object a line."""
+"""Streams of Ollama's chat, one JSON object per line."""
 
 import json
 from collections.abc import Mapping

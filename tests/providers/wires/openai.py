@@ -1,4 +1,4 @@
-"""Chat Completions, as OpenAI streams it."""
+"""Streams of OpenAI's Chat Completions."""
 
 import json
 from collections.abc import Mapping

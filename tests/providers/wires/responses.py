@@ -1,4 +1,4 @@
-"""Responses, as OpenAI streams it."""
+"""Streams of OpenAI's Responses."""
 
 import itertools
 import json

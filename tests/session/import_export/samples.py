@@ -1,4 +1,4 @@
-"""Session files as Claude Code and Codex write them, made up."""
+"""Made-up session files in the formats of Claude Code and Codex."""
 
 import json
 from collections.abc import Mapping, Sequence

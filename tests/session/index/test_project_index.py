@@ -1,4 +1,4 @@
-"""The index as a front end gets it."""
+"""The index of sessions as a front end gets it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Going back with the files: what the agent changed goes back, what the person changed is kept."""
+"""Rewinding files: the agent's changes are undone, the user's are kept."""
 
 import asyncio
 from collections.abc import Sequence

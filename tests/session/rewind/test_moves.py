@@ -1,4 +1,4 @@
-"""Going back and forth in what was said."""
+"""Moving in the conversation: undo, redo, rewind, fork, switch."""
 
 import asyncio
 from typing import Any

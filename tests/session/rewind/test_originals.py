@@ -1,4 +1,4 @@
-"""Every change that a tool makes can be undone, also of files that snapshots leave out."""
+"""Every change by a tool can be undone, also of files that snapshots leave out."""
 
 from pathlib import Path
 from typing import Any

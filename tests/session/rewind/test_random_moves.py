@@ -1,4 +1,4 @@
-"""Whatever the order of prompts, edits, moves and restarts: nothing is lost, and redo undoes."""
+"""Random prompts, edits, moves and restarts: nothing is lost, and redo undoes."""
 
 import asyncio
 import os

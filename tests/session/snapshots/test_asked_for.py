@@ -1,4 +1,4 @@
-"""Files that a snapshot holds because it was asked to, and copies of those that none can hold."""
+"""Ignored or large files that tools change: kept in snapshots, or copied."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A damaged store is found when it is used, moved aside, and followed by a new one."""
+"""A damaged store is detected, moved aside, and replaced."""
 
 import os
 import resource

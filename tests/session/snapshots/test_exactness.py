@@ -1,4 +1,4 @@
-"""What comes back is what was there: bytes, links, which files run, and nothing else."""
+"""Restored files equal the originals: bytes, links, executable bits, nothing else."""
 
 import asyncio
 import os

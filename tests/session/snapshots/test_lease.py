@@ -1,4 +1,4 @@
-"""The place of a process in the store of snapshots, which says that its session is in use."""
+"""The lease of a process in the store, which protects its session's snapshots."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What snapshots do not hold, and that it is said and never lost."""
+"""Files that snapshots leave out are named and never lost."""
 
 import os
 import socket

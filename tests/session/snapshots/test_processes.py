@@ -1,4 +1,4 @@
-"""Several processes on one project, and processes that are killed."""
+"""Several processes in one project, and killed processes."""
 
 import asyncio
 import os

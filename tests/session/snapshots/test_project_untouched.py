@@ -1,4 +1,4 @@
-"""Nothing of the project's own git is read that could act, and nothing of it is written."""
+"""The project's own git settings have no effect, and nothing of it is written."""
 
 import asyncio
 import os

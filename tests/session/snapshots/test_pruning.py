@@ -1,4 +1,4 @@
-"""Old snapshots go, the oldest first where there is too much; never those of a session in use."""
+"""Old snapshots are deleted, oldest first; never those of a session in use."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""One path that cannot be put back is told and stops no other."""
+"""A path that can't be restored is reported, and the others are restored."""
 
 import os
 import subprocess

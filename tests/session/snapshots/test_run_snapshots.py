@@ -1,4 +1,4 @@
-"""When snapshots are taken, and what a run notices of that."""
+"""When snapshots are taken, and when a run waits for them."""
 
 import asyncio
 

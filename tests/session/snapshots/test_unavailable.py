@@ -1,4 +1,4 @@
-"""Where there can be no snapshots, that is said and nothing is left behind."""
+"""Where snapshots are impossible, a notice says so, and nothing is left behind."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A process to be killed: takes and restores snapshots of `base`/project, without end.
+"""A process to be killed: it takes and restores snapshots of `base`/project forever.
 
 `what` is what it does. Prints `at TREE` for each snapshot that it took, as soon as it has.
 """

@@ -1,4 +1,4 @@
-"""Every search service against a server that speaks as the service does."""
+"""Every search service against a server that speaks its format."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""`[web]` in the settings, and the service that comes of it."""
+"""`[web]` in the settings, and the resulting service."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is connected to, and under which name."""
+"""The addresses that are connected to, and the host names."""
 
 import asyncio
 import contextlib
