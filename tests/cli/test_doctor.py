@@ -292,18 +292,22 @@ async def test_the_file_of_tmux_is_written_only_after_a_yes(
     tmux: Tmux, project: ScriptedProject, is_agreed: bool
 ) -> None:
     settings = Path.home() / ".tmux.conf"
-    async with running_app(project, size=(100, 50)) as d:
-        await d.send("/terminal-setup")
-        await d.until(lambda: d.panel and d.panel.has_focus and "Append these lines" in d.screen)
-        assert "set -g focus-events on" in d.text
-        await d.pilot.press("2" if is_agreed else "1", "enter")
-        await d.until(lambda: not d.panel)
+    async with running_app(project, size=(100, 50)) as driver:
+        await driver.send("/terminal-setup")
+        await driver.until(
+            lambda: (
+                driver.panel and driver.panel.has_focus and "Append these lines" in driver.screen
+            )
+        )
+        assert "set -g focus-events on" in driver.text
+        await driver.pilot.press("2" if is_agreed else "1", "enter")
+        await driver.until(lambda: not driver.panel)
         if is_agreed:
-            await d.until(lambda: "Appended to ~/.tmux.conf." in d.text)
+            await driver.until(lambda: "Appended to ~/.tmux.conf." in driver.text)
     assert settings.exists() == is_agreed
 
 
 async def test_the_same_is_shown_in_the_tui(project: ScriptedProject) -> None:
-    async with running_app(project, size=(100, 50)) as d:
-        await d.send("/doctor")
-        await d.until(lambda: "skipped  answers" in d.text and "keymap" in d.text)
+    async with running_app(project, size=(100, 50)) as driver:
+        await driver.send("/doctor")
+        await driver.until(lambda: "skipped  answers" in driver.text and "keymap" in driver.text)

@@ -115,32 +115,32 @@ def test_the_status_line_counts_the_shells(count: int, words: str):
 
 async def test_ctrl_b_moves_the_running_command_to_the_background(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("It goes on.")
-    async with running_app(project, mode="yolo") as d:
-        await d.send("build it")
-        await d.until(lambda: "\n   cc a.c" in d.screen)
-        await d.pilot.press("ctrl+b")
-        await d.idle()
-        assert "continues in the background as sh1" in d.text
-        assert "sh1" in d.results[0]
-        await d.until(lambda: "│ 1 shell" in d.screen)
-        d.release_command()
-        await d.until(lambda: "shell" not in d.screen.splitlines()[-1])
+    async with running_app(project, mode="yolo") as driver:
+        await driver.send("build it")
+        await driver.until(lambda: "\n   cc a.c" in driver.screen)
+        await driver.pilot.press("ctrl+b")
+        await driver.idle()
+        assert "continues in the background as sh1" in driver.text
+        assert "sh1" in driver.results[0]
+        await driver.until(lambda: "│ 1 shell" in driver.screen)
+        driver.release_command()
+        await driver.until(lambda: "shell" not in driver.screen.splitlines()[-1])
 
 
 async def test_with_nothing_to_move_ctrl_b_goes_one_character_back(project: ScriptedProject):
-    async with running_app(project) as d:
-        await d.type("ab")
-        await d.pilot.press("ctrl+b", "x")
-        await d.until(lambda: d.app.composer.text == "axb")
+    async with running_app(project) as driver:
+        await driver.type("ab")
+        await driver.pilot.press("ctrl+b", "x")
+        await driver.until(lambda: driver.app.composer.text == "axb")
 
 
 async def test_the_clock_ticks_only_while_something_runs(project: ScriptedProject):
     project.model.will_call("bash", command=WAITING_COMMAND)
-    async with running_app(project, mode="yolo") as d:
-        before = len(d.app._timers)
-        await d.send("build it")
-        await d.until(lambda: "\n   cc a.c" in d.screen)
-        assert len(d.app._timers) == before + 1
-        d.release_command()
-        await d.idle()
-        await d.until(lambda: len(d.app._timers) == before)
+    async with running_app(project, mode="yolo") as driver:
+        before = len(driver.app._timers)
+        await driver.send("build it")
+        await driver.until(lambda: "\n   cc a.c" in driver.screen)
+        assert len(driver.app._timers) == before + 1
+        driver.release_command()
+        await driver.idle()
+        await driver.until(lambda: len(driver.app._timers) == before)

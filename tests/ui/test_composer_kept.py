@@ -38,32 +38,32 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryProject:
 async def test_prompts_of_an_earlier_start_are_called_back_in_full(project: HistoryProject):
     """Peers' failures 16 and 20: placeholders and attachments mean the same after a restart."""
     (project.folder / "a.py").write_text("x = 1")
-    async with running_app(project) as d:
-        await d.type("look at @a.py ")
-        await d.paste(TWELVE)
-        await d.pilot.press("enter")
-        await d.until(lambda: d.sent)
-        await d.idle()
-    async with running_app(project) as d:
-        await d.pilot.press("up")
-        await d.until(lambda: d.app.composer.text == f"look at @a.py {TWELVE}")
-        await d.pilot.press("enter")
-        await d.until(lambda: d.sent)
-        assert d.sent[0].startswith(f"look at @a.py {TWELVE}")
-        assert "x = 1" in d.sent[0]
+    async with running_app(project) as driver:
+        await driver.type("look at @a.py ")
+        await driver.paste(TWELVE)
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.sent)
+        await driver.idle()
+    async with running_app(project) as driver:
+        await driver.pilot.press("up")
+        await driver.until(lambda: driver.app.composer.text == f"look at @a.py {TWELVE}")
+        await driver.pilot.press("enter")
+        await driver.until(lambda: driver.sent)
+        assert driver.sent[0].startswith(f"look at @a.py {TWELVE}")
+        assert "x = 1" in driver.sent[0]
 
 
 async def test_a_session_that_is_resumed_has_its_own_prompts_last(project: HistoryProject):
-    async with running_app(project) as d:
+    async with running_app(project) as driver:
         for prompt in ("one", "two"):
-            await d.send(prompt)
-            await d.idle()
-        first = d.conversation.session_id or ""
-    async with running_app(project) as d:
-        await d.send("of another")
-        await d.idle()
-    async with running_app(project, resumes=first) as d:
-        assert list(d.app.composer.prompts.prompts) == ["of another", "one", "two"]
+            await driver.send(prompt)
+            await driver.idle()
+        first = driver.conversation.session_id or ""
+    async with running_app(project) as driver:
+        await driver.send("of another")
+        await driver.idle()
+    async with running_app(project, resumes=first) as driver:
+        assert list(driver.app.composer.prompts.prompts) == ["of another", "one", "two"]
 
 
 @pytest.mark.parametrize("mode", ["yolo", "standard"])
@@ -72,67 +72,67 @@ async def test_a_draft_stays_while_a_run_asks_ends_or_is_interrupted(
 ):
     """Peers' failure 17."""
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("Done.")
-    async with running_app(project, mode=mode) as d:
-        await d.send("build it")
+    async with running_app(project, mode=mode) as driver:
+        await driver.send("build it")
         if mode == "standard":
-            await d.asked()
-            d.app.composer.put("my draft")
-            await d.pilot.press("y", "enter")
-        await d.until(lambda: "\n   cc a.c" in d.screen)
-        d.app.composer.put("my draft")
+            await driver.asked()
+            driver.app.composer.put("my draft")
+            await driver.pilot.press("y", "enter")
+        await driver.until(lambda: "\n   cc a.c" in driver.screen)
+        driver.app.composer.put("my draft")
         if mode == "yolo":
-            await d.pilot.press("escape")
-        d.release_command()
-        await d.idle()
-        assert d.app.composer.text == "my draft"
+            await driver.pilot.press("escape")
+        driver.release_command()
+        await driver.idle()
+        assert driver.app.composer.text == "my draft"
 
 
 async def test_a_draft_stays_with_its_session_and_is_there_again(project: HistoryProject):
-    async with running_app(project) as d:
-        await d.send("hello")
-        await d.idle()
-        first = d.conversation.session_id or ""
-        await d.type("put aside")
-        await d.pilot.press("ctrl+s")
-        await d.type("half a thought")
-        await d.app.session_opener.switch_to(None)
-        assert (d.app.composer.text, d.app.composer.stashed) == ("", [])
-        await d.app.session_opener.switch_to(first)
-        assert d.app.composer.text == "half a thought"
+    async with running_app(project) as driver:
+        await driver.send("hello")
+        await driver.idle()
+        first = driver.conversation.session_id or ""
+        await driver.type("put aside")
+        await driver.pilot.press("ctrl+s")
+        await driver.type("half a thought")
+        await driver.app.session_opener.switch_to(None)
+        assert (driver.app.composer.text, driver.app.composer.stashed) == ("", [])
+        await driver.app.session_opener.switch_to(first)
+        assert driver.app.composer.text == "half a thought"
 
 
 async def test_a_draft_goes_along_to_another_session_where_nothing_was_said(
     project: HistoryProject,
 ):
-    async with running_app(project) as d:
-        await d.type("half a thought")
-        await d.app.session_opener.switch_to(None)
-        assert d.app.composer.text == "half a thought"
-        d.app.leave(0)
-    async with running_app(project) as d:
-        assert d.app.composer.text == "half a thought"
+    async with running_app(project) as driver:
+        await driver.type("half a thought")
+        await driver.app.session_opener.switch_to(None)
+        assert driver.app.composer.text == "half a thought"
+        driver.app.leave(0)
+    async with running_app(project) as driver:
+        assert driver.app.composer.text == "half a thought"
 
 
 async def test_what_was_typed_in_a_new_session_is_there_at_the_next_start(project: HistoryProject):
-    async with running_app(project) as d:
-        await d.type("put aside")
-        await d.pilot.press("ctrl+s")
-        await d.paste(TWELVE)
-        d.app.leave(0)
-    async with running_app(project) as d:
-        assert (d.app.composer.text, d.app.composer.stashed) == (TWELVE, ["put aside"])
+    async with running_app(project) as driver:
+        await driver.type("put aside")
+        await driver.pilot.press("ctrl+s")
+        await driver.paste(TWELVE)
+        driver.app.leave(0)
+    async with running_app(project) as driver:
+        assert (driver.app.composer.text, driver.app.composer.stashed) == (TWELVE, ["put aside"])
 
 
 async def test_of_what_is_for_the_shell_alone_nothing_is_kept(project: HistoryProject):
-    async with running_app(project) as d:
-        await d.send("hello")
-        await d.idle()
-        await d.send("!! echo hush")
-        await d.until(lambda: d.text.count("hush") > 1)
-        await d.type("!!hush")
-        await d.pilot.press("ctrl+s")
-        await d.type("!!hush")
-        d.app.leave(0)
+    async with running_app(project) as driver:
+        await driver.send("hello")
+        await driver.idle()
+        await driver.send("!! echo hush")
+        await driver.until(lambda: driver.text.count("hush") > 1)
+        await driver.type("!!hush")
+        await driver.pilot.press("ctrl+s")
+        await driver.type("!!hush")
+        driver.app.leave(0)
     kept = [file for file in project.state_dir.rglob("*") if file.is_file()]
     assert any(b"hello" in file.read_bytes() for file in kept)
     assert [file for file in kept if b"hush" in file.read_bytes()] == []
@@ -140,15 +140,15 @@ async def test_of_what_is_for_the_shell_alone_nothing_is_kept(project: HistoryPr
 
 async def test_a_draft_too_long_for_the_journal_is_kept_beside_it(project: HistoryProject):
     long = "a long line of words\n" * 10_000
-    async with running_app(project) as d:
-        await d.send("hello")
-        await d.idle()
-        first = d.conversation.session_id or ""
-        await d.paste(long)
-        await d.app.session_opener.switch_to(None)
+    async with running_app(project) as driver:
+        await driver.send("hello")
+        await driver.idle()
+        first = driver.conversation.session_id or ""
+        await driver.paste(long)
+        await driver.app.session_opener.switch_to(None)
         assert len(project.journal.read_bytes()) < len(long)
-        await d.app.session_opener.switch_to(first)
-        assert d.app.composer.pastes.expand(d.app.composer.text) == long
+        await driver.app.session_opener.switch_to(first)
+        assert driver.app.composer.pastes.expand(driver.app.composer.text) == long
 
 
 def test_a_killed_program_has_the_draft_again(tmp_path: Path):

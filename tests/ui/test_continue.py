@@ -9,30 +9,30 @@ ONE_TURN = "[loop]\nmax_turns = 1\n"
 async def test_it_starts_a_run_that_the_screen_follows(project: ScriptedProject):
     project.configure(ONE_TURN)
     project.model.will_call("ls", path=".").will_say("All done.")
-    async with running_app(project) as d:
-        await d.send("look around")
-        await d.until(lambda: "Use /continue" in d.text)
-        await d.send("/continue")
-        await d.until(lambda: "All done." in d.text)
-        await d.idle()
-        assert d.sent == ["look around", "Go on."]
-        assert "» from dirge, to the model\n  Go on." in d.text
+    async with running_app(project) as driver:
+        await driver.send("look around")
+        await driver.until(lambda: "Use /continue" in driver.text)
+        await driver.send("/continue")
+        await driver.until(lambda: "All done." in driver.text)
+        await driver.idle()
+        assert driver.sent == ["look around", "Go on."]
+        assert "» from dirge, to the model\n  Go on." in driver.text
 
 
 async def test_the_end_of_the_turns_is_told_once(project: ScriptedProject):
     project.configure(ONE_TURN)
     project.model.will_call("ls", path=".")
-    async with running_app(project) as d:
-        await d.send("look around")
-        await d.until(lambda: "Use /continue" in d.text)
-        assert d.text.count("Stopped after") == 1
+    async with running_app(project) as driver:
+        await driver.send("look around")
+        await driver.until(lambda: "Use /continue" in driver.text)
+        assert driver.text.count("Stopped after") == 1
 
 
 async def test_with_nothing_to_carry_on_it_says_so(project: ScriptedProject):
     project.model.will_say("Whole.")
-    async with running_app(project) as d:
-        await d.send("hello")
-        await d.until(lambda: "Whole." in d.text)
-        await d.idle()
-        await d.send("/continue")
-        await d.until(lambda: "the last answer is whole" in d.text)
+    async with running_app(project) as driver:
+        await driver.send("hello")
+        await driver.until(lambda: "Whole." in driver.text)
+        await driver.idle()
+        await driver.send("/continue")
+        await driver.until(lambda: "the last answer is whole" in driver.text)

@@ -252,27 +252,29 @@ def working(project: ScriptedProject) -> ScriptedProject:
 
 
 async def test_panels_come_with_the_room_for_them(working: ScriptedProject):
-    async with running_app(working, mode="yolo", size=(200, 40)) as d:
-        await d.send("go")
-        await d.until(lambda: "▶ write it" in d.screen and "bash echo cc" in d.screen)
-        await d.until(lambda: "1 new" in d.screen)
-        assert "MODIFIED" in d.screen
-        await resized(d.pilot, 100)
-        assert not d.app.chrome.is_shown
-        assert "MODIFIED" not in d.screen
-        d.release_command()
-        await d.idle()
+    async with running_app(working, mode="yolo", size=(200, 40)) as driver:
+        await driver.send("go")
+        await driver.until(
+            lambda: "▶ write it" in driver.screen and "bash echo cc" in driver.screen
+        )
+        await driver.until(lambda: "1 new" in driver.screen)
+        assert "MODIFIED" in driver.screen
+        await resized(driver.pilot, 100)
+        assert not driver.app.chrome.is_shown
+        assert "MODIFIED" not in driver.screen
+        driver.release_command()
+        await driver.idle()
 
 
 async def test_a_resumed_session_has_its_todos_and_files_beside_it(working: ScriptedProject):
-    async with running_app(working, mode="yolo") as d:
-        d.release_command()
-        await d.send("go")
-        await d.idle()
-        session = d.conversation.session_id or ""
-    async with running_app(working, resumes=session, size=(170, 40)) as d:
-        await d.until(lambda: "TODO 0/2" in d.screen and "x.py" in d.screen)
-        assert d.app.chrome.activity.recent[-1][0] == "bash"
+    async with running_app(working, mode="yolo") as driver:
+        driver.release_command()
+        await driver.send("go")
+        await driver.idle()
+        session = driver.conversation.session_id or ""
+    async with running_app(working, resumes=session, size=(170, 40)) as driver:
+        await driver.until(lambda: "TODO 0/2" in driver.screen and "x.py" in driver.screen)
+        assert driver.app.chrome.activity.recent[-1][0] == "bash"
 
 
 async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(
@@ -280,65 +282,67 @@ async def test_resizing_across_the_limit_while_text_streams_breaks_nothing(
 ):
     text = "".join(f"word {number} " for number in range(400))
     project.model.will(Reply(text=text, chunk_chars=40, pause_s=0.001))
-    async with running_app(project, size=(200, 40)) as d:
-        await d.send("go")
-        await d.until(lambda: "word 3" in d.text)
+    async with running_app(project, size=(200, 40)) as driver:
+        await driver.send("go")
+        await driver.until(lambda: "word 3" in driver.text)
         for width in (100, 200, 151, 152, 20, 100):
-            await resized(d.pilot, width)
-        await d.idle()
-        await d.until(lambda: "word 399" in d.text)
-        assert d.app.transcript.outer_size.width == 100
+            await resized(driver.pilot, width)
+        await driver.idle()
+        await driver.until(lambda: "word 399" in driver.text)
+        assert driver.app.transcript.outer_size.width == 100
 
 
 async def test_a_hidden_panel_asks_no_program(project: ScriptedProject):
-    async with running_app(project, size=(151, 40)) as d:
-        await d.send("go")
-        await d.idle()
-        assert d.app.chrome.programs._runner is None
+    async with running_app(project, size=(151, 40)) as driver:
+        await driver.send("go")
+        await driver.idle()
+        assert driver.app.chrome.programs._runner is None
 
 
 async def test_panel_and_display_say_what_there_is(project: ScriptedProject):
-    async with running_app(project, size=(120, 30)) as d:
-        around = d.app.chrome
-        await d.send("/panel on")
-        await d.until(lambda: around.is_shown)
-        assert "CONTEXT" in d.screen
-        await d.send("/display main|right")
-        await d.until(lambda: not around.left.display)
-        await d.send("/display sideways")
-        await d.until(lambda: "There is no part 'sideways' to display." in d.text)
-        await d.send("/panel off")
-        await d.until(lambda: not around.is_shown)
-        assert "Panels: off; displayed: main|right." in d.text
+    async with running_app(project, size=(120, 30)) as driver:
+        around = driver.app.chrome
+        await driver.send("/panel on")
+        await driver.until(lambda: around.is_shown)
+        assert "CONTEXT" in driver.screen
+        await driver.send("/display main|right")
+        await driver.until(lambda: not around.left.display)
+        await driver.send("/display sideways")
+        await driver.until(lambda: "There is no part 'sideways' to display." in driver.text)
+        await driver.send("/panel off")
+        await driver.until(lambda: not around.is_shown)
+        assert "Panels: off; displayed: main|right." in driver.text
 
 
 async def test_the_transcript_can_be_left_out_and_comes_back_whole(project: ScriptedProject):
-    async with running_app(project, size=(160, 30)) as d:
-        await d.send("/display left right")
-        await d.until(lambda: "CONTEXT" in d.screen and "dirge 0" not in d.screen)
-        await d.send("hello")
-        await d.idle()
-        await d.send("/display main")
-        await d.until(lambda: "Nothing more to do." in d.screen and "CONTEXT" not in d.screen)
+    async with running_app(project, size=(160, 30)) as driver:
+        await driver.send("/display left right")
+        await driver.until(lambda: "CONTEXT" in driver.screen and "dirge 0" not in driver.screen)
+        await driver.send("hello")
+        await driver.idle()
+        await driver.send("/display main")
+        await driver.until(
+            lambda: "Nothing more to do." in driver.screen and "CONTEXT" not in driver.screen
+        )
 
 
 async def test_the_settings_say_which_panels_there_are(project: ScriptedProject):
     settings = UiSettings(panel="on", display=["main", "right"])
-    async with running_app(project, size=(120, 30), prepare=lambda: settings) as d:
-        assert d.app.chrome.right.display
-        assert not d.app.chrome.left.display
+    async with running_app(project, size=(120, 30), prepare=lambda: settings) as driver:
+        assert driver.app.chrome.right.display
+        assert not driver.app.chrome.left.display
 
 
 async def test_ctrl_t_shows_the_todo_list_above_the_input(working: ScriptedProject):
-    async with running_app(working, mode="yolo", size=(60, 24)) as d:
-        d.release_command()
-        await d.pilot.press("ctrl+t")
-        await d.until(lambda: "Nothing is on the todo list." in d.screen)
-        await d.send("go")
-        await d.until(lambda: "▶ write it" in d.screen and "[ ] test it" in d.screen)
-        await d.idle()
-        await d.pilot.press("ctrl+t")
-        await d.until(lambda: "▶ write it" not in d.screen)
+    async with running_app(working, mode="yolo", size=(60, 24)) as driver:
+        driver.release_command()
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "Nothing is on the todo list." in driver.screen)
+        await driver.send("go")
+        await driver.until(lambda: "▶ write it" in driver.screen and "[ ] test it" in driver.screen)
+        await driver.idle()
+        await driver.pilot.press("ctrl+t")
+        await driver.until(lambda: "▶ write it" not in driver.screen)
 
 
 # -- the person's editor
@@ -405,9 +409,9 @@ async def test_what_the_agent_changed_is_opened_at_its_line(working: ScriptedPro
     seen = working.folder.parent / "seen"
     script = f"import sys; open({str(seen)!r}, 'a').write(' '.join(sys.argv[1:]))"
     settings = UiSettings(editor_open_command=f'{sys.executable} -c "{script}" {{path}} {{line}}')
-    async with running_app(working, mode="yolo", prepare=lambda: settings) as d:
-        d.release_command()
-        await d.send("go")
-        await d.until(lambda: seen.exists() and seen.read_text())
-        await d.idle()
+    async with running_app(working, mode="yolo", prepare=lambda: settings) as driver:
+        driver.release_command()
+        await driver.send("go")
+        await driver.until(lambda: seen.exists() and seen.read_text())
+        await driver.idle()
     assert seen.read_text() == f"{working.folder}/x.py 1"

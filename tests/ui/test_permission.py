@@ -42,69 +42,71 @@ def claim(command: str, reason: str, effect: Any = "ask") -> AskedClaim:
 
 async def test_what_was_allowed_once_runs_and_is_asked_again(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        assert f"│ {MAKE}" in d.screen
-        await d.pilot.press("y", "enter")
-        await d.until(lambda: d.results)
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        assert f"│ {MAKE}" in driver.screen
+        await driver.pilot.press("y", "enter")
+        await driver.until(lambda: driver.results)
         assert (project.folder / "made").exists()
-        await d.asked()
+        await driver.asked()
 
 
 async def test_a_list_that_a_question_came_upon_has_the_keyboard_again_after_it(
     project: ScriptedProject,
 ):
-    async with running_app(project) as d:
-        await d.pilot.press("f1")
-        await d.until(lambda: d.app.picker.has_focus)
-        answered = d.ask(request())
-        await d.asked()
-        await d.pilot.press("y", "enter")
+    async with running_app(project) as driver:
+        await driver.pilot.press("f1")
+        await driver.until(lambda: driver.app.picker.has_focus)
+        answered = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
         await answered
-        await d.until(lambda: d.panel is None)
-        await d.pilot.press("down", "escape")
-        await d.until(lambda: not d.app.picker.is_open)
+        await driver.until(lambda: driver.panel is None)
+        await driver.pilot.press("down", "escape")
+        await driver.until(lambda: not driver.app.picker.is_open)
 
-        assert d.app.composer.has_focus
+        assert driver.app.composer.has_focus
 
 
 async def test_what_was_allowed_for_the_session_runs_and_is_not_asked_again(
     project: ScriptedProject,
 ):
     project.model.will_call("bash", command=MAKE).will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        assert "Allow for this session: execute:touch made" in d.screen
-        await d.pilot.press("a", "enter")
-        await d.idle()
-        assert len(d.results) == 2
-        assert [str(grant) for grant in d.conversation.settings.grants] == ["execute:touch made"]
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        assert "Allow for this session: execute:touch made" in driver.screen
+        await driver.pilot.press("a", "enter")
+        await driver.idle()
+        assert len(driver.results) == 2
+        assert [str(grant) for grant in driver.conversation.settings.grants] == [
+            "execute:touch made"
+        ]
 
 
 async def test_a_denied_call_does_not_run_and_its_comment_reaches_the_model(
     project: ScriptedProject,
 ):
     project.model.will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        await d.pilot.press("c", "enter")
-        await d.type("use 3 y n")
-        await d.pilot.press("enter")
-        await d.idle()
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        await driver.pilot.press("c", "enter")
+        await driver.type("use 3 y n")
+        await driver.pilot.press("enter")
+        await driver.idle()
         assert not (project.folder / "made").exists()
-        assert "use 3 y n" in d.results[0]
-        assert "denied" in d.text
+        assert "use 3 y n" in driver.results[0]
+        assert "denied" in driver.text
 
 
 async def test_only_the_parts_of_a_command_that_ask_are_told_apart(project: ScriptedProject):
     project.model.will_call("bash", command=f"ls; {MAKE}; mkdir -p x")
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        asked = d.screen[d.screen.index("Allow bash?") :]
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        asked = driver.screen[driver.screen.index("Allow bash?") :]
         assert asked.count(f"│ ls; {MAKE}; mkdir -p x") == 1
         assert f"  {MAKE} — " in asked
         assert "  mkdir -p x — " in asked
@@ -115,77 +117,77 @@ async def test_a_change_is_asked_about_with_its_diff(project: ScriptedProject):
     (project.folder / "x.py").write_text("old\n")
     project.model.will_call("read", path="x.py")
     project.model.will_call("edit", path="x.py", old_text="old", new_text="new")
-    async with running_app(project, mode="restrictive") as d:
-        await d.send("go")
-        await d.asked()
-        assert "1 -old" in d.screen
-        assert "1 +new" in d.screen
-        assert "x.py" in d.screen
-        await d.pilot.press("y", "enter")
-        await d.idle()
+    async with running_app(project, mode="restrictive") as driver:
+        await driver.send("go")
+        await driver.asked()
+        assert "1 -old" in driver.screen
+        assert "1 +new" in driver.screen
+        assert "x.py" in driver.screen
+        await driver.pilot.press("y", "enter")
+        await driver.idle()
         assert (project.folder / "x.py").read_text() == "new\n"
 
 
 async def test_esc_answers_the_question_and_not_the_run(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE).will_say("Then not.")
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        await d.pilot.press("escape")
-        await d.idle()
-        assert "Then not." in d.text
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        await driver.pilot.press("escape")
+        await driver.idle()
+        assert "Then not." in driver.text
 
 
 async def test_ctrl_c_denies_and_interrupts(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        await d.pilot.press("ctrl+c")
-        await d.idle()
-        assert d.dialog is None
-        assert "Interrupted." in d.text
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        await driver.pilot.press("ctrl+c")
+        await driver.idle()
+        assert driver.dialog is None
+        assert "Interrupted." in driver.text
         assert not (project.folder / "made").exists()
 
 
 async def test_an_aborted_run_takes_its_question_down(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        d.conversation.abort()
-        await d.idle()
-        assert d.dialog is None
-        assert d.app.composer.has_focus
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        driver.conversation.abort()
+        await driver.idle()
+        assert driver.dialog is None
+        assert driver.app.composer.has_focus
 
 
 async def test_quitting_during_a_question_ends_the_run_quietly(project: ScriptedProject):
     project.model.will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.asked()
-        d.app.leave(0)
-        await d.until(lambda: not d.app.is_running)
-    assert not d.conversation.is_running
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.asked()
+        driver.app.leave(0)
+        await driver.until(lambda: not driver.app.is_running)
+    assert not driver.conversation.is_running
     assert not (project.folder / "made").exists()
 
 
 async def test_the_draft_survives_a_question(project: ScriptedProject):
     gate = asyncio.Event()
     project.model.will_say("Wait.", hold=gate.wait).will_call("bash", command=MAKE)
-    async with running_app(project) as d:
-        await d.send("make it")
-        await d.until(lambda: "Wait." in d.text)
-        d.conversation.follow_up("now")
-        d.app.composer.put("my draft")
+    async with running_app(project) as driver:
+        await driver.send("make it")
+        await driver.until(lambda: "Wait." in driver.text)
+        driver.conversation.follow_up("now")
+        driver.app.composer.put("my draft")
         gate.set()
-        await d.until(lambda: d.dialog and d.dialog.may_approve)
-        assert d.app.composer.has_focus
-        await d.pilot.press("escape")
-        await d.asked()
-        await d.pilot.press("y", "enter")
-        await d.idle()
-        assert d.app.composer.text == "my draft"
+        await driver.until(lambda: driver.dialog and driver.dialog.may_approve)
+        assert driver.app.composer.has_focus
+        await driver.pilot.press("escape")
+        await driver.asked()
+        await driver.pilot.press("y", "enter")
+        await driver.idle()
+        assert driver.app.composer.text == "my draft"
 
 
 # -- the dialog alone
@@ -214,21 +216,21 @@ async def test_the_draft_survives_a_question(project: ScriptedProject):
 async def test_each_key_gives_its_answer(
     project: ScriptedProject, keys: list[str], answer: PermissionAnswer
 ):
-    async with running_app(project) as d:
-        question = d.ask(request())
-        await d.asked()
-        await d.pilot.press(*keys)
-        await d.until(lambda: d.dialog is None)
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press(*keys)
+        await driver.until(lambda: driver.dialog is None)
 
         assert await question == [answer]
-        assert d.app.composer.has_focus
+        assert driver.app.composer.has_focus
 
 
 async def test_the_question_shows_command_reason_folder_and_grant(project: ScriptedProject):
-    async with running_app(project) as d:
-        d.ask(request("git push --force origin main"))
-        await d.asked()
-        asked = d.screen[d.screen.index("Allow bash") :]
+    async with running_app(project) as driver:
+        driver.ask(request("git push --force origin main"))
+        await driver.asked()
+        asked = driver.screen[driver.screen.index("Allow bash") :]
 
         assert asked.startswith("Allow bash?  in /tmp/project\n")
         assert asked.count("git push --force origin main") == 1
@@ -237,139 +239,139 @@ async def test_the_question_shows_command_reason_folder_and_grant(project: Scrip
 
 
 async def test_what_cannot_be_granted_for_longer_has_no_such_option(project: ScriptedProject):
-    async with running_app(project) as d:
-        d.ask(request(grant=()))
-        await d.asked()
-        assert "this session" not in d.screen
-        await d.pilot.press("a", "enter")
-        assert d.dialog is not None
-        assert d.app.composer.has_focus
+    async with running_app(project) as driver:
+        driver.ask(request(grant=()))
+        await driver.asked()
+        assert "this session" not in driver.screen
+        await driver.pilot.press("a", "enter")
+        assert driver.dialog is not None
+        assert driver.app.composer.has_focus
 
 
 async def test_writing_a_comment_hides_nothing_of_the_question(project: ScriptedProject):
-    async with running_app(project) as d:
-        d.ask(request())
-        await d.asked()
-        await d.pilot.press("c", "enter")
-        await d.until(lambda: "Tell the model why" in d.screen)
+    async with running_app(project) as driver:
+        driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("c", "enter")
+        await driver.until(lambda: "Tell the model why" in driver.screen)
         for shown in (" Allow bash?", "│ git push", "y Allow once"):
-            assert shown in d.screen
+            assert shown in driver.screen
 
 
 async def test_in_a_comment_keys_of_answers_are_letters_and_no_mode_changes(
     project: ScriptedProject,
 ):
-    async with running_app(project) as d:
-        question = d.ask(request())
-        await d.asked()
-        await d.pilot.press("c", "enter")
-        await d.until(lambda: d.dialog and d.dialog.is_writing)
-        await d.type("1 2 y a p")
-        await d.pilot.press("shift+tab")
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("c", "enter")
+        await driver.until(lambda: driver.dialog and driver.dialog.is_writing)
+        await driver.type("1 2 y a p")
+        await driver.pilot.press("shift+tab")
 
         assert not question.done()
-        assert (d.conversation.settings.mode, list(d.conversation.settings.grants)) == (
+        assert (driver.conversation.settings.mode, list(driver.conversation.settings.grants)) == (
             "standard",
             [],
         )
-        await d.pilot.press("enter")
+        await driver.pilot.press("enter")
         assert (await question)[0] == PermissionAnswer(effect="deny", comment="1 2 y a p")
 
 
 async def test_f17_typing_answers_nothing_and_reaches_the_input(project: ScriptedProject):
-    async with running_app(project) as d:
-        question = d.ask(request())
-        await d.asked()
-        await d.pilot.press("x", "z", "q")
+    async with running_app(project) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("x", "z", "q")
 
-        assert d.app.composer.text == "xzq"
+        assert driver.app.composer.text == "xzq"
         assert not question.done()
 
 
 async def test_f19_a_long_command_can_be_approved_only_after_its_end_was_seen(
     project: ScriptedProject,
 ):
-    async with running_app(project) as d:
-        question = d.ask(request("\n".join(f"echo {n}" for n in range(300))))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        assert "read on to the end to approve" in d.screen
-        await d.pilot.press("down", "up", "enter")
+    async with running_app(project) as driver:
+        question = driver.ask(request("\n".join(f"echo {n}" for n in range(300))))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        assert "read on to the end to approve" in driver.screen
+        await driver.pilot.press("down", "up", "enter")
         assert not question.done()
-        await d.pilot.press("y")
-        assert d.app.composer.text == "y"
-        await d.pilot.press("backspace")
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        while d.dialog and not d.dialog.may_approve:
-            await d.pilot.press("space")
-        assert "echo 299" in d.screen
-        await d.pilot.press("y", "enter")
+        await driver.pilot.press("y")
+        assert driver.app.composer.text == "y"
+        await driver.pilot.press("backspace")
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        while driver.dialog and not driver.dialog.may_approve:
+            await driver.pilot.press("space")
+        assert "echo 299" in driver.screen
+        await driver.pilot.press("y", "enter")
         assert await question == [PermissionAnswer(effect="allow")]
 
 
 async def test_hidden_characters_are_shown_in_the_command(project: ScriptedProject):
-    async with running_app(project) as d:
-        d.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
-        await d.asked()
-        assert "<U+202E>" in d.screen
-        assert "<40 blanks>" in d.screen
+    async with running_app(project) as driver:
+        driver.ask(request("echo safe\u202e#rm -rf /" + " " * 40 + "; x"))
+        await driver.asked()
+        assert "<U+202E>" in driver.screen
+        assert "<40 blanks>" in driver.screen
 
 
 async def test_who_is_typing_when_the_question_comes_goes_on_typing(project: ScriptedProject):
-    async with running_app(project, guard_s=3600.0) as d:
-        question = d.ask(request())
-        await d.asked()
-        await d.pilot.press("enter", "escape", "y")
-        assert d.dialog is not None
-        d.dialog.post_message(events.Paste(" pasted"))
-        await d.until(lambda: d.app.composer.text == "y pasted")
+    async with running_app(project, guard_s=3600.0) as driver:
+        question = driver.ask(request())
+        await driver.asked()
+        await driver.pilot.press("enter", "escape", "y")
+        assert driver.dialog is not None
+        driver.dialog.post_message(events.Paste(" pasted"))
+        await driver.until(lambda: driver.app.composer.text == "y pasted")
 
         assert not question.done()
 
 
 @pytest.mark.parametrize("size", [(20, 5), (30, 8), (200, 60)])
 async def test_a_question_fits_every_screen(project: ScriptedProject, size: tuple[int, int]):
-    async with running_app(project, size=size) as d:
-        question = d.ask(request("git push --force origin main"))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        while d.dialog and not d.dialog.may_approve:
-            await d.pilot.press("space")
-        assert "once" in d.screen
-        await d.pilot.press("y", "enter")
+    async with running_app(project, size=size) as driver:
+        question = driver.ask(request("git push --force origin main"))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        while driver.dialog and not driver.dialog.may_approve:
+            await driver.pilot.press("space")
+        assert "once" in driver.screen
+        await driver.pilot.press("y", "enter")
         assert await question == [PermissionAnswer(effect="allow")]
 
 
 async def test_after_one_that_took_all_the_room_the_end_is_followed_again(project: ScriptedProject):
     project.model.will_call("bash", command="touch made").will_say("It is made.")
-    async with running_app(project, size=(20, 5)) as d:
-        await d.send("make it")
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        while d.dialog and not d.dialog.may_approve:
-            await d.pilot.press("space")
-        await d.pilot.press("y", "enter")
-        await d.idle()
-        await d.until(lambda: "It is made." in d.screen)
+    async with running_app(project, size=(20, 5)) as driver:
+        await driver.send("make it")
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        while driver.dialog and not driver.dialog.may_approve:
+            await driver.pilot.press("space")
+        await driver.pilot.press("y", "enter")
+        await driver.idle()
+        await driver.until(lambda: "It is made." in driver.screen)
 
 
 @pytest.mark.parametrize("size", [(100, 30), (80, 24), (40, 12)])
 async def test_the_hint_to_read_on_is_not_there_when_all_is_seen(
     project: ScriptedProject, size: tuple[int, int]
 ):
-    async with running_app(project, size=size) as d:
-        d.ask(request())
-        await d.asked()
-        await d.until(lambda: "comment" in d.screen)
-        assert "read on" not in d.screen
+    async with running_app(project, size=size) as driver:
+        driver.ask(request())
+        await driver.asked()
+        await driver.until(lambda: "comment" in driver.screen)
+        assert "read on" not in driver.screen
 
 
 @pytest.mark.parametrize("size", [(60, 24), (20, 5)])
 async def test_what_would_be_granted_is_never_cut(project: ScriptedProject, size: tuple[int, int]):
-    async with running_app(project, size=size) as d:
-        d.ask(request(grant=("execute:" + "x" * 50 + " END",)))
-        await d.until(lambda: d.dialog and d.dialog.has_focus)
-        seen = d.screen
-        while d.dialog and not d.dialog.may_approve:
-            await d.pilot.press("down")
-            seen += d.screen
+    async with running_app(project, size=size) as driver:
+        driver.ask(request(grant=("execute:" + "x" * 50 + " END",)))
+        await driver.until(lambda: driver.dialog and driver.dialog.has_focus)
+        seen = driver.screen
+        while driver.dialog and not driver.dialog.may_approve:
+            await driver.pilot.press("down")
+            seen += driver.screen
         assert "END" in seen
 
 

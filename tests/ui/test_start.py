@@ -72,10 +72,10 @@ async def test_of_a_long_session_that_is_resumed_only_what_is_in_view_is_drawn(
         return paint(block, width, styles, expanded=expanded)
 
     monkeypatch.setattr(ProseBlock, "paint", counted)
-    async with running_app(project, resumes=session) as d:
-        await d.until(lambda: "Back in this session" in d.screen)
-        await d.idle()
-        assert d.app.transcript.layout_of_blocks.height > 9000
+    async with running_app(project, resumes=session) as driver:
+        await driver.until(lambda: "Back in this session" in driver.screen)
+        await driver.idle()
+        assert driver.app.transcript.layout_of_blocks.height > 9000
         assert 0 < len(drawn) < 20
 
 

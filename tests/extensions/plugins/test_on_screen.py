@@ -44,51 +44,51 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScriptedProject:
 async def test_the_commands_of_plugins_are_typed_completed_and_helped_with(
     project: ScriptedProject,
 ):
-    async with running_app(project) as d:
-        await d.send("/greet you")
-        await d.until(lambda: "Hello, you." in d.text)
-        await d.send("/help")
-        await d.until(lambda: "/greet" in d.text and "say hello" in d.text)
-        await d.type("/gre")
-        await d.until(lambda: "say hello" in d.screen)
-        assert "/help of a plugin is left out: the name is taken." in d.text
+    async with running_app(project) as driver:
+        await driver.send("/greet you")
+        await driver.until(lambda: "Hello, you." in driver.text)
+        await driver.send("/help")
+        await driver.until(lambda: "/greet" in driver.text and "say hello" in driver.text)
+        await driver.type("/gre")
+        await driver.until(lambda: "say hello" in driver.screen)
+        assert "/help of a plugin is left out: the name is taken." in driver.text
 
 
 async def test_a_plugin_that_is_off_takes_its_commands_along(project: ScriptedProject):
-    async with running_app(project) as d:
-        await d.send("/plugins")
-        await d.until(lambda: "greeter.py" in d.text)
-        await d.send("/plugins off greeter")
-        await d.until(lambda: "The plugin greeter is off for this session." in d.text)
-        await d.send("/greet you")
-        await d.until(lambda: "There is no command /greet." in d.text)
+    async with running_app(project) as driver:
+        await driver.send("/plugins")
+        await driver.until(lambda: "greeter.py" in driver.text)
+        await driver.send("/plugins off greeter")
+        await driver.until(lambda: "The plugin greeter is off for this session." in driver.text)
+        await driver.send("/greet you")
+        await driver.until(lambda: "There is no command /greet." in driver.text)
 
 
 async def test_what_plugins_say_is_shown_and_what_they_print_is_not(project: ScriptedProject):
-    async with running_app(project) as d:
-        await d.send("hello")
-        await d.until(lambda: "greeter: looked" in d.text)
-        await d.idle()
-        assert not [word for word in ("loading", "looking") if word in d.screen]
+    async with running_app(project) as driver:
+        await driver.send("hello")
+        await driver.until(lambda: "greeter: looked" in driver.text)
+        await driver.idle()
+        assert not [word for word in ("loading", "looking") if word in driver.screen]
 
 
 async def test_keys_of_plugins_run_commands_but_take_no_key_away(project: ScriptedProject):
-    async with running_app(project) as d:
-        await d.pilot.press("f7")
-        await d.until(lambda: "Hello, from afar." in d.text)
-        await d.pilot.press("ctrl+x", "j")
-        await d.until(lambda: "one, two" in d.text)
-        assert d.text.count("one, two") == 1
-        assert "Enter cannot be a plugin's: /count-to-two has no such key." in d.text
-        await d.send("/count-to-two")
-        await d.until(lambda: d.text.count("one, two") == 2)
+    async with running_app(project) as driver:
+        await driver.pilot.press("f7")
+        await driver.until(lambda: "Hello, from afar." in driver.text)
+        await driver.pilot.press("ctrl+x", "j")
+        await driver.until(lambda: "one, two" in driver.text)
+        assert driver.text.count("one, two") == 1
+        assert "Enter cannot be a plugin's: /count-to-two has no such key." in driver.text
+        await driver.send("/count-to-two")
+        await driver.until(lambda: driver.text.count("one, two") == 2)
 
 
 async def test_a_new_session_loads_them_anew(project: ScriptedProject):
-    async with running_app(project) as d:
+    async with running_app(project) as driver:
         (project.folder.parent / "config" / "plugins" / "greeter.py").unlink()
-        await d.send("/clear")
-        await d.until(lambda: len(d.opened) == 2)
-        await d.idle()
-        await d.send("/greet you")
-        await d.until(lambda: "There is no command /greet." in d.text)
+        await driver.send("/clear")
+        await driver.until(lambda: len(driver.opened) == 2)
+        await driver.idle()
+        await driver.send("/greet you")
+        await driver.until(lambda: "There is no command /greet." in driver.text)
