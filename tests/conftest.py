@@ -57,7 +57,7 @@ settings.load_profile("long run" if os.environ.get("SECURITY_SIZE") else "every 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect tests without collecting garbage, and never look through them for garbage later."""
+    """Collect tests with the garbage collector off, and exclude them from later collections."""
     gc.disable()
     try:
         return (yield)
@@ -72,7 +72,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def is_foreign(name: str) -> bool:
-    """Whether an environment variable of the machine could change what a test sees."""
+    """Whether an environment variable of the machine could affect a test."""
     if name in _KEPT:
         return False
     shouted = name.upper()
@@ -85,7 +85,7 @@ def is_foreign(name: str) -> bool:
 
 @pytest.fixture(scope="session", autouse=True)
 def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
-    """Fresh home folders; meanwhile the machine's own settings and keys are out of sight."""
+    """New home folders, with the machine's own settings and keys hidden."""
     base = tmp_path_factory.mktemp("homes")
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(is_foreign, list(os.environ)):
@@ -96,7 +96,7 @@ def _homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]
 
 @pytest.fixture(autouse=True)
 def home(_homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home folder of this test: empty, and all that `HOME`, `XDG_*` and `DIRGE_*` lead to."""
+    """The empty home folder of this test, to which `HOME`, `XDG_*` and `DIRGE_*` point."""
     folder = next(_homes)
     folder.mkdir()
     _move_into(folder, monkeypatch)
@@ -121,7 +121,7 @@ def _move_into(home: Path, patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _once() -> Iterator[None]:
-    """What the installed packages declare: the same for all conversations of a process."""
+    """Caches the entry points of installed packages for a process."""
     from dirge_py.extensions.plugins import extension
 
     find = extension.find_installed
@@ -133,7 +133,7 @@ def _once() -> Iterator[None]:
 
 @pytest.fixture
 def open_tmp_path() -> Iterator[Path]:
-    """A `tmp_path` that every user of the machine can reach, which it then is for all fixtures.
+    """A `tmp_path` that every user of the machine can reach, for all fixtures of the test.
 
     Those of pytest lie in a folder that is closed to others, again with every run that starts.
     """
@@ -194,7 +194,7 @@ def _required(report: Report) -> Report:
 
 
 def _lack(report: pytest.TestReport | pytest.CollectReport) -> str:
-    """`needs x` of a test that was skipped for that reason, else empty."""
+    """The text after `needs` of a test that was skipped for that reason, else empty."""
     if not report.skipped or not isinstance(report.longrepr, tuple):
         return ""
     reason = report.longrepr[2].removeprefix("Skipped: ")

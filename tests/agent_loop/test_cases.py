@@ -313,7 +313,7 @@ async def test_case_79_text_thinking_and_text_are_three_blocks() -> None:
 
 @pytest.mark.parametrize("mode", ["parallel", "sequential"])
 async def test_t1_whatever_ends_a_run_no_call_is_left_open(mode: Any) -> None:
-    """A limit, a stop, an abort and a failing hook, each with three calls on the table."""
+    """A limit, a stop, an abort and a failing hook, each with three open calls."""
 
     def stopping(_info: Any, call: Any) -> StopRun | None:
         return StopRun(Done(stopped_by="x")) if call.id == "echo#1" else None

@@ -33,7 +33,7 @@ QUESTION = LlmContext(system_prompt="judge", messages=(user_text("is it done?"),
 
 
 class Stream:
-    """A stream function of fixed events that knows whether its stream was closed."""
+    """A stream function with fixed events that records whether its stream was closed."""
 
     def __init__(self, *events, then=None):
         self.events = events

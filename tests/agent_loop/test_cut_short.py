@@ -27,7 +27,7 @@ def assistant_text(text: str, **details: Any) -> Any:
 
 
 def waiting_after(signal: AbortSignal, *, aborts: bool = True) -> Any:
-    """An `after_tool_call` that does not come back, and has the run aborted meanwhile."""
+    """An `after_tool_call` that aborts the run and never returns."""
 
     async def after(*_: Any) -> None:
         if aborts:
@@ -157,7 +157,7 @@ async def test_a_run_that_is_cancelled_from_outside_keeps_no_unchecked_result() 
 
 
 async def aborted_answer(check: Any) -> AssistantMessage:
-    """The message that is kept of an answer which an abort cut short."""
+    """The stored message of an aborted answer."""
     signal = AbortSignal()
 
     async def stop() -> None:

@@ -50,7 +50,7 @@ FAIL_OPEN = [
 
 
 def as_either(hook: Callable[..., Any], is_async: bool) -> Callable[..., Any]:
-    """The same hook as a plain or as a coroutine function."""
+    """The same hook as a plain function or as a coroutine function."""
     if not is_async:
         return hook
 
@@ -279,7 +279,7 @@ async def test_a73_a_skip_is_an_error_result_with_its_reason_and_the_run_goes_on
 
 
 async def test_a_result_is_seen_by_every_hook_before_a_stop_counts() -> None:
-    """What hides secrets stands behind what stops: the result is recorded all the same."""
+    """Redaction runs after the hook that stops, so the result is still recorded."""
 
     async def secret(*_: Any) -> LoopToolResult:
         return text_result("key=sk-1234")
@@ -691,7 +691,7 @@ async def test_a_decision_passes_where_a_hook_would_defer_again_but_not_where_it
 
 
 async def test_a_slow_hook_is_waited_for() -> None:
-    """Nothing but plugins has a time limit, and a person never has one."""
+    """Only plugins have a time limit; questions to the user never have one."""
     clock, asked = FakeClock(), asyncio.Event()
 
     async def slow(*_: Any) -> None:

@@ -58,7 +58,7 @@ before_answers = st.sampled_from([None, None, ToolOverride("no"), EditArgs({"n":
 
 @dataclass
 class Plan:
-    """What hooks do at their nth call, then nothing any more."""
+    """What hooks do at their nth call; afterwards they do nothing."""
 
     mischief: dict[str, list[str]]
     before: list[object]
@@ -136,7 +136,7 @@ class Plan:
 
 
 def guards():
-    """Those that need nothing from outside, in the order of the program."""
+    """The guards that need no services, in the order of the program."""
     return [
         Meter(Limits(turns=5, tool_calls=9)).bundle(),
         StormBreaker(4, 2).bundle(),

@@ -195,7 +195,7 @@ def test_empty_answers_are_left_out():
 
 
 def test_a_result_behind_an_empty_answer_is_not_that_of_an_earlier_call():
-    """The model was asked again before that result was there."""
+    """The model answered again before that result existed."""
     shown = (user_text("go"), assistant_message(call("a")))
     later = (*shown, assistant_message(), result("a"))
 

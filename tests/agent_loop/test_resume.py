@@ -93,7 +93,7 @@ def decided(call_id: str, allow: bool = False) -> CallDecision:
 async def carried_on(
     mode: ToolExecutionMode, *decisions: CallDecision, before: BeforeToolCall | None = None
 ) -> tuple[LoopRun, list[str]]:
-    """What came of going on from `THREE`, and which of its calls ran."""
+    """The result of continuing from `THREE`, and the calls that ran."""
     tool = Tool()
     context = Context(messages=[ASKED, THREE], tools=[tool])
     config = LoopConfig(tool_execution=mode, before_tool_call=before)

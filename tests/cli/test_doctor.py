@@ -116,7 +116,7 @@ def test_a_state_folder_that_cannot_be_written_is_a_problem(
 
 
 def asked(cwd: Path, answer: str) -> bytes:
-    """What it writes on a terminal that answers so, and leaves as it was."""
+    """The bytes it writes to a terminal with these answers; checks that the modes are restored."""
     terminal = Terminal(("-m", "dirge_py", "doctor"), cwd=cwd, **GOOD)
     terminal.read_until("\x1b[c")
     terminal.press(answer)

@@ -19,7 +19,7 @@ def answer(payload: Any, status: int = 200, **headers: str) -> RawReply:
 
 
 def vectors(*found: list[float], model: str = "text-embedding-3-small") -> RawReply:
-    """As OpenAI answers; the last first, as nobody promises an order."""
+    """An answer of OpenAI's format, the last vector first, as the order is not guaranteed."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(found)]
     usage = {"prompt_tokens": 7, "total_tokens": 7}
     return answer({"object": "list", "data": data[::-1], "model": model, "usage": usage})

@@ -81,7 +81,7 @@ def test_only_the_token_is_the_token() -> None:
 
 
 class Served:
-    """A `dirge serve` of its own, whose model answers one prompt."""
+    """A running `dirge serve` whose model answers one prompt."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -116,7 +116,7 @@ class Served:
                 return error.code
 
     def handshake(self, headers: dict[str, str]) -> str:
-        """The head of the answer to a request for a WebSocket, which is closed then."""
+        """The response head of a WebSocket request, which is closed then."""
         place = urlsplit(self.base)
         assert place.hostname and place.port
         usual = {"Host": place.netloc, "Connection": "Upgrade", "Upgrade": "websocket"}
@@ -130,13 +130,13 @@ class Served:
         return answered.partition(b"\r\n\r\n")[0].decode() + "\r\n"
 
     def has_said(self, text: str) -> bool:
-        """Whether a session holds this."""
+        """Whether a session contains this text."""
         journals = self._home.glob(".local/state/dirge/sessions/*/*.jsonl")
         return any(text in journal.read_text() for journal in journals)
 
     @property
     def apps(self) -> list[int]:
-        """The UIs that run."""
+        """The UI processes that run."""
         found = Path(f"/proc/{self.child.pid}/task/{self.child.pid}/children").read_text()
         return [int(pid) for pid in found.split()]
 

@@ -336,7 +336,7 @@ def test_nothing_in_a_title_reaches_the_terminal(product: Product) -> None:
 
 @pytest.fixture
 def stranger(open_tmp_path: Path, product: Product) -> list[str]:
-    """The words before a command that run it as nobody, who may read and not write here."""
+    """A command prefix that runs the command as user nobody, who can read but not write here."""
     return as_nobody()
 
 

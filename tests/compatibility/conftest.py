@@ -24,5 +24,5 @@ def service() -> Iterator[Service]:
 
 @pytest.fixture
 def home(tmp_path: Path, program: Program, service: Service) -> Callable[[str], OldHome]:
-    """Brings a home back, by its name."""
+    """Restores a home by its name."""
     return lambda name: OldHome(name, tmp_path.resolve() / "base", program, service)

@@ -71,7 +71,7 @@ CHECK_FILE = "assert open('total.txt').read() == '42\\n'\n"
 
 
 class World:
-    """A home, a project under git, and the other version in it."""
+    """A home, a project under git, and the other version."""
 
     def __init__(self, checkout: Path, base: Path, service: Service) -> None:
         self.base, self.service = base, service
@@ -93,7 +93,7 @@ class World:
         subprocess.run(["git", *identity, *words], cwd=self.project, check=True)
 
     def files(self) -> list[Path]:
-        """What dirge keeps."""
+        """The files that dirge stores."""
         return [path for path in self.state.rglob("*") if path.is_file()]
 
     @property
@@ -162,7 +162,7 @@ def plain(world: World) -> None:
 
 
 def surface(world: World) -> None:
-    """What users and programs see; in a file of its own."""
+    """The public surface, in a separate file."""
     world.settings(NO_REMINDERS + NO_SNAPSHOTS)
     (world.project / "here.txt").write_text("here\n")
     public = "import json, dirge_py; print(json.dumps(dirge_py.__all__))"
@@ -179,7 +179,7 @@ def surface(world: World) -> None:
 
 
 def sessions(world: World) -> None:
-    """Tool calls with snapshots to go back to; branches; a fork; a compaction; segments."""
+    """Sessions with tool calls and snapshots, branches, a fork, a compaction, segments."""
     world.settings(NO_REMINDERS)
     (world.project / "AGENTS.md").write_text("Keep the notes in order.\n")
     (world.project / "alpha.txt").write_text("one\n")
@@ -255,7 +255,7 @@ def sessions(world: World) -> None:
 
 
 def crashed(world: World) -> None:
-    """Killed in the midst of a command, with input that waited."""
+    """A session killed during a command, with queued input."""
     world.settings(NO_REMINDERS + NO_SNAPSHOTS)
     world.service.will(
         says(
@@ -273,7 +273,7 @@ def crashed(world: World) -> None:
 
 
 def typed(world: World) -> None:
-    """A screen that is killed with words in the input and words that wait."""
+    """A terminal UI killed with text in the input and queued messages."""
     world.settings(NO_REMINDERS + NO_SNAPSHOTS)
     world.service.will(says("Hello."))
     world.ask("--session", "typed", "A beginning.")
@@ -310,7 +310,7 @@ def plan_half(world: World) -> None:
 
 
 def deferred(world: World) -> None:
-    """Calls that wait for a decision: what was written first is what is decided."""
+    """Sessions with calls that wait for a decision."""
     world.settings(NO_REMINDERS + NO_SNAPSHOTS)
     calls = [
         ("read", {"path": "here.txt"}),
@@ -331,7 +331,7 @@ def deferred(world: World) -> None:
 
 
 def library(world: World) -> None:
-    """A thread of a program, kept in a journal, that waits for a decision."""
+    """A thread of a program in a journal, with a call that waits for a decision."""
     subprocess.run(
         [world.python, DATA / "scripts" / "thread.py.txt", "begin"],
         cwd=world.project,
@@ -349,7 +349,7 @@ def recording(world: World) -> None:
 
 
 def trusted(world: World) -> None:
-    """A project that brings along settings, a plugin and a prompt, and was trusted."""
+    """A trusted project with settings, a plugin and a prompt."""
     folder = world.project / ".dirge"
     for name in ("plugins", "prompts"):
         (folder / name).mkdir(parents=True)
@@ -366,7 +366,7 @@ def trusted(world: World) -> None:
 
 
 def settings(world: World) -> None:
-    """Every setting there was, and what the version made of it."""
+    """All settings, and how the version parsed them."""
     example = (world.python.parents[2] / "config.example.toml").read_text()
     (world.config / "config.toml").write_text(example)
     (world.config / "keys").mkdir()
@@ -386,7 +386,7 @@ def begin_plan(world: World, more: str = "") -> None:
 
 
 def keep(world: World, name: str) -> None:
-    """What is left behind, as text that holds nothing of this machine."""
+    """The stored files as text without paths of this machine."""
     target, digested = DATA / "homes" / name, []
     shutil.rmtree(target, ignore_errors=True)
     stand_ins = {
@@ -421,7 +421,7 @@ def keep(world: World, name: str) -> None:
 
 
 def tell_digests(journal: str, digested: list[str]) -> str:
-    """The journal with a number for the digest of each call that waits; `digested` is of what."""
+    """The journal with numbers for the digests of waiting calls; `digested` maps them back."""
     calls: dict[str, Any] = {}
     for record in map(json.loads, journal.splitlines()):
         data = record.get("data", {})
@@ -438,12 +438,12 @@ def tell_digests(journal: str, digested: list[str]) -> str:
 
 
 def project_id(folder: Path) -> str:
-    """What the folder of a project's sessions is called."""
+    """The folder name of a project's sessions."""
     return f"{folder.name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]}"
 
 
 def left_out(place: Path) -> bool:
-    """Locks, what is made anew, and what git has of its own."""
+    """Lock files, caches, and git's own files."""
     return (
         bool({".git", "home", "__pycache__", "objects", "refs"} & set(place.parts))
         or place.name.endswith((".lock", ".sum", ".sqlite"))
@@ -465,7 +465,7 @@ def wait_until(holds: Callable[[], bool], patience_s: float = 30) -> None:
 
 
 def kill_left(base: Path) -> None:
-    """End what a killed program had started in this folder."""
+    """Kill the processes that a killed program left in this folder."""
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if (process / "cwd").readlink().is_relative_to(base):
@@ -476,7 +476,7 @@ def kill_left(base: Path) -> None:
 def on_screen(
     world: World, *words: str
 ) -> Iterator[tuple[Callable[[str], None], "subprocess.Popen[bytes]"]]:
-    """The terminal UI on a terminal that is read and thrown away."""
+    """The terminal UI on a terminal whose output is discarded."""
     screen, terminal = pty.openpty()
     command = [world.python, "-m", "dirge_py", *words]
     process = subprocess.Popen(

@@ -18,7 +18,7 @@ KEY = "sk-fake-0123456789"
 
 
 class OldHome:
-    """Settings, sessions and a project, with a model that answers as the test says."""
+    """Settings, sessions and a project, with a scripted model service."""
 
     def __init__(self, name: str, base: Path, program: Program, service: Service) -> None:
         self.base, self.service = base, service
@@ -42,7 +42,7 @@ class OldHome:
         }
 
     def run(self, *words: str, code: int = 0, stdin: str = "", script: Path | None = None) -> str:
-        """What `dirge WORDS` (or `python SCRIPT WORDS`) prints; it has to end with `code`."""
+        """The output of `dirge WORDS` (or `python SCRIPT WORDS`), which must exit with `code`."""
         result = self.try_to_run(*words, stdin=stdin, script=script)
         assert result.exit_code == code, result
         return result.stdout
@@ -67,7 +67,7 @@ class OldHome:
 
     @property
     def sent_texts(self) -> list[str]:
-        """What the messages of the last request say, without the system prompt."""
+        """The texts of the last request's messages, without the system prompt."""
         return [message["content"] for message in self.sent if message["role"] != "system"]
 
     def export(self, session: str) -> dict[str, Any]:
@@ -77,12 +77,12 @@ class OldHome:
         return data
 
     def continuation(self, session: str) -> str:
-        """The file about the call that waits in this session."""
+        """The continuation file of the waiting call in this session."""
         (path,) = self.state.glob(f"continuations/{session}-*.json")
         return str(path)
 
     def kept(self, name: str) -> str:
-        """A file that was made with the home, as it reads here."""
+        """A file stored with the home, with the paths of this machine."""
         return (self.base / name).read_text(encoding="utf-8")
 
     def _bring_back(self, source: Path) -> None:
@@ -121,7 +121,7 @@ class OldHome:
 
 
 def project_id(folder: Path) -> str:
-    """What the folder of a project's sessions has always been called."""
+    """The folder name of a project's sessions, in every version."""
     return f"{folder.name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]}"
 
 
@@ -129,7 +129,7 @@ _CRC = re.compile(r'^(.*),"crc":"@CRC@"}$', re.MULTILINE)
 
 
 def _with_checksum(line: re.Match[str]) -> str:
-    """A record with its checksum: that of the line without it."""
+    """A record with the checksum of its line."""
     checksum = zlib.crc32(f"{line[1]}}}".encode())
     return f'{line[1]},"crc":"{checksum:08x}"}}'
 

@@ -32,7 +32,7 @@ WARMING_UP = [
 
 @dataclass(frozen=True)
 class ProcessResult:
-    """What a finished process left."""
+    """Exit code and output of a finished process."""
 
     exit_code: int
     stdout: str
@@ -89,14 +89,14 @@ class Program:
 
 
 def serve() -> None:
-    """Answer requests until there are no more, each in a process of its own."""
+    """Answer requests until the end of input, each in its own process."""
     _load()
     for line in sys.stdin:
         print(_in_a_child(json.loads(line)), flush=True)  # noqa: T201 - the answer
 
 
 def _load() -> None:
-    """Import what a run with calls and commands imports: a first one tells."""
+    """Import what a run with calls and commands needs, by running one."""
     with tempfile.TemporaryDirectory() as name:
         folder, project, loaded = Path(name), Path(name, "project"), Path(name, "loaded")
         project.mkdir()
@@ -135,7 +135,7 @@ def _in_a_child(request: Mapping[str, Any], at_end: Any = None) -> int:
 
 
 def _play(request: Mapping[str, Any], at_end: Any) -> None:
-    """Become the process that is asked for. Does not return."""
+    """Become the requested process. Does not return."""
     exit_code = 1
     try:
         os.environ.clear()

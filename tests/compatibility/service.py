@@ -50,11 +50,11 @@ class Service:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def will(self, *replies: Reply) -> None:
-        """What it answers from now on: what was left of earlier replies is dropped."""
+        """Set the next replies, dropping unused ones."""
         self.replies[:] = replies
 
     def wait_for(self, count: int, patience_s: float = 30) -> None:
-        """Until `count` requests have come."""
+        """Wait until `count` requests have arrived."""
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.requests) >= count, patience_s)
 
@@ -90,7 +90,7 @@ class Service:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         return Handler
 

@@ -36,7 +36,7 @@ Run = Callable[..., ProcessResult]
 
 
 def flags(run: Run) -> dict[str, list[str]]:
-    """The flags that the help of each subcommand lists."""
+    """The flags in the help of each subcommand."""
     found = {}
     for words in SUBCOMMANDS:
         text = run(*words.split(), "--help").stdout
@@ -46,19 +46,19 @@ def flags(run: Run) -> dict[str, list[str]]:
 
 
 def subcommands(run: Run) -> list[str]:
-    """What the help names as subcommands."""
+    """The subcommands in the help."""
     text = run("--help").stdout.partition("subcommands:")[2]
     return sorted(set(re.findall(r"^  dirge (\w+)", text, re.MULTILINE)))
 
 
 def slash_commands(run: Run) -> list[str]:
-    """What /help lists where lines are typed."""
+    """The commands that /help lists in line mode."""
     text = run("--line", stdin="/help\n").stdout
     return sorted(set(re.findall(r"^\s+(/[\w-]+)", text, re.MULTILINE)))
 
 
 def outputs(run: Run, service: Service) -> dict[str, Any]:
-    """Exit code and shape of what each kind of run prints; `here.txt` is in the project."""
+    """Exit code and JSON shape of each kind of run; the project contains `here.txt`."""
     kinds: dict[str, tuple[Sequence[str], Sequence[Any]]] = {
         "result": (("-p", "--output-format", "json", "x"), [says("Yes.")]),
         "claude": (("-p", *_stream("claude"), "x"), [says("I look.", CALL), says("Yes.")]),
@@ -114,7 +114,7 @@ def outputs(run: Run, service: Service) -> dict[str, Any]:
 
 
 def documented(docs: Path) -> list[str]:
-    """What stands as code in the first column of a table: settings, flags, events, points, keys."""
+    """The code words in first columns of tables: settings, flags, events, points, keys."""
     found: set[str] = set()
     for page in sorted(set(docs.glob("*.md")) - {docs / "architecture.md"}):
         for line in page.read_text(encoding="utf-8").splitlines():
@@ -125,7 +125,7 @@ def documented(docs: Path) -> list[str]:
 
 
 def shape_of(value: Any) -> Any:
-    """The members of an object, with those of objects in it; of anything else nothing."""
+    """The members of an object, recursively; None for other values."""
     if isinstance(value, Mapping):
         return {name: shape_of(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -143,7 +143,7 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def missing(before: Any, now: Any, at: str = "") -> list[str]:
-    """The ways to what a shape had and has no more."""
+    """The paths to members that a shape has lost."""
     if not isinstance(before, Mapping):
         return []
     if not isinstance(now, Mapping):

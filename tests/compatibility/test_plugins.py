@@ -25,7 +25,7 @@ EVENTS = (
 
 @pytest.fixture
 def plugged(home: Homes) -> Callable[..., OldHome]:
-    """A home with these plugins in its settings' folder."""
+    """A home with these plugins in its settings folder."""
 
     def with_plugins(*names: str, settings: str = "") -> OldHome:
         plain = home("plain")

@@ -39,7 +39,7 @@ def blocks(page: str) -> dict[str, str]:
 
 
 def imported() -> Iterator[tuple[str, str]]:
-    """The names that the pages, the plugins and the scripts use of the package."""
+    """The names of the package that pages, plugins and scripts use."""
     yield from ((module, name) for module, names in IN_WORDS.items() for name in names)
     sources = [block for page in PAGES for block in blocks(page).values()]
     sources += [path.read_text(encoding="utf-8") for path in sorted(DATA.rglob("*.py.txt"))]

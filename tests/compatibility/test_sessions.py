@@ -171,13 +171,13 @@ def test_no_session_has_anything_to_repair(sessions: OldHome) -> None:
 
 
 def without_files_of_a_person(sessions: OldHome) -> None:
-    """So that going back asks about nothing else."""
+    """Remove the user's files, so that rewinding asks no further question."""
     for name in ("granted.txt", "long.txt"):
         (sessions.project / name).unlink()
 
 
 def holds(now: Any, before: Any) -> bool:
-    """Whether all that there was is there now; objects may have more members."""
+    """Whether all old members still exist; objects may have more."""
     if isinstance(before, dict):
         return isinstance(now, dict) and all(
             name in now and holds(now[name], value) for name, value in before.items()

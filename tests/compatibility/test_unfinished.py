@@ -159,7 +159,7 @@ REVIEWED = (
 def on_screen(
     home: OldHome, *words: str, until: tuple[bytes, ...], patience_s: float = 30
 ) -> bytes:
-    """What the terminal UI has written to its terminal once it has shown all of `until`."""
+    """The output of the terminal UI up to the point where it contains all of `until`."""
     screen, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "dirge_py", *words],

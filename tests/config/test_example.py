@@ -10,7 +10,7 @@ EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
 
 def keys_in(value, known, path=()):
-    """The settings a parsed file holds, users' own names replaced by ANY."""
+    """The settings in a parsed file, with names that users choose replaced by ANY."""
     if path in known:
         return {path}
     if isinstance(value, list):

@@ -38,7 +38,7 @@ WINDOW = 10_000
 
 
 class Kept(list[Mapping[str, Any]]):
-    """Records, as they come back from a file."""
+    """Records as loaded from a file."""
 
     def save(self, record: Mapping[str, Any]) -> None:
         self.append(json.loads(json.dumps(record)))

@@ -22,7 +22,7 @@ def put(folder: Path, name: str, text: str) -> None:
 
 
 def harness_texts(conversation: Conversation) -> list[str]:
-    """What the harness said to the model, in order."""
+    """The texts of harness messages to the model, in order."""
     return [
         message.text
         for message in conversation.messages
@@ -37,7 +37,7 @@ def root(project: ScriptedProject) -> Path:
 
 
 async def asked(project: ScriptedProject, conversation: Conversation, *paths: str) -> None:
-    """A run that reads these files, in one turn each."""
+    """A run that reads these files, one per turn."""
     for path in paths:
         project.model.will_call("read", path=path)
     project.model.will_say("done")

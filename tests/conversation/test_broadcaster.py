@@ -39,7 +39,7 @@ TEXT = "".join(f"{number} " for number in range(2000))
 
 
 def impatient(conversation: Conversation, clock: FakeClock) -> None:
-    """Let the conversation wait on this clock."""
+    """Make the conversation use this clock."""
     patience = BackpressurePolicy(clock=clock, sleep=clock.sleep)
     conversation._deps = replace(
         conversation._deps, run=replace(conversation._deps.run, backpressure=patience)
@@ -47,7 +47,7 @@ def impatient(conversation: Conversation, clock: FakeClock) -> None:
 
 
 def looks(project: ScriptedProject, times: int) -> None:
-    """Let the model look around again and again, and let it."""
+    """Script a model that reads repeatedly, and allow it."""
     project.configure("[loop.storm]\nenabled = false\n")
     for _ in range(times):
         project.model.will_call("list_dir", path=".")
@@ -63,7 +63,7 @@ async def all_of(stream: EventStream) -> list[LoopEvent]:
 
 
 async def until_detached(stream: EventStream) -> tuple[list[LoopEvent], Detached]:
-    """What it still gives, and how it ends."""
+    """The remaining events, and how the reader ends."""
     got: list[LoopEvent] = []
     with pytest.raises(Detached) as caught:
         while True:
@@ -78,7 +78,7 @@ async def somebody_waits(clock: FakeClock) -> None:
 
 
 def a_long_run(project: ScriptedProject) -> None:
-    """6,000 deltas or more, then 75 calls: 300 events."""
+    """6,000 or more deltas, then 75 calls: 300 events."""
     project.configure("[loop.storm]\nenabled = false\n")
     project.model.will(Reply(text=TEXT, chunk_chars=1, calls=[("list_dir", {"path": "."})] * 75))
     project.model.will_say("done")
@@ -252,7 +252,7 @@ async def test_one_who_comes_late_hears_what_follows(project: ScriptedProject) -
 async def test_a_raising_sink_leaves_one_line_and_the_run_goes_on(
     project: ScriptedProject, caplog: Any
 ) -> None:
-    """A68, for sinks: they cannot sleep, as they are never awaited."""
+    """A68 for sinks, which are never awaited."""
     project.model.will_say("pong")
 
     def broken(event: LoopEvent) -> None:
@@ -344,7 +344,7 @@ async def test_merging_changes_neither_order_nor_text(events: list[Any], reads: 
 
 
 def _as_runs(events: list[Any]) -> list[Any]:
-    """The events with neighbouring deltas of one block made into one."""
+    """The events, with adjacent deltas of one block merged."""
     runs: list[Any] = []
     for event in events:
         if isinstance(event, MessageUpdate) and event.phase.endswith("_delta"):

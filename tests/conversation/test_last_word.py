@@ -58,7 +58,7 @@ async def test_a_call_that_a_hook_deferred_is_judged_once_somebody_allowed_it(
 async def test_a_decision_is_about_one_call_and_not_about_a_later_one_with_its_id(
     project: ScriptedProject, is_allowed: bool
 ) -> None:
-    """Some services begin to count anew in every answer."""
+    """Some services restart their ids in every answer."""
     for name in ("a", "b"):
         call = ToolCallBlock(id="c0", name="bash", arguments={"command": f"touch {name}"})
         project.model.will(Reply(calls=[call]))

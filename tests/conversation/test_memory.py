@@ -24,7 +24,7 @@ from tests.support.project import ScriptedProject, on_first
 
 @dataclass
 class Remembering:
-    """Writes down when it was asked for what, among the events of the conversation."""
+    """Records its calls among the events of the conversation."""
 
     events: EventRecorder
     calls: list[tuple[str, int]] = field(default_factory=list)

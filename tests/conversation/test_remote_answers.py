@@ -19,7 +19,7 @@ from tests.support.project import ScriptedProject
 
 
 class Absent:
-    """Nobody sits before this screen; `asked` is set when a question is put up."""
+    """An asker without a user; `asked` is set when a question appears."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -94,7 +94,7 @@ async def test_an_answer_from_another_process_lets_the_call_run(
 
 
 async def signal_early(project: ScriptedProject, session_id: str) -> None:
-    """An answer that was there before the question, for whatever call."""
+    """A signal that arrives before the question, for any call."""
     [folder] = project.state_dir.glob("sessions/*")
     early = {"call_id": "bash#0", "effect": "allow"}
     SignalBox(folder / session_id / "signals").send("answer", early)

@@ -29,7 +29,7 @@ COMPACTED = ContextCompacted(
 
 
 def with_compactor(conversation: Conversation, answer: ContextCompacted | None) -> list[Any]:
-    """Let the conversation compact; returns where it notes what it was asked."""
+    """Make the conversation compact; returns the list of its prompts."""
     asked: list[Any] = []
     relay = conversation._deps.relay
 

@@ -17,7 +17,7 @@ BLOCKS = (1, 512, 4096)
 
 @dataclass
 class Disk:
-    """What happened to the files below `base`, in order."""
+    """Records the file operations below `base`, in order."""
 
     base: Path
     log: list[tuple[str, Path, Any]] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Disk:
             self.log.append((kind, path, what))
 
     def committed(self, seq: int) -> None:
-        """From here on the record has to be there, whatever happens."""
+        """Mark a record that has to survive from here on."""
         self.log.append(("committed", self.base, seq))
 
     @contextmanager
@@ -70,7 +70,7 @@ class Disk:
             yield
 
     def after_power_loss(self, moment: int, chance: random.Random, to: Path) -> set[int]:
-        """Lay out below `to` what may be left at that moment; returns what was committed then.
+        """Write one possible state after a power loss below `to`; returns the committed records.
 
         A file that was not synced keeps any beginning of what was added, in blocks, the last of
         them perhaps empty; a name whose folder was not synced may be missing or be the old one.
@@ -89,7 +89,7 @@ class Disk:
 
 @dataclass
 class _State:
-    """Files as they are `now` and as they were last synced; which of the `names` are lasting."""
+    """Files as they are `now` and as last synced; `names` are the durable directory entries."""
 
     now: dict[Path, bytes] = field(default_factory=dict)
     kept: dict[Path, bytes] = field(default_factory=dict)

@@ -20,7 +20,7 @@ SUMMARY = ModelReply(text="## Active task\nWork in turn.\n## Goal\nA counter tha
 
 
 class CrashService(Service):
-    """Answers one run after the other, again and again; `begin` says that another process asks now.
+    """Answers runs in a loop; `begin` marks the requests of a new process.
 
     `faults` are what a strict service would have refused, `split` the states in which a patch of
     three files was found at the beginning of a process.
@@ -106,7 +106,7 @@ def count_up(token: object) -> str:
 
 
 def faults_on_the_wire(messages: list[dict[str, Any]]) -> list[str]:
-    """Why a strict service would refuse these messages in the form of Chat Completions."""
+    """Why a strict Chat Completions service would reject these messages."""
     found = []
     awaited: list[str] = []
     for number, message in enumerate(messages):

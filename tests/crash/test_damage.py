@@ -110,7 +110,7 @@ def without_lines(content: bytes, chance: random.Random) -> bytes:
 
 
 def orphaned(content: bytes, chance: random.Random) -> bytes:
-    """Without one message in ten: calls lose their results, and results their calls."""
+    """Drops one message in ten: calls lose results, and results lose calls."""
     kept = []
     for line in content.splitlines(keepends=True):
         record = decode(line.rstrip(b"\n"))
@@ -120,7 +120,7 @@ def orphaned(content: bytes, chance: random.Random) -> bytes:
 
 
 def forged(content: bytes, chance: random.Random) -> bytes:
-    """With records of odd shapes between the others, intact as far as their checksums go."""
+    """Inserts odd records with valid checksums."""
     odd = ({}, [], None, "text", {"role": "toolResult"}, {"messages": [1]}, {"role": ["x"]})
     lines = content.splitlines(keepends=True)
     for seq in range(1000, 1004):
@@ -144,7 +144,7 @@ HITS: tuple[Hit, ...] = (
 
 @pytest.fixture(scope="module", params=[10_000, 12], ids=["one-file", "several-segments"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The state folder of a session that nothing happened to."""
+    """The state folder of an undamaged session."""
     base = tmp_path_factory.mktemp("whole")
     record_session(store_in(base, request.param))
     return base
@@ -159,7 +159,7 @@ def session_files(store: Store) -> list[Path]:
 
 
 def intact(whole: Store, store: Store) -> set[int]:
-    """The numbers of the records whose lines are still there, wherever they stand."""
+    """The numbers of the records whose lines are intact."""
     left = b"\n".join(path.read_bytes() for path in session_files(store) if path.exists())
     lines = [line for path in session_files(whole) for line in path.read_bytes().splitlines()]
     return {record.seq for line in lines if line in left and (record := decode(line))}

@@ -27,7 +27,7 @@ BIG = "a long line of a file\n" * 1000
 
 
 class FullDisk:
-    """Fails writes and syncs below a folder, from the n-th of them on, `length` times."""
+    """Fails `length` writes and syncs below a folder, from the n-th on."""
 
     def __init__(self, folder: Path, *, first: int = 0, length: int = 0, code: int = 0) -> None:
         self.folder = str(folder)
@@ -69,7 +69,7 @@ class FullDisk:
 
 
 class Again(Service):
-    """A service that can be asked from the beginning."""
+    """A service that can restart from its first reply."""
 
     def restart(self, *replies: ModelReply) -> None:
         self.requests.clear()
@@ -91,7 +91,7 @@ def new_product(base: Path, service: Again) -> Product:
 
 
 def run(product: Product, service: Again, disk: FullDisk | None = None) -> ProcessResult:
-    """A run that reads two files, changes one and says a last word."""
+    """A run that reads two files, changes one, and ends with a text."""
     edit = {"path": "note.txt", "old_text": "old", "new_text": "new"}
     reads = [("read", {"path": "big.txt", "limit": 1000}), ("read", {"path": "note.txt"})]
     service.restart(
@@ -107,7 +107,7 @@ def stored(product: Product) -> Scan:
 
 
 def is_whole(records: Sequence[Record]) -> bool:
-    """Whether all that was said since the prompt is there."""
+    """Whether everything since the prompt is stored."""
     said = [record.data for record in records if record.type == "message"]
     prompts = [place for place, message in enumerate(said) if message["content"] == "go"]
     run = said[prompts[-1] :] if prompts else []

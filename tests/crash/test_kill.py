@@ -48,7 +48,7 @@ def start(product: Product, service: CrashService) -> "Piped | subprocess.Popen[
 
 
 def kill_somewhere(child: "Piped | subprocess.Popen[str]", chance: random.Random) -> bytes:
-    """What the child said before it was killed: anywhere between its start and its end."""
+    """The output of the child, killed at a random time."""
     assert child.stdout is not None
     out = child.stdout.fileno()
     heard = b""
@@ -68,7 +68,7 @@ def kill_somewhere(child: "Piped | subprocess.Popen[str]", chance: random.Random
 
 
 def told_seqs(heard: bytes) -> set[int]:
-    """The numbers of the records that the child said it had stored."""
+    """The numbers of the records that the child reported as stored."""
     whole = heard.rpartition(b"\n")[0].split(b"\n")
     return {
         line["journal_seq"]
@@ -83,7 +83,7 @@ def stored(product: Product) -> Scan:
 
 
 def check_files(project: Path) -> None:
-    """No file is half of one version and half of another."""
+    """Check that every file is entirely the old or the new version."""
     state, _, rest = (project / "notes.txt").read_text().partition("\n")
     assert re.fullmatch(r"state \d+", state)
     assert rest == FILLER

@@ -28,7 +28,7 @@ def store_in(base: Path) -> Store:
 
 
 def live(disk: Disk) -> None:
-    """Eight runs whose every message has to last."""
+    """Eight runs whose messages all have to be durable."""
     with disk.watched():
         recorder = Recorder(store_in(disk.base).create("s"))
         for n in range(8):

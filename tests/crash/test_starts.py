@@ -48,7 +48,7 @@ def start(product: Product, number: int) -> Piped:
 
 
 def wait_for_one(started: list[Piped]) -> int:
-    """Take one that has ended out of the list, told that the session is busy; returns 1."""
+    """Remove one process that ended with "session is busy" from the list; returns 1."""
     while True:
         for process in started:
             if process.poll() is not None:

@@ -24,7 +24,7 @@ LINE = ExtensionEntry("ping", "tests.extensions.throwaway", lambda config: True)
 
 @pytest.fixture(autouse=True)
 def listed() -> Iterator[None]:
-    """The line that whoever adds a capability writes."""
+    """The list entry of a new extension."""
     EXTENSIONS.append(LINE)
     yield
     EXTENSIONS.remove(LINE)

@@ -35,7 +35,7 @@ async def _ping(args: str, conversation: Any, front: Any) -> None:
 
 
 class Ping(Extension):
-    """Answers pings, and notes what it was asked."""
+    """Answers pings, and records its input."""
 
     name = "ping"
     summary = "answers pings"

@@ -27,7 +27,7 @@ def killed_while_writing(project: Path) -> None:
 
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
-    """What a process left that was killed in the middle of a write."""
+    """The temporary file of a process that was killed during a write."""
     (tmp_path / "file").write_bytes(b"old")
     code, _, _ = run_forked(
         killed_while_writing, tmp_path, environment=os.environ, cwd=tmp_path, patience_s=30

@@ -25,7 +25,7 @@ ANSWER = AssistantMessage(content=(TextBlock("hello"),), model="work/m")
 
 
 class Seconds:
-    """A clock that goes on by one second each time somebody looks."""
+    """A clock that advances one second per call."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -26,7 +26,7 @@ def fill(project: Path) -> None:
 
 
 def contents(project: Path) -> dict[str, bytes]:
-    """Every file but the second name of a hard link, by its path."""
+    """Every file by its path, except second names of hard links."""
     return {
         str(file.relative_to(project)): file.read_bytes()
         for file in sorted(project.rglob("*"))
@@ -202,7 +202,7 @@ def test_without_a_place_for_the_journal_nothing_is_touched(project, tmp_path):
 
 
 def stopping_change(project: Path, journals: Path, last: int, kind: str) -> None:
-    """The change, in a process of its own that is killed or fails at the step `last`."""
+    """The change in a process that is killed or fails at the step `last`."""
     count = 0
     ours = (".dirge-", "a", "b", "gone", "linked", "made", str(journals))
 

@@ -34,7 +34,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files count as long unchanged: tests cannot set the time of a change."""
+    """Makes files count as unchanged for long, as tests cannot set the change time."""
     monkeypatch.setattr(tree_hash, "SETTLED_NS", -(10**12))
 
 

@@ -195,7 +195,7 @@ def make_old(*folders: Path) -> None:
 
 
 def left_behind(place: Path) -> Path:
-    """A copy as a killed program leaves it."""
+    """A copy that a killed program left."""
     folder = CopyFolder(str(place), "project")
     Path(folder.top, "a").write_text("x")
     lock = Path(folder.folder, "lock").read_bytes()
@@ -222,7 +222,7 @@ def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_folders_that_a_person_named_alike_are_left_alone(tmp_path: Path) -> None:
-    """Whoever sets TMPDIR to a folder of their own keeps what is there."""
+    """A user's own folders in TMPDIR are never removed."""
     own = [tmp_path / name for name in ("dirge-copy-of-my-notes", "dirge-copy-mythesis")]
     for folder in own:
         folder.mkdir()

@@ -26,7 +26,7 @@ async def until(holds: Callable[[], object]) -> None:
 async def at_work(
     project: ScriptedProject,
 ) -> AsyncIterator[tuple[RecordingView, ExclusiveWorker, Conversation]]:
-    """`/work` was typed, and is being prepared."""
+    """`/work` was typed, and its preparation runs."""
     worker = ExclusiveWorker()
     front = RecordingView(worker.command())
     conversation = project.build(project.user, SessionChoice())

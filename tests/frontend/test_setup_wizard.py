@@ -17,7 +17,7 @@ LEAVE = None
 
 
 class Answers:
-    """A person who answers in this order: `(question, answer)`; None leaves the question.
+    """A scripted user: `(question, answer)` in order; None cancels the question.
 
     A choice is answered by words of its line.
     """

@@ -87,7 +87,7 @@ NASTY = [
 
 
 def told_by_git(file: Path) -> list[tuple[str, str]] | None:
-    """Git's own reading of a settings file; None = it refuses it."""
+    """Git's own parse of a settings file; None if git rejects it."""
     done = subprocess.run(
         ["git", "config", "--file", str(file), "--list", "-z"],
         env={**os.environ, **QUIET_GIT},

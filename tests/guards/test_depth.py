@@ -72,7 +72,7 @@ async def test_case_103_the_reminder_itself_is_no_message_of_the_user():
 
 
 def _told_again(tracker):
-    """The reminder of a new streak, without a new message of the user."""
+    """The reminder in a new streak without a new user message."""
     for path in ([BAR], [FOO], [FOO], [FOO]):
         tracker.record_call(path)
     return tracker.next_reminder(3)

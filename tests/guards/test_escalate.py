@@ -28,7 +28,7 @@ def wants_path(tool: Any, arguments: Any) -> Any:
 
 
 class EscalationDriver:
-    """A run under a guard, and which model each of its calls went to."""
+    """A run under the guard, with the model of each call."""
 
     def __init__(self, model: ScriptedModel, tools: tuple[Tool, ...] = ()) -> None:
         self.model = model

@@ -13,7 +13,7 @@ from tests.support.guarded_runs import nudges, result, run_guarded
 
 
 def checkpoints_after(*results, threshold=3):
-    """Which checkpoints come after each of the results."""
+    """The checkpoints after each of the results."""
     tracker = FailureTracker(threshold)
     texts = []
     for each in results:

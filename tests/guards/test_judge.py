@@ -36,7 +36,7 @@ from tests.support.loop_runs import run_loop
 
 
 class Panel:
-    """A judge with its answers in order (an exception is raised) and what it was asked."""
+    """A judge with scripted answers (an exception is raised), and its prompts."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -51,7 +51,7 @@ class Panel:
 
 
 class Tree:
-    """The change in the workspace, as a test says."""
+    """A scripted diff of the workspace."""
 
     def __init__(self, *texts):
         self.texts = list(texts)

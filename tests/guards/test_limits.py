@@ -208,7 +208,7 @@ async def test_a45_the_third_request_is_never_sent_and_judges_send_none():
     ],
 )
 async def test_a45_what_a_judge_spends_counts_before_the_next_turn_is_asked(most, outcome):
-    """The judge sends the run back; the request that it wants is over the limit."""
+    """The judge continues the run; the next request would exceed the limit."""
     spending = SideUsage()
     spending.add(Usage(input=9_000), "judge/m")  # in a run before this one
     verdicts = [user_text("not yet", "harness")]

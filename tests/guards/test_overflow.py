@@ -17,7 +17,7 @@ TOO_LONG = "prompt is too long: 210000 tokens > 200000"
 
 
 class View:
-    """A context view that shows the newest `kept` messages, and can be told to show half."""
+    """A context view of the newest `kept` messages that can be halved."""
 
     def __init__(self, kept: int = 64, least: int = 1) -> None:
         self.kept, self.least, self.shrunk = kept, least, 0

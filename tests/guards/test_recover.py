@@ -106,7 +106,7 @@ async def test_thinking_counts_as_having_begun() -> None:
 
 
 async def test_retries_and_recoveries_do_not_multiply() -> None:
-    """Nothing had come: the retries of the stream were all there is."""
+    """No text had arrived, so only the stream's retries count."""
     model = ScriptedModel()
     for _ in range(20):
         model.will_fail("refused", kind="network")

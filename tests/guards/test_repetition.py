@@ -22,7 +22,7 @@ from tests.support.loop_runs import Tool, boom, run_loop
 
 @dataclass
 class Acting(Tool):
-    """A tool that claims one operation, or fails to say what it would do."""
+    """A tool that claims one operation, or fails to."""
 
     op: str | None = None
     polls: bool = False
@@ -41,7 +41,7 @@ TOOLS = {tool.name: tool for tool in (READ, EDIT, BASH, Acting("mcp_x", op="mcp"
 
 @dataclass
 class GuardDriver:
-    """A guard's hooks, driven batch by batch; what passes gets the results that are given."""
+    """Drives a guard's hooks batch by batch; passed calls get the given results."""
 
     breaker: StormBreaker = field(default_factory=StormBreaker)
     turn: int = 0
@@ -52,7 +52,7 @@ class GuardDriver:
         self.ids = itertools.count()
 
     def batch(self, *asked, results=()):
-        """The answers to calls `(name, arguments)`; None for one that passed."""
+        """The guard's answers to calls `(name, arguments)`; None for a passed call."""
         self.turn += 1
         calls = tuple(
             ToolCall(id=f"c{next(self.ids)}", name=name, arguments=args, tool=TOOLS.get(name))

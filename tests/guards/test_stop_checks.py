@@ -34,7 +34,7 @@ WORDS = {
 
 
 def every_gate(critic=None, watcher=None):
-    """All of them in their order, each with something to say."""
+    """All stop checks in order, each with a message."""
     verification = Verification()
     return (
         track_verification(verification),

@@ -52,7 +52,7 @@ TREE: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Judged:
-    """A run, and what its outcome is where answers have to fit."""
+    """A run, and its outcome under a schema."""
 
     run: LoopRun
     outcome: Outcome
@@ -76,7 +76,7 @@ async def held(
     native: Sequence[str] = (),
     prompt: str = "count",
 ) -> Judged:
-    """A run of `model` that has to answer after the schema; `native` models are held to it."""
+    """A run of `model` that must answer in the schema; `native` models support schemas."""
     answer = StructuredAnswer(checked_schema(schema), is_native=lambda name: name in native)
     config = LoopConfig(
         model="a/m",

@@ -7,7 +7,7 @@ from tests.support.loop_runs import Tool, run_loop
 
 
 def raising(*errors):
-    """A body that raises these in turn; None is a success."""
+    """A tool body that raises these in turn; None is a success."""
     left = list(errors)
 
     async def body(*_):

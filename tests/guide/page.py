@@ -23,7 +23,7 @@ _PIECE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One of them; `line` is where it stands on the page."""
+    """A code block; `line` is its position on the page."""
 
     kind: str
     text: str
@@ -34,14 +34,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the lines that it prints."""
+    """A command and its expected output lines."""
 
     text: str
     output: Sequence[str]
 
 
 def blocks(page: Path) -> list[Block]:
-    """The blocks of the page, in order."""
+    """The code blocks of the page, in order."""
     text, model, service, found = page.read_text(encoding="utf-8"), "", "", []
     for piece in _PIECE.finditer(text):
         if piece["model"]:
@@ -56,7 +56,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(text: str) -> Iterator[Command]:
-    """What a `console` block does. A command goes on in the next line behind a backslash."""
+    """The commands of a `console` block. A backslash continues a command in the next line."""
     command, output = "", []
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -72,7 +72,7 @@ def commands(text: str) -> Iterator[Command]:
 
 
 def mismatch(expected: Sequence[str], printed: Sequence[str]) -> str:
-    """What is printed otherwise than expected; empty if nothing is."""
+    """The difference between output and page; empty if they match."""
     pattern = "".join(
         r"(?:.*\n)*?" if line.strip() == "…" else f"{as_pattern(line)}\n" for line in expected
     )

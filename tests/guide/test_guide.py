@@ -37,7 +37,7 @@ _KEYS = {"Esc": "Escape", "Shift+Tab": "BTab", "Ctrl+D": "C-d", "Ctrl+C": "C-c",
 
 
 class GuideDriver:
-    """A home with dirge in it, and a repository to work in."""
+    """A home with dirge installed, and a repository."""
 
     def __init__(self, folder: Path) -> None:
         self.home = folder / "home"
@@ -64,7 +64,7 @@ class GuideDriver:
         self.run("git init -q && git add -A && git -c user.name=n -c user.email=e commit -qm first")
 
     def run(self, command: str) -> tuple[int, list[str]]:
-        """Exit code, and the lines that it prints."""
+        """Exit code and output lines."""
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.repository,
@@ -84,7 +84,7 @@ class GuideDriver:
         self._services.close()
 
     def reach(self, kind: str) -> None:
-        """Have a service of that type answer from here on."""
+        """Start a service of that type for the next commands."""
         prefix = kind.upper()
         if not kind or f"{prefix}_BASE_URL" in self.environment:
             return
@@ -138,7 +138,7 @@ def check(driver: GuideDriver, command: Command, place: str) -> None:
 
 
 def walk(driver: GuideDriver, tmux: Tmux, block: Block, place: str) -> None:
-    """Carry out a `screen` block: the lines in their order, each seen within a while."""
+    """Check a `screen` block: its lines appear in order."""
     settings = " ".join(
         f"{name}={shlex.quote(value)}"
         for name, value in driver.environment.items()
@@ -167,7 +167,7 @@ def wait_for(tmux: Tmux, line: str, place: str) -> None:
 
 
 def steps(workflow: str) -> Iterator[str]:
-    """The commands of a workflow that are dirge's; installing it is not tried here."""
+    """The dirge commands of a workflow, without the installation."""
     for job in yaml.safe_load(workflow)["jobs"].values():
         for step in job["steps"]:
             if "dirge" in step.get("run", "") and "install" not in step["run"]:

@@ -19,7 +19,7 @@ def modules(folder: Path = PACKAGE) -> list[Path]:
 
 
 def mentioning(words: str, folder: Path = PACKAGE) -> Iterator[Path]:
-    """The modules in whose text the pattern `words` is found: the others need not be parsed."""
+    """The modules whose text matches `words`, to avoid parsing the others."""
     pattern = re.compile(words)
     return (module for module in modules(folder) if pattern.search(text_of(module)))
 
@@ -40,7 +40,7 @@ def tree_of(module: Path) -> ast.Module:
 
 @cache
 def walked(tree: ast.AST) -> list[ast.AST]:
-    """`ast.walk` of a tree that is walked again and again."""
+    """`ast.walk` of a tree, cached."""
     return list(ast.walk(tree))
 
 
@@ -58,7 +58,7 @@ def functions(tree: ast.AST, inside: str = "") -> Iterator[tuple[str, Function]]
 
 
 def called(node: ast.Call) -> str:
-    """The last name of what is called: `open` of `path.open(…)`."""
+    """The last name of a called function: `open` of `path.open(…)`."""
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
     return getattr(node.func, "id", "")

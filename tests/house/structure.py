@@ -17,7 +17,7 @@ def dotted(name: str) -> str:
 
 
 def own_modules() -> dict[str, ast.Module]:
-    """Every module of the package by its dotted name; not the sample project of the demo."""
+    """Every module of the package by dotted name, without the demo's sample project."""
     return {
         dotted(name_of(path)): tree_of(path)
         for path in modules()
@@ -42,13 +42,13 @@ def _targets(tree: ast.Module, known: Mapping[str, ast.Module]) -> Iterator[str]
 
 
 def import_graph() -> dict[str, set[str]]:
-    """Which modules each module imports: inside functions, for type checkers and by string, too."""
+    """The imports of each module, also those in functions, for type checkers, and by string."""
     known = own_modules()
     return {name: set(_targets(tree, known)) - {name} for name, tree in known.items()}
 
 
 def in_circles(graph: Mapping[str, set[str]]) -> list[str]:
-    """The modules that import themselves by way of others."""
+    """The modules that import themselves through others."""
     reached: dict[str, set[str]] = {}
     for start in graph:
         seen: set[str] = set()
@@ -66,7 +66,7 @@ FRAGMENT_LINES = 120
 
 
 def fragments(graph: Mapping[str, set[str]]) -> list[str]:
-    """Modules of less than 120 lines that one module beside them imports, and no other."""
+    """Modules of less than 120 lines with one importer, which is beside them."""
     importers: dict[str, set[str]] = defaultdict(set)
     for name, targets in graph.items():
         for target in targets:
@@ -109,7 +109,7 @@ def _last(node: ast.expr) -> str:
 
 
 def wide_records(most: int) -> list[str]:
-    """`module.Class` of every record of more than `most` fields, but for tables of settings."""
+    """`module.Class` of records with more than `most` fields, except tables of settings."""
     return sorted(
         f"{name}.{node.name}"
         for name, node in classes()
@@ -120,5 +120,5 @@ def wide_records(most: int) -> list[str]:
 
 
 def top_level() -> list[str]:
-    """The modules and packages of the package itself."""
+    """The entries at the top level of the package."""
     return sorted(path.stem for path in PACKAGE.iterdir() if not path.name.startswith("__"))

@@ -20,7 +20,7 @@ def test_every_command_says_what_it_does_in_a_few_words() -> None:
 
 
 def test_what_takes_arguments_completes_them() -> None:
-    """Words that only a person can know, such as a question, are written in capitals."""
+    """Free text, such as a question, is written in capitals."""
     closed = {c.name for c in all_commands() if "|" in c.usage and c.complete is None}
 
     assert closed == set()

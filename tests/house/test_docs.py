@@ -82,7 +82,7 @@ def spans(text: str) -> set[str]:
 
 
 def missing(names: set[str], name_of_page: str) -> set[str]:
-    """The names that no code span of the page holds as a word of its own."""
+    """The names that appear in no code span of the page."""
     words = {
         word for span in spans(page(name_of_page)) for word in re.split(r"[\s,=|\[\]…]+", span)
     }
@@ -368,7 +368,7 @@ def test_the_guide_for_contributors_is_short() -> None:
 
 
 def starts(body: str) -> Iterator[str]:
-    """The calls of dirge in a shell example."""
+    """The dirge commands in a shell example."""
     for line in body.splitlines():
         if found := re.search(r"(?:^|\| )(dirge\b.*)", line.removeprefix("$ ")):
             yield found[1]

@@ -26,7 +26,7 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
 
 
 def loaded(tmp_path: Path, *argv: str) -> set[str]:
-    """The top-level modules in the process after `dirge ARGV` ended well."""
+    """The top-level modules that `dirge ARGV` imported."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -51,7 +51,7 @@ def loaded(tmp_path: Path, *argv: str) -> set[str]:
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> Path:
-    """A configuration whose model reads a file and answers."""
+    """Settings whose model reads a file and answers."""
     (tmp_path / "note.txt").write_text("a line\n", encoding="utf-8")
     (tmp_path / "replies.toml").write_text(
         '[[replies]]\ncalls = [{ name = "read", arguments = { path = "note.txt" } }]\n'

@@ -94,7 +94,7 @@ EMPTY_WORDS = frozenset(
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """Every module named by an import, with all the packages around it."""
+    """Every imported module, with its parent packages."""
     for node in walked(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -135,7 +135,7 @@ def starts_processes(tree: ast.AST) -> Iterator[int]:
 
 
 def starts_shells(tree: ast.AST) -> Iterator[int]:
-    """Lines that give a text to a shell."""
+    """Lines that pass a text to a shell."""
     for node in walked(tree):
         if isinstance(node, ast.List | ast.Tuple):
             words = [word.value for word in node.elts if isinstance(word, ast.Constant)]
@@ -232,5 +232,5 @@ def test_no_module_or_class_has_an_empty_name() -> None:
 
 
 def words_of(name: str) -> set[str]:
-    """`LogFile` and `log_file` are made of log and file."""
+    """Splits names: `LogFile` and `log_file` are log and file."""
     return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)}

@@ -38,7 +38,7 @@ def names_in(module: str) -> frozenset[str]:
 
 @cache
 def texts_in(module: str) -> frozenset[str]:
-    """Every text in it: what the cases of a test are called is one of them."""
+    """Every string in it, including ids of test cases."""
     nodes = walked(tree_of(TESTS / f"{module}.py"))
     texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
     return frozenset(text for text in texts if isinstance(text, str))

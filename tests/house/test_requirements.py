@@ -22,7 +22,7 @@ def test_is_for_another_system(): pytest.skip("only on macOS")
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A suite of its own under our conftest."""
+    """A separate test suite under our conftest."""
     # Plugins keep state per process, and this one runs two pytests.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeconftest(CONFTEST.read_text(encoding="utf-8"))

@@ -17,7 +17,7 @@ LISTS = Path(__file__).with_name("offenders.toml")
 
 
 def listed(rule: str) -> list[str]:
-    """What offends a rule today, as `offenders.toml` has it."""
+    """The exceptions of a rule in `offenders.toml`."""
     return sorted(tomllib.loads(LISTS.read_text(encoding="utf-8"))[rule])
 
 
@@ -75,7 +75,7 @@ def test_the_loop_reads_on_two_screens() -> None:
 
 
 def write_lists() -> None:
-    """Write `offenders.toml` anew: `python -m tests.house.test_structure`. Reasons are kept."""
+    """Rewrite `offenders.toml`, keeping reasons: `python -m tests.house.test_structure`."""
     reasons = {}
     if LISTS.exists():
         reasons = tomllib.loads(LISTS.read_text(encoding="utf-8")).get("fragments", {})

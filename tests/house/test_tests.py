@@ -19,7 +19,7 @@ from tests.house.source import (
 
 
 def sleeps(tree: ast.AST) -> Iterator[int]:
-    """Lines that sleep. `sleep(0)` only lets others run; a clock's own sleep takes a name."""
+    """Lines that sleep. `sleep(0)` is fine, and a clock's sleep takes a name."""
     for node in walked(tree):
         if not isinstance(node, ast.Call) or called(node) != "sleep":
             continue

@@ -81,7 +81,7 @@ ANSWERS = (
 
 @dataclass
 class Story:
-    """Everything that will happen, each part used up from its end.
+    """Everything that will happen; each list is consumed from its end.
 
     `prompts` are the runs. `typed` comes in while they go on, at every so many events; `ends_at` is
     an event at which somebody ends it all, in the way of `ends_by`. `hooks` and `plugin` say what
@@ -108,7 +108,7 @@ class Story:
 def configured(
     mode: str, rules: list[tuple[str, str, str]], limit: str, turns: int, bits: int
 ) -> str:
-    """A configuration in which everything that guards a run is on."""
+    """Settings with every guard on."""
     text = f"""
 [roles]
 critic = "fake/critic"

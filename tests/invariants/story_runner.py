@@ -262,7 +262,7 @@ class StoryRunner:
         return [answer or PermissionAnswer(effect="allow")] * len(requests)
 
     async def _hang(self) -> None:
-        """Wait for ever; somebody gets impatient soon."""
+        """Wait forever, until another step aborts."""
         for _ in range(3):
             await asyncio.sleep(0)
         self.seen[-1].run.abort()
@@ -312,7 +312,7 @@ class StoryRunner:
         return None
 
     async def _cling(self) -> None:
-        """Go on for a while although it was cancelled."""
+        """Continue for a while after cancellation."""
         self.seen[-1].run.abort()
         loop = asyncio.get_running_loop()
         until = loop.time() + _CLINGS_S
@@ -342,7 +342,7 @@ class StoryRunner:
             return "ok"
 
         async def stuck() -> str:
-            """Never come back."""
+            """Never return."""
             await asyncio.Event().wait()
             return "never"
 
@@ -382,7 +382,7 @@ def _break(event: LoopEvent) -> None:
 
 
 def _changed(deed: str, name: str, given: Sequence[Any]) -> Any:
-    """What a hook answers that leaves out what it should not, or begins anew."""
+    """A hook's answer that drops messages or starts over."""
     if name == "convert_to_llm":
         return list(given[1])[::-2] if deed == "scramble" else [user_text("short")]
     if name not in ("transform_context", "prepare_next_turn"):

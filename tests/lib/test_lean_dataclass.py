@@ -16,7 +16,7 @@ from dirge_py.lib.lean_dataclass import dataclass as lean
 def _point(dataclass: Callable[..., Any], **options: Any) -> Any:
     @dataclass(frozen=True, slots=True, **options)
     class Point:
-        """A place."""
+        """A point."""
 
         x: int
         y: int = 0
@@ -34,7 +34,7 @@ def _point(dataclass: Callable[..., Any], **options: Any) -> Any:
 
 @lean(frozen=True, slots=True)
 class Named:
-    """At the top of a module, where pickle finds it."""
+    """At module level, so that pickle finds it."""
 
     first: str
     second: tuple[int, ...] = ()
@@ -112,13 +112,13 @@ def test_copies_replacements_and_pickles_are_equal() -> None:
 def test_both_kinds_inherit_from_it() -> None:
     @lean(frozen=True, slots=True)
     class Further(Named):
-        """One field more."""
+        """One more field."""
 
         third: int = 3
 
     @dataclasses.dataclass(frozen=True, slots=True)
     class Furthest(Further):
-        """And another."""
+        """Another field."""
 
         fourth: int = 4
 
@@ -131,7 +131,7 @@ def test_both_kinds_inherit_from_it() -> None:
 def test_what_the_class_says_itself_stays() -> None:
     @lean(frozen=True, slots=True)
     class Own:
-        """Shows itself, and looks at what it was given."""
+        """Has its own `__repr__` and `__post_init__`."""
 
         text: str
 

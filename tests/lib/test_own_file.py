@@ -26,7 +26,7 @@ print(json.dumps(found))
 
 
 def seen_by(prefix: Sequence[str], file: Path) -> list[str]:
-    """What another user is told about the file: who writes it, who reads it."""
+    """The weakness of the file as another user's process reports it."""
     command = [*prefix, sys.executable, "-c", SEEN, str(file)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True)
@@ -37,7 +37,7 @@ def seen_by(prefix: Sequence[str], file: Path) -> list[str]:
 
 @pytest.fixture
 def file(open_tmp_path: Path, tmp_path: Path) -> Path:
-    """A file in a folder of its own, which everybody may enter."""
+    """A file in a folder that everybody may enter."""
     made = tmp_path / "own/file"
     made.parent.mkdir(mode=0o755)
     made.write_text("x\n")
@@ -108,7 +108,7 @@ def test_a_folder_of_another_user_counts_for_its_files(file: Path) -> None:
 
 
 def member_of_a_group_of_its_own() -> tuple[list[str], int]:
-    """Words that make a command that of a user who has a group to themselves; the user's id."""
+    """A command prefix for a user with a private group; the user's id."""
     require_root_tools("setpriv")
     try:
         user = pwd.getpwnam("daemon")

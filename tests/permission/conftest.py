@@ -16,7 +16,7 @@ QUIET_GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
 
 
 class Project:
-    """A git repository below a home folder, and gates that judge for it."""
+    """A git repository below a home folder, and its permission engines."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

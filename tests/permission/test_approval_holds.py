@@ -48,7 +48,7 @@ def swapped_for_link(path: Path) -> None:
 
 
 async def asked_twice(project: Project, command: str, change: Callable[[], object]) -> bool:
-    """Whether a command is asked about again, as `change` happens while the question is open."""
+    """Whether a command asks again if `change` happens while the question is open."""
     driver = AuthorizerDriver(project)
 
     def answer(request: PermissionRequest) -> PermissionAnswer:
@@ -349,7 +349,7 @@ async def test_a_change_between_the_answer_and_the_start_keeps_it_from_starting(
 
 
 def resumed(project: Project, earlier: AuthorizerDriver) -> AuthorizerDriver:
-    """The same session in a new process: decisions as its journal kept them."""
+    """The session in a new process, with decisions from its journal."""
     driver = AuthorizerDriver(project)
     records = [past.as_record() for past in earlier.gate.history]
     log = DecisionLog()

@@ -39,7 +39,7 @@ def test_a_rule_says_of_a_copied_path_what_it_says_of_the_path(pattern: str, inn
 
 @pytest.fixture
 def gates(tmp_path: Path) -> tuple[PermissionEngine, ForkPermissionEngine, Path]:
-    """The gate of a project, that of its copy, and the folder of the copy."""
+    """The engine of a project, the engine of its copy, and the copy's folder."""
     project, copy = tmp_path / "project", tmp_path / "copy"
     for folder in (project, copy):
         (folder / "private").mkdir(parents=True)

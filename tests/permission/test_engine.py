@@ -130,7 +130,7 @@ def test_no_spelling_of_a_name_hides_it(
 
 @pytest.fixture(scope="module")
 def linked(project: Project) -> Project:
-    """The project with a folder that is reached through a link, too."""
+    """The project, with a folder that a link also reaches."""
     (project.root / "elsewhere").mkdir()
     (project.root / "elsewhere/link").symlink_to("../src")
     return project

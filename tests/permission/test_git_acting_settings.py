@@ -42,7 +42,7 @@ FIRES_UNLESS_HARDENED = ("core.fsmonitor", "core.hookspath", "gpg.program", "mai
 
 
 class Hostile:
-    """A project with a submodule that git enters, and a program that notes each of its starts."""
+    """A project with a submodule, and a program that records each of its starts."""
 
     def __init__(self, home: Path) -> None:
         self.project = project = Project(home)
@@ -82,7 +82,7 @@ class Hostile:
         return self.inner / ".git/config"
 
     def _sign(self) -> None:
-        """A second commit with something that looks like a signature."""
+        """A second commit with a fake signature."""
         head = self.project.git("cat-file", "commit", "HEAD")
         head = head.replace("\nauthor", f"\nparent {self.project.git('rev-parse', 'HEAD')}author")
         signature = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n"
@@ -92,7 +92,7 @@ class Hostile:
         self.project.git("update-ref", "HEAD", made)
 
     def set(self, config: Path, *rows: ActingSetting) -> None:
-        """Nothing but these settings, with the program, the secret file or the worst switch."""
+        """Write only these settings, naming the program, the secret file or the worst switch."""
         for file, text in self.plain.items():
             file.write_text(text)
         # Not by git: some of these settings keep it from working.
@@ -109,7 +109,7 @@ class Hostile:
         return f'{head}\n\t{last} = "{value}"\n'
 
     def run(self, *, lacking: str = "", hardened: bool = True) -> tuple[bool, str]:
-        """Whether the program was started by any of the commands, and all that they printed."""
+        """Whether any command started the program, and all output."""
         (self.project.home / "ran").unlink(missing_ok=True)
         # A new file makes git compare the contents; so it would look into the submodule.
         for file in (self.inner / "f", self.project.root / "README.md"):
@@ -149,7 +149,7 @@ def by_key(row: ActingSetting) -> str:
 
 
 def grouped(rows: Sequence[ActingSetting]) -> list[Sequence[ActingSetting]]:
-    """Each on its own where the long tests were asked for, else a few dozen at once."""
+    """Single settings in full-size runs, else groups of a few dozen."""
     step = 1 if ASKED else 40
     return [rows[start : start + step] for start in range(0, len(rows), step)]
 
@@ -242,7 +242,7 @@ REMOTES = {
 
 @pytest.mark.parametrize("kind", REMOTES)
 def test_the_environment_lets_no_transport_start(hostile: Hostile, kind: str) -> None:
-    """Git fetches missing objects by the same way, whatever the command."""
+    """Git fetches missing objects through transports, in any command."""
     helper = hostile.hooks / "git-remote-helper"
     if not helper.exists():
         helper.symlink_to(hostile.program)

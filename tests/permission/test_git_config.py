@@ -30,7 +30,7 @@ HOSTILE = [
 
 
 def marker(project: Project) -> Path:
-    """A program that leaves a file named `ran` when it is started."""
+    """A program that creates a file `ran` when it starts."""
     program = project.home / "program"
     program.write_text(f"#!/bin/sh\ntouch {project.home}/ran\ncat\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -183,7 +183,7 @@ def test_a_pipe_in_the_place_of_a_file_of_git_is_asked_about(tmp_path: Path, nam
 
 
 def rewrite_unnoticed(path: Path, content: bytes) -> None:
-    """Other content in the same file, of the same size and with the same time of change."""
+    """Rewrite a file with the same size and modification time."""
     before = path.stat()
     assert len(content) == before.st_size
     # The clock of a file system has a tick: only behind it is there anything to see.

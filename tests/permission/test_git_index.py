@@ -109,7 +109,7 @@ def nul_in_name(content: bytes) -> bytes:
 
 
 def extension_elsewhere(content: bytes) -> bytes:
-    """An end of the entries that is not theirs: git would take the extensions from there."""
+    """A wrong end of the entries: git would read the extensions from there."""
     entry = b"EOIE" + struct.pack(">II", 24, 12) + bytes(20)
     return content[:-20] + entry + bytes(20)
 

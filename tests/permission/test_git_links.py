@@ -129,7 +129,7 @@ SHOWING = "git log --all -p"
 
 @pytest.fixture
 def private(own_project: Project, secret: Path) -> Path:
-    """The `.git` of another repository of the same person, outside of the workspace."""
+    """The `.git` of another repository of the user, outside of the workspace."""
     place = own_project.home / "private"
     own_project.git("init", "-q", "-b", "master", str(place))
     (place / "s").write_text(secret.read_text())
@@ -178,7 +178,7 @@ def alternates_quoted(git: Path, private: Path) -> None:
 
 
 def alternates_in_an_odd_line(git: Path, private: Path) -> None:
-    """A line for git, two lines for a reader that splits at more than `\\n`."""
+    """One line for git, two lines for a reader that splits at more than `\n`."""
     (git / "objects/odd\x0b").mkdir()
     lend(git, "odd\x0b/../../../../private/.git/objects")
     copy_ref(git, private)
@@ -284,7 +284,7 @@ def test_a_worktree_that_takes_its_branches_from_elsewhere_asks(
 def test_a_worktree_of_a_repository_elsewhere_asks_nothing(
     own_project: Project, private: Path
 ) -> None:
-    """That repository says that the folder is its own."""
+    """That repository lists the folder as its work tree."""
     own_project.git("branch", "side", cwd=private.parent)
     tree = own_project.root / "tree"
     own_project.git("worktree", "add", "-q", str(tree), "side", cwd=private.parent)

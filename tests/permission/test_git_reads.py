@@ -111,7 +111,7 @@ NOT_SHOWING = [
 
 @pytest.fixture(params=["2", "4"])
 def tracking(own_project: Project, request: pytest.FixtureRequest) -> Project:
-    """A project that tracks a file of secrets, changed since."""
+    """A project that tracks a file with secrets, with changes."""
     (own_project.root / ".env.local").write_text("TOKEN=old\n")
     own_project.git("config", "index.version", request.param)
     own_project.git("add", ".env.local", "README.md", "src")

@@ -18,7 +18,7 @@ ENTERING = (
 
 
 def inner_repository(project: Project, path: str) -> Path:
-    """A repository at `path` that starts a program for its files when git compares them."""
+    """A repository at `path` that starts a program when git compares its files."""
     inner = project.root / path
     inner.mkdir(parents=True)
     (inner / "f").write_text("f\n")
@@ -61,7 +61,7 @@ def starts_a_program(project: Project, command: str = ENTERING, *, hardened: boo
 
 @pytest.fixture
 def project(own_project: Project) -> Project:
-    """With a committed submodule `sub` that git enters, whose settings are hostile."""
+    """A project with a committed submodule `sub` with hostile settings."""
     inner = inner_repository(own_project, "sub")
     name_module(own_project, "sub", "ignore = none")
     own_project.git("add", "README.md", "src", "sub", ".gitmodules")
@@ -99,7 +99,7 @@ def index_v4(project: Project) -> None:
 
 
 def strange_mode(project: Project) -> None:
-    """Git looks at four bits of the mode only."""
+    """Git reads only four bits of the mode."""
     index = project.root / ".git/index"
     content = index.read_bytes().replace(b"\0\0\xe0\0", b"\0\0\xe1\x24")
     index.write_bytes(content)
@@ -324,7 +324,7 @@ def test_what_git_says_of_changed_submodules_is_what_it_says_without_overrides(
 
 
 def test_the_files_of_a_submodule_are_not_looked_at(project: Project) -> None:
-    """Its new commit is, which takes no program."""
+    """Git compares its commit, which starts no program."""
     (project.root / ".gitmodules").unlink()
     name_module(project, "sub")
     program = marker(project)

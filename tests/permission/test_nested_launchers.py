@@ -24,7 +24,7 @@ CURL = deny("execute:curl *")
 
 
 def is_judged_soon(project: Project, command: str) -> bool:
-    """Once of three is enough: the machine may be busy with something else."""
+    """Whether one of three attempts is fast, as the machine may be busy."""
     gate = project.gate(CURL, mode="yolo")
     for _ in range(3):
         start = time.process_time()

@@ -21,7 +21,7 @@ MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "yolo")
 
 
 class SettingsHome:
-    """A home folder that is the workspace, with dirge's settings in it or linked from it."""
+    """A home folder as workspace, with dirge's settings in it or linked from it."""
 
     def __init__(self, home: Path) -> None:
         self.root = home

@@ -31,7 +31,7 @@ SECRETS = {".env": "hit", "certs/server.pem": KEY, "config/secrets.yml": "hit"}
 
 
 def guard(project: Project) -> Project:
-    """Secrets that git ignores, below ordinary folders and at the top."""
+    """Create secrets that git ignores, in ordinary folders and at the top."""
     write(project.root, {**SECRETS, ".gitignore": ".env\n*.pem\nsecrets.yml\n"})
     project.git("add", "-A")
     return project
@@ -39,7 +39,7 @@ def guard(project: Project) -> Project:
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project with secrets that no test changes."""
+    """A project with secrets, shared by tests that change nothing."""
     made = Project(tmp_path_factory.mktemp("home").resolve())
     yield guard(made)
     made.workspace.close()
@@ -207,7 +207,7 @@ def test_a_secret_that_appears_later_is_seen(own_project: Project) -> None:
 
 
 def make_anew(path: Path, make: Callable[[], object]) -> None:
-    """Make `path`, and again until the clock of the file system shows that its folder changed."""
+    """Create `path`, until its folder's modification time has changed."""
     before = path.parent.stat().st_ctime_ns
     make()
     while path.parent.stat().st_ctime_ns == before:
@@ -443,7 +443,7 @@ COMMANDS = [
 
 
 def printed(command: str, root: Path) -> set[str]:
-    """The files that the real program finds something in."""
+    """The files in which the real program finds something."""
     folder, _, rest = command.rpartition(" && ")
     where = root / folder.removeprefix("cd ")
     program = rest.replace(" hit", " -l hit", 1)

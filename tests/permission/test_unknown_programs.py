@@ -178,7 +178,7 @@ def test_plan_mode_stays_shut_where_a_deny_rule_is_in_doubt(project: Project) ->
 
 
 def pieces(word: str) -> st.SearchStrategy[str]:
-    """Ways to write `word` so that a shell still reads it, or computes it."""
+    """Spellings of `word` that a shell still reads or computes as it."""
     quoted = st.sampled_from(
         ["{}", "'{}'", '"{}"', "$'{}'", "$(echo {})", "`echo {}`", "${{x:-{}}}"]
     )

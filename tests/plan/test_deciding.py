@@ -24,7 +24,7 @@ def _allowed(project: PlanProject) -> None:
 
 
 class ScriptedFront(PrintFront):
-    """Somebody who chooses these options and edits like this; None cannot edit."""
+    """A user who chooses these options and makes these edits; None cannot edit."""
 
     def __init__(self, *chosen: str, edited: str | None = None) -> None:
         super().__init__(COMMANDS)
@@ -44,7 +44,7 @@ class ScriptedFront(PrintFront):
 
 
 async def decided(project: PlanProject, seat: ScriptedFront) -> PlanState:
-    """What is kept when the plan was put to this person, who then leaves it for later."""
+    """The stored plan after this user deferred the decision."""
     project.will_look()
     project.approver = FrontEndApprover(seat, accepts_alone=False)  # type: ignore[assignment]
     async with project.open() as conversation:

@@ -28,7 +28,7 @@ _OF_ONE_CYCLE = 16
 
 
 class Worker:
-    """A model that does what each phase asks for; its first implementation is wrong."""
+    """A model that does the work of each phase; its first implementation is wrong."""
 
     def __init__(self, project: Path) -> None:
         self._project = project
@@ -59,7 +59,7 @@ def _bash(command: str) -> tuple[str, dict[str, str]]:
 
 
 class Kills:
-    """Keeps what a program killed at these moments would have left behind."""
+    """Copies of the state at these moments, as a kill would leave it."""
 
     def __init__(self, project: PlanProject, folder: Path) -> None:
         self._room = project

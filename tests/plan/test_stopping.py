@@ -36,7 +36,7 @@ def _allowed(project: PlanProject, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 class Stopped:
-    """A plan that is stopped at a place."""
+    """A plan that is stopped at a given point."""
 
     def __init__(
         self, project: PlanProject, conversation: Conversation, place: str, how: str

@@ -325,7 +325,7 @@ def test_nothing_is_approved_without_a_check_of_this_review_that_passed_on_these
 def test_less_evidence_never_approves(
     taken: list[dict[str, object]], verdict: ReviewVerdict, data: st.DataObject
 ) -> None:
-    """Taking away what failed would be hiding it; so it is what passed that is taken away.
+    """Removing a failed check would hide it, so only passed ones are removed.
 
     A plain checklist is left out: where the only command it names is taken away, it names none.
     """

@@ -35,7 +35,7 @@ def is_alive() -> Callable[[int], bool]:
 
 @pytest.fixture
 def our_children() -> Callable[[], set[int]]:
-    """Every child of this process, dead and unreaped ones too."""
+    """Every child of this process, including zombies."""
 
     def children() -> set[int]:
         found = set()

@@ -40,7 +40,7 @@ def commands(leftovers: list[AbandonedProcess]) -> list[str]:
 
 
 def sleeping(folder: Path) -> list[str]:
-    """What sleeps in `folder`, once it does: a process is its shell's double at first."""
+    """The `sleep` processes in `folder`, once they have replaced the shell's fork."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

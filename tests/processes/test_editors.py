@@ -17,7 +17,7 @@ HOLDING = "vim"
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Two commits on `main`, one on `side`, and an editor named in git's own settings."""
+    """Two commits on `main`, one on `side`, and an editor in git's settings."""
     where = tmp_path / "repository"
     where.mkdir()
     steps = (

@@ -52,7 +52,7 @@ async def until(is_so) -> None:
 
 
 async def run_until_aborted(runner, command, pids: Path, count: int = 1):
-    """Abort once `count` processes have said that they run; the result, and how long it took."""
+    """Abort once `count` processes run; the result, and the seconds until it came."""
     signal = AbortSignal()
     run = asyncio.ensure_future(runner.run(command, cwd=str(pids.parent), signal=signal))
     await until(lambda: len(pids_in(pids)) >= count)

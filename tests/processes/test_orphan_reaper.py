@@ -65,7 +65,7 @@ async def test_none_survives_its_command(runner, tmp_path, is_alive, our_childre
 
 
 def program(source: str, *arguments: object, bare: bool = True) -> list[str]:
-    """A command that runs Python source, in an empty environment or the one it is given."""
+    """A command that runs Python source in an empty or the given environment."""
     words = [sys.executable, "-I", "-S", "-c", source, *map(str, arguments)]
     return ["/usr/bin/env", "-i", *words] if bare else words
 
@@ -216,7 +216,7 @@ async def test_the_dead_are_reaped_while_others_go_on(runner, tmp_path, our_chil
 
 @pytest.fixture
 def has_threads():
-    """Whether any thread of a process runs, also where its first one has ended."""
+    """Whether any thread of a process runs, even if the first one has ended."""
 
     def check(pid: int) -> bool:
         threads = Path(f"/proc/{pid}/task").glob("*/stat")
@@ -228,7 +228,7 @@ def has_threads():
 
 @pytest.fixture
 def others(tmp_path):
-    """Starts processes that are no business of ours, and ends them."""
+    """Starts processes that dirge must not touch, and ends them."""
     started = []
 
     def start(*command: str, own_session: bool = False) -> subprocess.Popen[bytes]:

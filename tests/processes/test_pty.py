@@ -20,7 +20,7 @@ _BASH = {"PATH": os.environ["PATH"], "SHELL": "/bin/bash", "TERM": "xterm-256col
 
 
 class PtyOutput:
-    """A runner, and what the command on its terminal wrote."""
+    """A runner, and the terminal output of its command."""
 
     def __init__(self, cwd: Path, **environment: str) -> None:
         policy = EnvironmentPolicy(

@@ -91,7 +91,7 @@ async def output(profile: ReadOnlyProfile | None, project: Path, command: str) -
 
 
 def attempts(project: Path, port: int = 9) -> str:
-    """One command line that tries all, and prints the names of what was possible."""
+    """One command line that tries all, and prints the names of those that succeeded."""
     lines = []
     for name, attempt in ATTEMPTS.items():
         words = attempt.replace("PORT", str(port)).replace("HOME", str(project.parent / "home"))

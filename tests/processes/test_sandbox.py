@@ -219,7 +219,7 @@ async def test_nothing_is_left_in_the_background_of_one_that_ended(each):
 
 
 def sleepers() -> set[str]:
-    """The processes that the commands of these tests leave."""
+    """The processes left by the commands of these tests."""
     found = set()
     for name in filter(str.isdecimal, os.listdir("/proc")):
         try:

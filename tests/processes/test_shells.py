@@ -20,7 +20,7 @@ def shells(runner):
 
 
 async def all_of(shells: Shells, shell_id: str) -> list[str]:
-    """Every piece of output until the command has ended."""
+    """All output until the command has ended."""
     pieces = []
     while True:
         new = await shells.new_output(shell_id, wait_s=10)

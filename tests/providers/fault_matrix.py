@@ -30,7 +30,7 @@ _AT_ONCE = 8
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What became of a fault that stays, and of one that passes."""
+    """The outcome of a permanent fault and of a temporary one."""
 
     kind: str = ""
     tries: int = 0
@@ -47,7 +47,7 @@ class Outcome:
 
 
 async def all_tried(kind: str) -> list[Outcome]:
-    """What became of each of `FAULTS`, in their order; some at a time."""
+    """The outcomes of `FAULTS`, in order; several run at a time."""
     http, turns = HttpClient(), asyncio.Semaphore(_AT_ONCE)
 
     async def one(fault: Fault) -> Outcome:
@@ -61,7 +61,7 @@ async def all_tried(kind: str) -> list[Outcome]:
 
 
 async def tried(kind: str, fault: Fault, http: HttpClient) -> Outcome:
-    """The fault for ever, then another prompt; and once, then a good answer."""
+    """The fault forever, then another prompt; and the fault once, then a good answer."""
     outcome = Outcome()
     with FakeService() as service:
         await _stays(kind, fault, http, service, outcome)
@@ -130,7 +130,7 @@ async def _ran(
 
 
 class Asked:
-    """Counts how often a stream function is called; nobody waits between two tries."""
+    """Counts calls of a stream function, without waits between retries."""
 
     def __init__(self, inner: StreamFn) -> None:
         self._inner = inner
@@ -164,7 +164,7 @@ def _complaints(kind: str, service: FakeService, messages: Sequence[Message]) ->
 
 
 async def page() -> str:
-    """docs/faults.md."""
+    """The text of docs/faults.md."""
     columns = [await all_tried(kind) for kind in KINDS]
     rows = zip(FAULTS, zip(*columns, strict=True), strict=True)
     lines = [_HEAD, "| fault | " + " | ".join(KINDS) + " |", "|---" * (len(KINDS) + 1) + "|"]

@@ -24,7 +24,7 @@ Make = Callable[[str], ServiceReply]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong. `expects` is the kind of error when it goes on for ever.
+    """One failure. `expects` is the kind of error if it is permanent.
 
     `rest` is what the model says when it is asked again; with what came before the fault, `TEXT`
     must stand in history once. `tries`: how often a service is asked that never recovers.
@@ -40,12 +40,12 @@ class Fault:
 
     @property
     def silence_s(self) -> float:
-        """After how long the client gives up."""
+        """The seconds after which the client gives up."""
         return _SILENCE_S if "silent" in self.name else PATIENCE_S
 
 
 def status(number: int, words: str = "", **headers: str) -> Make:
-    """A refusal in the shape that the format has for one."""
+    """An HTTP error in the form of the wire format."""
 
     def make(kind: str) -> RawReply:
         said = words or "something is wrong"
@@ -63,7 +63,7 @@ def status(number: int, words: str = "", **headers: str) -> Make:
 
 
 def cut(say: ModelReply, mark: str, then: BreakKind | None) -> Callable[[str], RawReply]:
-    """The answer `say`, broken behind the first event that holds `mark`."""
+    """The answer `say`, cut after the first event that contains `mark`."""
 
     def make(kind: str) -> RawReply:
         events = wire_of(kind).events(say)
@@ -88,7 +88,7 @@ def page_with(number: int) -> Make:
 
 
 def told_in_the_middle(words: str, code: str) -> Make:
-    """The answer, and behind half of its text an error in the shape that the format has for one."""
+    """The answer with an error event after half of its text, in the form of the wire format."""
 
     def make(kind: str) -> RawReply:
         error: Any = {"error": {"message": words, "type": code, "code": code}}
@@ -110,7 +110,7 @@ def told_in_the_middle(words: str, code: str) -> Make:
 
 
 def bomb(kind: str) -> RawReply:
-    """Thirty-four megabytes of blanks in a few kilobytes: more than one event may hold."""
+    """34 MB of blanks in a few compressed kilobytes: more than one event may contain."""
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
     return RawReply(body=_BOMB, headers=headers)
 

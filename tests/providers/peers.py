@@ -44,7 +44,7 @@ def program(name: str) -> str:
 
 @contextlib.contextmanager
 def mock_server(folder: Path, *flags: str) -> Iterator[str]:
-    """aimock (npm), which speaks five formats from one list of answers; gives its address."""
+    """aimock (npm), which serves five formats from one list of answers; yields its address."""
     fixtures = folder / "fixtures.json"
     fixtures.write_text(json.dumps(FIXTURES))
     command = [program("llmock"), "-p", "0", "-f", str(fixtures), "--strict", *flags]
@@ -55,7 +55,7 @@ def mock_server(folder: Path, *flags: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def gateway(folder: Path, upstream: str, port: int) -> Iterator[str]:
-    """litellm's proxy (PyPI) before `upstream`: three further encoders; its key is `KEY`."""
+    """litellm's proxy (PyPI) in front of `upstream`; its key is `KEY`."""
     models = {
         "chat": ("openai/m", f"{upstream}/v1"),
         "claude": ("anthropic/claude-3-5-haiku-latest", upstream),
@@ -90,7 +90,7 @@ KEY = "sk-gateway-0f8c2b7a91d64e35"
 
 @contextlib.contextmanager
 def _running(command: list[str], environment: Mapping[str, str], ready: str) -> Iterator[str]:
-    """A server, from the line that tells its address to the end of the block."""
+    """A server, from the line with its address to the end of the block."""
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as server:

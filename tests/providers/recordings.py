@@ -7,7 +7,7 @@ from dirge_py.providers.replay import CUT, RecordedExchange, read_recording
 
 
 async def over(file: Path) -> list[RecordedExchange]:
-    """The exchanges of a recording once all have come to their end.
+    """The exchanges of a recording once all have ended.
 
     That is some moments after the last word: the end of a body is read by the way.
     """

@@ -430,7 +430,7 @@ def test_a_longer_history_begins_like_the_shorter_one():
 
 
 def marked(written):
-    """Where a request is cached: the texts of its marked blocks, and the names of tools."""
+    """The texts of blocks, and names of tools, with cache marks."""
     blocks = [*written.get("tools", ()), *written.get("system", ())]
     blocks += [block for message in written["messages"] for block in message["content"]]
     return [

@@ -47,7 +47,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 class Overheard(HttpClient):
-    """Keeps what would be sent, and has no connection."""
+    """An HTTP client that records the request and sends nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def made(service: str, http: Overheard, home: str | None = None) -> StreamFn:
 def sent(
     stream_fn: StreamFn, http: Overheard, messages: Sequence[Message], folder: str, **options: Any
 ) -> Any:
-    """The body of a request; None where there was nothing to send."""
+    """The body of a request; None if nothing would be sent."""
     before = len(http.bodies)
     tools = options.pop("tools", (READ,))
     context = LlmContext(
@@ -150,7 +150,7 @@ def test_so_it_is_for_every_service_that_departs_from_a_format(
 def test_a_longer_history_begins_as_the_shorter_one_did(
     folder: str, kind: str, history: Sequence[Message], level: Any, chosen: Any
 ) -> None:
-    """As a request is made: whatever a model answers comes behind all that it was shown."""
+    """The model's answer follows everything that it was sent."""
     before = (user_text("go"), *history)
     ends = [at for at, one in enumerate(before) if isinstance(one, AssistantMessage)]
     shown = before[: chosen.draw(st.sampled_from(ends))] if ends else before
@@ -167,7 +167,7 @@ def test_a_longer_history_begins_as_the_shorter_one_did(
 
 
 def written(kind: str, body: Mapping[str, Any]) -> Iterator[Any]:
-    """What a cache sees, piece by piece. Anthropic's marks are no part of it."""
+    """What a cache compares, piece by piece, without Anthropic's marks."""
     for message in body[LIST_OF.get(kind, "messages")]:
         inner = message.get("parts" if kind == "gemini" else "content")
         if kind not in ("anthropic", "gemini"):

@@ -36,7 +36,7 @@ def rows(*vectors, **more):
 
 @pytest.fixture
 def ask(http, serve):
-    """Embed with one reply for each request; `ask.service` is who was asked last."""
+    """Embed with one reply per request; `ask.service` is the last service."""
 
     async def embed(*replies, wire="openai", **changes):
         service = embed.service = serve(*replies)

@@ -42,7 +42,7 @@ Serve = Callable[..., FakeService]
 
 
 class Pair:
-    """Two services: `one/m` is chosen, `two/m` stands in."""
+    """Two services: `one/m` is the chosen model, `two/m` the fallback."""
 
     def __init__(self, http: HttpClient, one: FakeService, two: FakeService) -> None:
         self.services = {"one": one, "two": two}

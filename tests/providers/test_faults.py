@@ -378,7 +378,7 @@ async def test_a_header_that_cannot_be_sent_is_an_error_without_the_key(either):
 
 
 def _behind(client, say, text):
-    """Where the event that is told by `text` is over, and the next one has begun."""
+    """The byte position after the event with `text`, inside the next event."""
     pieces = _pieces(client, say)
     found = next(n for n, piece in enumerate(pieces) if f'"{text}"'.encode() in piece)
     return sum(map(len, pieces[: found + 1])) + 10

@@ -13,7 +13,7 @@ from tests.support.strict_services import KEYWORDS
 
 
 def converted(schema):
-    """One property with that schema."""
+    """One property, converted."""
     return parameters_schema({"type": "object", "properties": {"p": schema}})["properties"]["p"]
 
 
@@ -212,7 +212,7 @@ SCHEMAS = st.recursive(st.one_of(SCALARS, st.just({})), _nested, max_leaves=12)
 
 
 def complaints(schema):
-    """What Gemini would not take."""
+    """What Gemini would reject."""
     if not set(schema) <= KEYWORDS:
         yield set(schema) - KEYWORDS
     if "anyOf" in schema:

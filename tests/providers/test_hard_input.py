@@ -124,7 +124,7 @@ asyncio.run(main(json.loads(sys.argv[1])))
 
 
 def test_a_long_stream_costs_little_memory():
-    """Of a process that throws the events away: the most, over the answers of all kinds."""
+    """Peak memory of a process that discards the events, for all formats."""
     say = ModelReply(thinking="hmmm " * (PIECES // 2), text="word " * (PIECES // 2), delta_chars=5)
     with FakeService([ModelReply(text="x")] * len(KINDS)) as service:
         for kind in KINDS:
@@ -149,7 +149,7 @@ def test_a_long_stream_costs_little_memory():
 
 
 class _Endless(Sequence[bytes]):
-    """Pieces of an answer: its beginning, then one that comes again and again."""
+    """Pieces of an answer: its beginning, then one piece repeated."""
 
     def __init__(self, start: Sequence[str], again: str) -> None:
         self._start = [piece.encode() for piece in start]
@@ -212,7 +212,7 @@ def _same_ids(payload):
 
 
 def _whole_pieces(payload):
-    """As servers do that write id and name with each piece of a call, and an empty one behind."""
+    """Servers that send id and name with each piece of a call, and an empty piece at the end."""
     for choice in payload.get("choices", ()):
         for call in choice["delta"].get("tool_calls", ()):
             call["id"] = f"call_{call['index']}"
@@ -228,7 +228,7 @@ def _no_ids(payload):
 
 @pytest.mark.parametrize("change", [_same_ids, _whole_pieces, _no_ids])
 async def test_calls_are_told_apart_whatever_their_ids(either, change):
-    """Two in one answer, and two in the next."""
+    """Two calls in one answer, and two in the next."""
     client, tool = either(), Tool()
     body = _stream(client.kind, ModelReply(text="I look.", calls=CALLS, delta_chars=4), change)
     client.service.replies += [RawReply(body=body), RawReply(body=body), ModelReply(text="Fine.")]
@@ -269,7 +269,7 @@ ALL = ModelReply(text="I look.", thinking="hm", calls=CALLS, delta_chars=6)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_wrong_types_break_neither_the_stream_nor_history(kind):
-    """Parts of a good answer are replaced by any JSON; then another prompt follows."""
+    """Replaces parts of a good answer by any JSON, then sends another prompt."""
     payloads = _payloads(kind, ALL)
     places = [(at, path) for at, payload in enumerate(payloads) for path in _paths(payload)]
     changes = st.lists(st.tuples(st.sampled_from(places), VALUES), min_size=1, max_size=3)
@@ -310,7 +310,7 @@ async def _survives(kind, service, http, body):
 
 
 def _stream_fn(kind, service, http):
-    """The provider's, held to its promise: one event ends a stream, and nothing is raised."""
+    """The provider's stream function, checked: one final event, nothing raised."""
     made = find_provider(kind).make(
         ProviderSettings(alias="work", type=kind, base_url=service.url(kind), api_key="k"), http
     )
@@ -351,7 +351,7 @@ def _event(kind, payload):
 
 
 def _stream(kind, say, change=lambda payload: None):
-    """The answer `say`, each of its payloads changed."""
+    """The answer `say` with each of its payloads changed."""
     payloads = _payloads(kind, say)
     for payload in payloads:
         change(payload)
@@ -371,7 +371,7 @@ def _objects(value):
 
 
 def _paths(value, path=()):
-    """The place of every value in `value`."""
+    """The path of every value in `value`."""
     yield path
     if isinstance(value, dict | list):
         for step in value if isinstance(value, dict) else range(len(value)):
@@ -379,7 +379,7 @@ def _paths(value, path=()):
 
 
 def _replaced(value, path, new):
-    """`value` with `new` at `path`; unchanged where the path was replaced already."""
+    """`value` with `new` at `path`; unchanged if the path no longer exists."""
     if not path:
         return new
     step, *rest = path

@@ -74,7 +74,7 @@ async def test_a_tool_is_called_and_its_result_answered(
 async def test_thinking_is_told_apart_from_the_answer(
     http: HttpClient, servers: Any, kind: str
 ) -> None:
-    """All but Ollama's: the server calls `thinking` by another service's name there."""
+    """Except Ollama: the server uses another service's name for `thinking`."""
     run = await run_loop(
         speaking(http, kind, servers(*CHUNKS)),
         "weather",

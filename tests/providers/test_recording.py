@@ -35,7 +35,7 @@ UNKNOWN_KEY = "sk-ant-api03-AbCdEf0123456789AbCdEf"
 
 
 class Recorder:
-    """Asks fake services; what is said goes into `file`."""
+    """Calls fake services and records the exchanges into `file`."""
 
     def __init__(self, folder: Path, serve: Callable[..., FakeService]) -> None:
         self.file = folder / "run.jsonl"
@@ -53,7 +53,7 @@ class Recorder:
     async def record(
         self, *replies: ServiceReply, kind: str = "openai", **ask: Any
     ) -> RecordedExchange:
-        """What is recorded of one call."""
+        """The recording of one call."""
         await self.client(kind, *replies).ask(**ask)
         return (await self.over())[-1]
 
@@ -131,7 +131,7 @@ async def test_a_secret_that_a_model_spells_in_pieces_is_taken_out(
 
 
 def played_text(kind: str, exchange: RecordedExchange) -> str:
-    """What the recorded body says."""
+    """The text of the recorded body."""
 
     async def play() -> list[StreamEvent]:
         http = HttpClient()

@@ -48,7 +48,7 @@ WEATHER = ModelReply(
 
 
 def pieced(events: list[StreamEvent]) -> list[Any]:
-    """The events that compare: errors by what they say, calls without ids that we make up."""
+    """The events in comparable form: errors by message, calls without generated ids."""
     return [comparable(event) for event in events]
 
 
@@ -62,7 +62,7 @@ def comparable(event: StreamEvent) -> Any:
 
 
 def whole_answer(events: list[StreamEvent]) -> tuple[str, str, str, Any]:
-    """What was said in all, however it was cut."""
+    """The whole answer, however it was split."""
     text = "".join(e.text for e in events if isinstance(e, TextDelta))
     thinking = "".join(e.text for e in events if isinstance(e, ThinkingDelta))
     arguments = "".join(e.arguments for e in events if isinstance(e, ToolCallDelta))
@@ -70,7 +70,7 @@ def whole_answer(events: list[StreamEvent]) -> tuple[str, str, str, Any]:
 
 
 class Studio:
-    """Records calls to fake services; plays the recording."""
+    """Records calls to fake services, and replays the recording."""
 
     def __init__(self, folder: Path, serve: Callable[..., FakeService]) -> None:
         self.file = folder / "run.jsonl"

@@ -47,13 +47,13 @@ def payloads(say=SAID):
 
 
 def read(told, taken=frozenset()):
-    """Every event that the payloads `told` come to."""
+    """The events of these payloads."""
     answer = ResponsesParser(taken, "new")
     return [event for payload in told for event in answer.event("", payload)]
 
 
 def meant(events):
-    """What a person and the loop get of an answer."""
+    """The text and calls of an answer."""
     ends = {event.key: event.arguments for event in events if isinstance(event, ToolCallEnd)}
     seals = [unpack_item(e.signature) for e in events if isinstance(e, ThinkingEnd) and e.signature]
     done = events[-1]
@@ -394,7 +394,7 @@ async def test_a_stream_that_says_it_is_done_is_done(responses):
 
 
 async def test_what_was_thought_comes_back_in_the_next_request(responses):
-    """Through blocks as the loop keeps them."""
+    """Through blocks as the loop stores them."""
     client = responses(
         ModelReply(thinking="hm", signature="gAAA", text="Yes."), ModelReply(text="x")
     )
@@ -431,7 +431,7 @@ KINDS_OF_ITEM = ["message", "reasoning", "function_call", "compaction", "other"]
 
 @st.composite
 def strange(draw):
-    """An event of a known name whose members are anything at all."""
+    """An event of a known type with arbitrary members."""
     members = st.dictionaries(NAMES, VALUES, max_size=4)
     event = {name: draw(VALUES) for name in ("output_index", "item_id", "delta", "text")}
     event["item"] = {**draw(members), "type": draw(st.sampled_from(KINDS_OF_ITEM))}

@@ -323,7 +323,7 @@ async def test_without_the_beta_nothing_is_asked_of_the_service(
 async def test_thinking_behind_a_block_still_counts_as_thinking(
     anthropic: Callable[..., Client],
 ) -> None:
-    """Inside a tool loop it must be handed back; a folded block before it changes nothing."""
+    """It must be sent back inside a tool loop, also after a compaction block."""
     thought = ThinkingBlock(text="hm", signature="s")
     body = await anthropic(ModelReply(text="x")).sent(
         messages=(user_text("go"), folded(thought, CALL), RESULT),

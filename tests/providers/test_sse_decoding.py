@@ -71,7 +71,7 @@ LINES = st.lists(
 
 @given(LINES, st.sampled_from([b"", b"\n"]))
 def test_a_comment_among_its_lines_changes_no_event(lines, end):
-    """The usual forms are read in a way of their own, and come to the same."""
+    """The fast path for common forms gives the same result."""
     plain = b"\n".join(lines)
     with_comment = b"\n".join([b": a comment", *lines])
 

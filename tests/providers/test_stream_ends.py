@@ -32,7 +32,7 @@ LONG = ModelReply(text="word " * 500, delta_chars=5, gap_s=0.02)
 
 @pytest.fixture
 def deaf_port():
-    """A port where connections are neither accepted nor refused: its queue is full."""
+    """A port with a full accept queue: connections are neither accepted nor refused."""
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(socket.socket())
         listening.bind(("127.0.0.1", 0))

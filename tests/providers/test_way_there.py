@@ -18,7 +18,7 @@ from tests.support.requirements import lacking
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for 127.0.0.1 that signs itself, with its key, in one file."""
+    """A self-signed certificate for 127.0.0.1, with its key, in one file."""
     if shutil.which("openssl") is None:
         lacking("openssl")
     file = tmp_path_factory.mktemp("tls") / "both.pem"
@@ -76,7 +76,7 @@ async def test_a_name_of_no_host_is_told_as_such(
 
 @asynccontextmanager
 async def proxy(to_port: int, *, drops: bool = False) -> AsyncIterator[tuple[str, list[str]]]:
-    """A proxy that sends everything on to one port here; the first lines that it was given."""
+    """A proxy that forwards everything to one local port; the first lines it received."""
     asked: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

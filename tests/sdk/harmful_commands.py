@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def hostile(project: Path, *, with_marks: bool = True) -> list[str]:
-    """For a project with a file `a` and a folder `sub`.
+    """Commands for a project with a file `a` and a folder `sub`.
 
     `with_marks`: also such as change modes and times, but no content.
     """

@@ -262,7 +262,7 @@ async def test_a102_tools_of_two_runs_at_once_see_their_own_agent(tmp_path: Path
 
     @tool(op="read")
     async def whereabouts(ctx: ToolContext) -> str:
-        """Tell whose tool this is."""
+        """Return the agent of this tool."""
         async with both:
             return f"{ctx.app} in {Path(ctx.cwd).name}"
 

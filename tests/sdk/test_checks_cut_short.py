@@ -23,7 +23,7 @@ def lookup() -> str:
 
 
 class Slow:
-    """A check that begins, and comes back when it is let go."""
+    """A check that starts, and returns when it is released."""
 
     name = "slow"
 

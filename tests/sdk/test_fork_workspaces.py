@@ -204,7 +204,7 @@ async def test_an_untouched_copy_has_the_hash_of_the_project(
 async def test_what_ran_on_other_files_did_not_run_on_those_of_the_project(
     project: ScriptedProject,
 ) -> None:
-    """Else a review could change a file, see its tests pass, and change it back."""
+    """Otherwise a review could change a file, run the tests, and change it back."""
     committed(project.folder)
     write(project.folder, {"node_modules/x": "1"})
 

@@ -131,7 +131,7 @@ _WRITING = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC|APPEND)")
 
 
 def changed_in(log: str) -> Iterator[str]:
-    """The paths that calls in a log of strace have changed."""
+    """The paths changed by calls in an strace log."""
     for line in log.splitlines():
         call = _CALL.search(line)
         if call is None:

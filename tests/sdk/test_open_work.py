@@ -9,7 +9,7 @@ from dirge_py.tools.todo_list import TodoItem, TodoList
 
 
 def told(**members: object) -> str:
-    """What a model whose context was folded is told of this plan, and of one item to do."""
+    """The text about this plan and one todo item that a model gets after a compaction."""
     todo, kept = TodoList(), SessionMetadata()
     todo.give([TodoItem(id="1", text="write it")])
     kept.put("plan", PlanState(request="x", plan="1. Write it.", **members).stored())  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required
 
 
 class Finding(BaseModel):
-    """One thing that is wrong."""
+    """One problem."""
 
     file: str
     line: int = Field(ge=1)
@@ -30,7 +30,7 @@ class Finding(BaseModel):
 
 
 class Node(BaseModel):
-    """Refers to itself, so its schema is a reference at the top."""
+    """Refers to itself, so that its schema is a top-level reference."""
 
     name: str
     below: list["Node"] = []

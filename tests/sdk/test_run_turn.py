@@ -25,7 +25,7 @@ Work = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def work(tmp_path: Path) -> Work:
-    """Take one turn in a process of its own."""
+    """Run one turn in its own process."""
 
     def turn(given: Any, *replies: dict[str, Any], **more: Any) -> dict[str, Any]:
         job = json.dumps({"input": given, "replies": replies, **more})

@@ -37,7 +37,7 @@ def config(tmp_path: Path):
 
 
 def critic(goal="UNMET\n- c"):
-    """Answers the judge and the goal as each was asked."""
+    """Answers the judge and the goal check by their prompts."""
 
     def answer(context):
         is_goal = "UNMET" in context.system_prompt

@@ -79,5 +79,5 @@ def _input(written: Any) -> AgentInput:
 
 
 def work(folder: Path, job: str) -> None:
-    """Take the turn of `job` and print what came of it."""
+    """Run the turn of `job` and print its outcome."""
     sys.stdout.write(json.dumps(asyncio.run(main(folder, json.loads(job)))))

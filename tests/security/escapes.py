@@ -23,7 +23,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {}
 
 
 def attempt(make: Callable[[], object]) -> Callable[[], object]:
-    """One that got through returns something true, and raises nothing."""
+    """Try one; a success returns something true and raises nothing."""
     ATTEMPTS[make.__name__] = make
     return make
 
@@ -387,7 +387,7 @@ def rename_the_parents() -> object:
 
 
 def gets_through(make: Callable[[], object]) -> bool:
-    """Tried in a process of its own, so that no attempt helps or hinders the next."""
+    """Try it in its own process, so that attempts do not affect each other."""
     child = os.fork()
     if child == 0:
         through = False

@@ -13,7 +13,7 @@ COUNTS: dict[str, list[str]] = {}
 
 
 def size(small: int, whole: int) -> int:
-    """`whole` where all of it was asked for, a tenth of a large one for `full`, else `small`.
+    """`whole` for the full size, a tenth of a large one for `full`, else `small`.
 
     A step, which is larger where less is tried, is divided instead.
     """
@@ -27,5 +27,5 @@ def size(small: int, whole: int) -> int:
 
 
 def count(name: str, tried: int, found: int, of: str = "") -> None:
-    """Note that `tried` attempts of the list `name` had `found` bad ends."""
+    """Record that `tried` attempts of `name` had `found` failures."""
     COUNTS.setdefault(name, []).append(f"{tried:,} tried, {found} {of or 'got through'}")

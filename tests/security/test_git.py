@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
 
 
 async def try_all(project: Project, prefix: str = "") -> tuple[int, int]:
-    """How many commands were given to a person who says no, and how many of them ran all the same.
+    """How many commands asked a user who denies, and how many of them ran.
 
     What runs unasked really runs.
     """
@@ -83,7 +83,7 @@ async def test_hooks_are_started_by_nothing_that_only_looks(project: Project) ->
 
 
 def embedded(project: Project, *, bare: bool) -> Path:
-    """A repository within the project that starts a program when git takes it for the one."""
+    """A bare repository inside the project that starts a program if git uses it."""
     program = marker(project)
     inner = project.root / "vendor/inner"
     project.git("init", "-q", *(["--bare"] if bare else []), str(inner))
@@ -160,7 +160,7 @@ RISKY = [row for row in ACTING_SETTINGS if row.answer not in ("variable", "unrea
 async def test_every_setting_that_acts_starts_nothing_and_shows_no_secret(
     tmp_path: Path, inside: bool
 ) -> None:
-    """One at a time, run as the engine runs them, or asked about."""
+    """One setting at a time; commands run as the engine runs them, or ask."""
     hostile = Hostile(tmp_path.resolve())
     driver = AuthorizerDriver(hostile.project, loop_guard=0)
     ran = shown = 0

@@ -18,7 +18,7 @@ PIECES = [b"\0", b"\xe0", b"\xe1\xff", b"link", b"EOIE", b"IEOT", b"TREE", b"\0\
 
 
 def told_by_git(root: Path) -> set[bytes] | None:
-    """The paths that git takes for other repositories; None if it refuses the index."""
+    """The paths that git takes for submodules; None if it rejects the index."""
     done = subprocess.run(
         ["git", "ls-files", "-s", "-z"],
         cwd=root,

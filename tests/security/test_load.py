@@ -128,7 +128,7 @@ def running(pids: list[int]) -> list[int]:
 
 
 async def aborted(command: str, folder: Path, enough: int = 1) -> tuple[Any, float]:
-    """How it ended, and how long that took from the abort."""
+    """How it ended, and the seconds from the abort."""
     signal = AbortSignal()
     run = asyncio.ensure_future(
         Runner(EnvironmentPolicy()).run(command, cwd=str(folder), signal=signal)

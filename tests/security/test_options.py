@@ -40,7 +40,7 @@ _HARMLESS_PLACES = ('"/dev/null"', '"/dev/tty"')
 
 
 def options_of(command: str) -> list[str]:
-    """Every option that the program's own help names."""
+    """Every option in the program's own help."""
     name = command.split()[0]
     ask = {"git": [*command.split(), "-h"]}.get(name, [name, "--help"])
     if name in BUILTINS:
@@ -90,7 +90,7 @@ def allowed_commands(project: Project, names: list[str]) -> tuple[int, list[str]
 
 
 def effects_of(command: str, project: Project) -> list[str]:
-    """What the command did that looking does not take, as the system calls tell."""
+    """The effects of the command beyond reading, from its system calls."""
     # A file for each process: in one file, calls at the same time are torn into two lines.
     traces = Path(tempfile.mkdtemp(dir=project.home))
     wanted = ",".join(f"?{name}" for name in " ".join(_TRACED).split())

@@ -42,7 +42,7 @@ def test_an_env_file_of_the_project_moves_nothing(product: Product, name: str) -
 
 
 def plugin(product: Product) -> Path:
-    """A plugin of the project; the mark that it would leave."""
+    """A plugin of the project, and the mark that it would leave."""
     mark = product.base / "mark"
     product.file(".dirge/plugins/x.py", f"def register(dirge): open({str(mark)!r}, 'w').close()\n")
     return mark
@@ -170,7 +170,7 @@ def test_no_prompt_smuggles_a_flag(product: Product, prompt: str, way: str) -> N
 
 
 def listening(pid: int) -> Iterator[str]:
-    """The sockets of a process that wait for somebody to connect."""
+    """The listening sockets of a process."""
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:

@@ -175,7 +175,7 @@ SHAPES = [
 
 @st.composite
 def chains(draw: st.DrawFn, *must: str) -> str:
-    """Commands that look, joined, with one of `must` among them if there are any."""
+    """Read-only commands joined, with one of `must` among them if given."""
     commands = draw(st.lists(looks, min_size=0 if must else 1, max_size=3))
     if must:
         commands.insert(draw(st.integers(0, len(commands))), draw(st.sampled_from(must)))

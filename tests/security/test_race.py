@@ -21,7 +21,7 @@ _HERE = -100
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with `folder`, and a link beside it that leads to the same names outside."""
+    """A project with `folder`, and a link to the same names outside."""
     for folder in (tmp_path / "project" / "folder", tmp_path / "outside"):
         folder.mkdir(parents=True)
         for name in ("file", "gone"):
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 @contextmanager
 def flipping(one: Path, other: Path) -> Iterator[None]:
-    """The two names change places, as fast as a thread can make them."""
+    """A thread that swaps the two names as fast as it can."""
     libc = ctypes.CDLL(None, use_errno=True)
     names = [os.fsencode(one), os.fsencode(other)]
     if libc.renameat2(_HERE, names[0], _HERE, names[1], _EXCHANGE):

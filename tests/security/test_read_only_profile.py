@@ -73,7 +73,7 @@ _BEGINS = re.compile(r'execve\(.*"--norc", "--noprofile", "-c", "--", "(.*?)"\],
 
 @dataclass(frozen=True)
 class ProcessTrace:
-    """What one process did, system call by system call, those that succeeded only."""
+    """The successful system calls of one process."""
 
     name: str
     paths: tuple[str, ...]
@@ -81,7 +81,7 @@ class ProcessTrace:
 
 
 class Trace:
-    """The files that `strace -ff` wrote, one for each process."""
+    """The output files of `strace -ff`, one per process."""
 
     def __init__(self, folder: Path) -> None:
         self._lines = {
@@ -94,12 +94,12 @@ class Trace:
         return [pid for pid in self._lines if self._begun(pid)[1] in texts]
 
     def _begun(self, pid: int) -> tuple[int, str]:
-        """The line at which bash begins there, and its command line; (0, "") where it does not."""
+        """The line at which bash starts, and its command line; (0, "") if it does not."""
         begun = ((at, _BEGINS.match(line)) for at, line in enumerate(self._lines.get(pid, [])))
         return next(((at, found[1]) for at, found in begun if found), (0, ""))
 
     def seen(self, pid: int) -> Iterator[ProcessTrace]:
-        """What the process did from the command's beginning on, and all that it started."""
+        """The calls of the process from the start of the command, and of all its children."""
         first, _command = self._begun(pid)
         for line in self._lines.pop(pid, [])[first:]:
             found = _CALL.match(line)
@@ -112,7 +112,7 @@ class Trace:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """A project full of programs with the names of those that only look, first on PATH."""
+    """A project full of programs named like read-only ones, first on PATH."""
     for program in ("strace", "git", "rg", "file"):
         if shutil.which(program) is None:
             pytest.skip(f"{NEEDS}{program}")
@@ -190,7 +190,7 @@ def test_no_program_of_the_list_writes_or_executes_anything_of_the_project(place
 async def test_what_a_repository_makes_git_start_can_only_look(
     place: Path, setting: str, command: str
 ) -> None:
-    """The kernel's part alone, as if nobody had looked at the repository's settings."""
+    """Tests the kernel's part alone, without the check of the repository's settings."""
     project = place / "project"
     (project / ".gitattributes").write_text("* filter=x diff=x\n")
     _git(project, f"config {setting} {project}/less")

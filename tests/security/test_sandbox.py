@@ -38,7 +38,7 @@ HARMLESS = [
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """A workspace under git, one without, a home with secrets, and what listens around them."""
+    """A workspace under git, one without, a home with secrets, and listeners around them."""
 
     base: Path
     prefix: tuple[str, ...]
@@ -96,7 +96,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
 
 
 def ordinary_user() -> tuple[tuple[str, ...], str]:
-    """What to put before a command, and a Python that this user may run."""
+    """A command prefix for an ordinary user, and a Python that it can run."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None:
         lacking("root and setpriv")
     prefix = ("setpriv", "--reuid=1000", "--regid=1000", "--clear-groups")

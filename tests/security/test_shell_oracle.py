@@ -67,7 +67,7 @@ def accepted_commands(seed: int, builtins: frozenset[str]) -> Iterator[Accepted]
 
 
 def expected_calls(parts: tuple[Part, ...]) -> Calls:
-    """The commands bash starts when every one of them succeeds."""
+    """The commands that bash starts if every one succeeds."""
     calls: Calls = Counter()
     is_run = True
     for part in parts:
@@ -79,7 +79,7 @@ def expected_calls(parts: tuple[Part, ...]) -> Calls:
 
 
 def recorded_calls(record: Path) -> list[Calls]:
-    """What each line did."""
+    """The commands that each line started."""
     text = record.read_text(errors="surrogateescape")
     fields = iter(text.replace("\1", "\n").split("\0")[:-1])
     lines: list[Calls] = [Counter()]

@@ -48,7 +48,7 @@ INK = styles_for(load_theme("dark"))
 
 
 def sequences() -> Iterator[str]:
-    """Sequences that a terminal obeys, and characters that hide or reorder their neighbours."""
+    """Escape sequences, and characters that hide or reorder others."""
     ends = ("\x07", "\x1b\\", "\x9c", "")
     for number in (0, 1, 2, 4, 7, 8, 9, 10, 11, 12, 52, 104, 110, 133, 777, 1337):
         for start, end in itertools.product(("\x1b]", "\x9d"), ends):
@@ -85,7 +85,7 @@ def test_the_corpus_is_as_large_as_it_should_be() -> None:
 
 
 def obeyed(line: str) -> list[str]:
-    """The characters of a drawn line that are more than text."""
+    """The characters of a drawn line that are not plain text."""
     return [
         char
         for char in line
@@ -94,7 +94,7 @@ def obeyed(line: str) -> list[str]:
 
 
 def judge(lines: Iterable[str]) -> None:
-    """All of these lines, which show the corpus, are nothing but text."""
+    """Check that all of these lines, which show the corpus, are plain text."""
     found = [line for line in lines if obeyed(line)]
     count("terminal", len(CORPUS), len(found), "drew more than text")
     assert found == []
@@ -181,7 +181,7 @@ def test_nor_does_it_when_sequences_are_mixed() -> None:
 
 
 def texts(driver: AppDriver) -> Iterator[str]:
-    """Every line of every sheet, in view or not, and all that is in view."""
+    """Every line of every sheet, visible or not."""
     for sheet in driver.app.query(ScrollingLines):
         yield from (strip.text for strip in sheet._strips)
     yield from driver.screen.split("\n")
@@ -264,7 +264,7 @@ _SENT = re.compile(r"\x1b(?:\[([<-?]*)([\d;:]*)[ -/]*([@-~])|\](\d*)|(.))")
 
 
 def forms(output: bytes) -> set[tuple[str, ...]]:
-    """The kinds of sequences that were sent: of modes which, of all others without numbers."""
+    """The kinds of sequences that were sent: modes with their numbers, others without."""
     sent = set()
     for private, numbers, final, osc, other in _SENT.findall(output.decode("utf-8", "replace")):
         sent.add((private, numbers if final in "hl" else "", final, osc, other))
@@ -272,7 +272,7 @@ def forms(output: bytes) -> set[tuple[str, ...]]:
 
 
 class Screen(pyte.Screen):
-    """An emulator that notes what it is asked beyond drawing."""
+    """An emulator that records requests beyond drawing."""
 
     def __init__(self) -> None:
         super().__init__(80, 24)
@@ -287,7 +287,7 @@ class Screen(pyte.Screen):
 
 
 def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[str, ...]], Screen]:
-    """What the program sent for an answer, a command's output and a question of these words."""
+    """The bytes sent for an answer, a command's output and a question with this text."""
     (folder / "said").write_text(said)
     (folder / name).write_text("x")
     calls = [("bash", {"command": "cat said; ls"}), ("bash", {"command": f"touch x\n{said}"})]
@@ -349,20 +349,20 @@ def commands() -> st.SearchStrategy[str]:
 
 
 def printed(strips: Iterable[Strip]) -> str:
-    """The command as a question has it on the screen."""
+    """The command as the question shows it."""
     lines = [strip.text for strip in strips]
     return "\n".join(line.removeprefix("│ ") for line in lines if line.startswith("│ "))
 
 
 def restore_escapes(shown: str) -> str:
-    """The command that these words on the screen stand for: its escapes are taken back."""
+    """The command that the text on the screen stands for, with escapes undone."""
     shown = re.sub(r"\n<(\d+) empty lines>\n", lambda m: "\n" * (int(m[1]) + 1), shown)
     shown = re.sub(r" <(\d+) blanks> |<(\d+) blanks?>", lambda m: " " * int(m[1] or m[2]), shown)
     return re.sub(r"<U\+([0-9A-F]{4,6})>", lambda m: chr(int(m[1], 16)), shown)
 
 
 def spelled(command: str) -> str:
-    """The command with tabs as blanks: four each, or one in a run that is only counted."""
+    """The command with tabs as four blanks, or one in a run that is only counted."""
     counted = re.sub(r"[ \t]{9,}|[ \t]+(?=\n|\Z)", lambda m: " " * len(m[0]), command)
     return counted.replace("\t", " " * 4)
 

@@ -80,7 +80,7 @@ class Hostile:
         self._spoil_git()
 
     def keep_no_snapshots(self) -> None:
-        """Those start git; without them nothing at all is to be started."""
+        """Turn snapshots off, as they start git."""
         with (self.product.config_dir / "config.toml").open("a", encoding="utf-8") as settings:
             settings.write("\n[session]\nsnapshots = false\n")
 
@@ -105,7 +105,7 @@ class Hostile:
         return sorted(path.name for path in self.marks.iterdir())
 
     def good(self) -> None:
-        """Leave only what a project may have, so that it can be trusted."""
+        """Keep only what a project may have, so that it can be trusted."""
         shutil.rmtree(self.product.project / ".dirge")
         self.product.file(".dirge/plugins/evil.py", self.plugin("plugin"))
 
@@ -120,7 +120,7 @@ def hostile(product: Product) -> Hostile:
 
 
 def traced(log: Path, *words: str) -> list[str]:
-    """A command line that notes every program that is started and every connection that is made."""
+    """A command line that records every started program and every connection."""
     strace = shutil.which("strace")
     if strace is None:
         lacking("strace")
@@ -140,7 +140,7 @@ def traced(log: Path, *words: str) -> list[str]:
 
 
 def caused(log: Path) -> list[str]:
-    """What was started or reached besides dirge itself."""
+    """The programs and connections except dirge itself."""
     lines = log.read_text(encoding="utf-8").splitlines()
     calls = [line for line in lines if re.search(r"\b(execve|connect)\(", line)]
     assert "execve(" in calls[0]
@@ -148,7 +148,7 @@ def caused(log: Path) -> list[str]:
 
 
 def worktree(product: Product) -> Path:
-    """A second work tree, whose `.git` is a file that names a folder of its own choosing."""
+    """A second work tree, whose `.git` file names an arbitrary folder."""
     place = product.base / "worktree"
     shutil.copytree(product.project, place, symlinks=True, ignore=shutil.ignore_patterns(".git"))
     (place / ".git").write_text(f"gitdir: {product.project}/.git\n", encoding="utf-8")
@@ -256,7 +256,7 @@ def test_what_was_accepted_runs_and_a_change_does_not(hostile: Hostile) -> None:
 def test_no_plugin_runs_beside_a_file_that_is_not_as_it_was_trusted(
     hostile: Hostile, kind: str
 ) -> None:
-    """A plugin that is as it was could import it."""
+    """An unchanged plugin could import the changed file."""
     product = hostile.product
     hostile.good()
     beside = product.file(".dirge/plugins/lib/beside.py", "")
@@ -278,7 +278,7 @@ def test_no_plugin_runs_beside_a_file_that_is_not_as_it_was_trusted(
 
 
 def test_what_runs_is_what_was_hashed_whatever_stands_there_by_then(hostile: Hostile) -> None:
-    """A trusted plugin exchanges the file of the next one before that is loaded."""
+    """A trusted plugin replaces the next one's file before it is loaded."""
     product = hostile.product
     hostile.good()
     other = product.file(".dirge/plugins/zebra.py", hostile.plugin("as-hashed"))
@@ -368,7 +368,7 @@ def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: H
 
 
 def embedding(agent: str) -> str:
-    """A program that runs an agent in the folder it is started in."""
+    """A program that runs an agent in the current folder."""
     return (
         "import asyncio; from dirge_py import Agent; from dirge_py.testing import ScriptedModel\n"
         "model = ScriptedModel().will_say('Done.')\n"
@@ -381,7 +381,7 @@ def executed(code: str) -> None:
 
 
 def embedded(hostile: Hostile, agent: str) -> str:
-    """What such a program says in the project."""
+    """The output of such a program in the project."""
     product = hostile.product
     exit_code, stdout, stderr = run_forked(
         executed,
@@ -418,7 +418,7 @@ def test_an_agent_from_the_settings_has_what_was_trusted_before(hostile: Hostile
 
 
 def test_a_service_that_is_not_the_users_gets_no_request(product: Product) -> None:
-    """The key would go along: it goes where the user's own settings say, and nowhere else."""
+    """The key must go only to services from the user's own settings."""
     hostile_free = Hostile.__new__(Hostile)
     hostile_free.product, hostile_free.marks = product, product.base / "marks"
     hostile_free.marks.mkdir()

@@ -84,7 +84,7 @@ def spellings() -> list[str]:
 
 
 class Witness:
-    """Every TCP connection that was begun: how many, and those to what is not public."""
+    """Counts TCP connections, and those to addresses that are not public."""
 
     def __init__(self) -> None:
         self.is_watching = False
@@ -126,7 +126,7 @@ def witness() -> Iterator[Witness]:
 
 @contextlib.asynccontextmanager
 async def traps() -> AsyncIterator[list[str]]:
-    """Listens on every address of this machine, on the ports that are allowed; yields who came.
+    """Listens on every address of this machine on the allowed ports; yields the connections.
 
     Tests that run beside this one wait for their turn: nobody walks into another's trap.
     """
@@ -159,14 +159,14 @@ def _turn() -> Iterator[None]:
 
 
 async def leads_home(host: str, port: int) -> Sequence[str]:
-    """A name server for which every name is this machine."""
+    """A name server that resolves every name to this machine."""
     if "localhost" in host:
         return await resolve_host(host, port)
     return ["127.0.0.1", "::1"]
 
 
 async def outcome(web: WebService, url: str) -> str:
-    """What became of fetching `url`: words of a refusal, or what was read."""
+    """The result of fetching `url`: the refusal, or the text."""
     try:
         page = await web.page(web.target(url))
     except ToolFailed as error:
@@ -292,7 +292,7 @@ async def test_every_step_of_a_chain_is_looked_up_and_judged_anew(witness: Witne
 
 
 def bomb(megabytes: int) -> Reply:
-    """Zeros, a thousand times smaller than they unpack to."""
+    """Zeros that unpack to a thousand times their size."""
     packed = gzip.compress(bytes(1024 * 1024), 9)
     return Reply(
         body=packed, chunks=megabytes, type="text/plain", headers={"Content-Encoding": "gzip"}

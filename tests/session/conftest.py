@@ -4,7 +4,7 @@ from dirge_py.session.store import Store
 
 
 class Clock:
-    """Seconds since 1970 that move only when told to."""
+    """Seconds since 1970 that change only when set."""
 
     def __init__(self, now: float = 1_795_000_000.0) -> None:
         self.now = now

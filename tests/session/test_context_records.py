@@ -218,7 +218,7 @@ def test_what_only_looks_like_a_services_own_block_is_redacted(start, store, arg
 
 
 def test_models_asked_on_the_side_cost_but_make_no_turn(start, store):
-    """Judges and summarisers report their tokens before, between and after the turns."""
+    """Judges and summarizers report usage before, between and after turns."""
     recorder = start()
     side = Usage(input=1)
     run(recorder, user_text("one"), assistant_text("two", ONE))

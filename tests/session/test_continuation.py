@@ -35,7 +35,7 @@ BATCH = AssistantMessage(
 
 
 def paused(*more):
-    """A session whose second call waits, and what came `more`."""
+    """A session whose second call waits, followed by `more`."""
     awaits = ("deferred", {"call_ids": ["b", "c"], "description": "bash: ask"})
     header = ("session", {"cwd": "/w"})
     return chain(header, user_text("go"), BATCH, answer("a"), awaits, ("run_end", {}), *more)
@@ -187,7 +187,7 @@ def test_a_title_that_somebody_changed_in_the_file_is_refused(call):
 
 
 def fed(*files):
-    """A session whose command waits, with its input before it; `files` of the decision, if any."""
+    """A session with a waiting command that has input; `files` of the decision, if any."""
     arguments = {"input": "yes", "command": "make a"}
     asks = AssistantMessage(
         content=(ToolCallBlock(id="a", name="bash", arguments=arguments),), stop_reason="toolUse"

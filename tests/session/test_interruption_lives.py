@@ -36,7 +36,7 @@ KINDS = {"look": "read", "press": "other"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """A call of the one answer there is: which tool, and how long it takes."""
+    """A call of the only answer: its tool, and how long it takes."""
 
     tool: str
     breaths: int
@@ -44,7 +44,7 @@ class Wanted:
 
 @dataclass
 class Acting(Tool):
-    """Notes each call in `acts`, with how much was on disk when it ran."""
+    """Records each call in `acts`, with what was on disk when it ran."""
 
     life: Any = None
 
@@ -107,7 +107,7 @@ class SessionProcess:
         )
 
     def cut(self, at: float) -> None:
-        """Kill it behind a record that it wrote, the prompt's at the earliest."""
+        """Kill it after one of its records, the prompt's at the earliest."""
         records = read_journal(self.journal).records
         prompt = next(n for n, record in enumerate(records) if record.type == "message") + 1
         first = max(prompt, self.begun_at)
@@ -118,7 +118,7 @@ class SessionProcess:
 
 
 def known(journal: Path) -> tuple[dict[str, str], set[str], dict[str, CallChoice]]:
-    """The results there are, the calls that began and have none, and what was chosen since."""
+    """The results, the started calls without one, and the choices since."""
     results: dict[str, str] = {}
     begun: set[str] = set()
     chosen: dict[str, CallChoice] = {}
@@ -145,7 +145,7 @@ def result_text(encoded: dict[str, Any]) -> str:
 async def carried_on(
     life: SessionProcess, choices: Sequence[CallChoice]
 ) -> tuple[Conversation, InterruptedRun | None, set[str]]:
-    """The conversation at its end, what it began with, and the calls that were to run again."""
+    """The conversation at its end, at its start, and the calls that had to run again."""
     conversation = life.open()
     interruption = conversation.interruption
     again: set[str] = set()
@@ -207,7 +207,7 @@ async def lives(
 def check_answers(
     conversation: Conversation, model: ScriptedModel, results: dict[str, str]
 ) -> None:
-    """Each call has its one answer, sent in the order of the calls, and stored as it was told."""
+    """Check that each call has one answer, in the order of the calls, stored as sent."""
     assert_balanced(conversation.messages)
     told = {
         m.tool_call_id: m.text for m in conversation.messages if isinstance(m, ToolResultMessage)

@@ -22,7 +22,7 @@ def path(tmp_path):
 
 @contextmanager
 def disk_full_at(size):
-    """The kernel refuses to let any file of this process grow beyond `size` bytes."""
+    """Make the kernel refuse to let files of this process grow beyond `size` bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

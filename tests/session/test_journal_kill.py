@@ -20,7 +20,7 @@ KILLS = size(6, 24)
 
 
 def write(path):
-    """The body of a process that writes to one journal when it is told to."""
+    """The body of a process that writes to one journal on request."""
     sys.stdin.readline()
     try:
         journal = Journal.open(path)
@@ -43,7 +43,7 @@ def go(child):
 
 
 def run_until_killed(base, moments):
-    """The lines a child printed before it was killed, at a random moment after some of them."""
+    """The lines of a child, killed at a random moment after some of them."""
     child = start_child(live, base)
     wanted = moments.randrange(1, 60)
     heard = b""

@@ -30,7 +30,7 @@ from dirge_py.types.tools import Claim, ToolCall, changes_something, text_result
 
 
 class Claiming:
-    """As much of a tool as the recorder looks at."""
+    """The part of a tool that the recorder uses."""
 
     def __init__(self, *ops):
         self.ops = ops
@@ -86,7 +86,7 @@ def reopened(start, recorder):
 
 @pytest.fixture
 def full_disk(store):
-    """Call it: the disk takes nothing more, until the test ends or `full_disk.free()`."""
+    """Call it to fill the disk, until the test ends or `full_disk.free()`."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     class Disk:

@@ -25,7 +25,7 @@ from tests.support.history_faults import faults
 
 @pytest.fixture
 def store(tmp_path, project, clock):
-    """Sessions that go on in another file after 50 records."""
+    """A store whose sessions start a new file after 50 records."""
     return Store(tmp_path / "state", project, clock=clock, limits=SegmentLimits(records=50))
 
 

@@ -17,7 +17,7 @@ VIEW = SessionChoice(kind="view", id="s")
 
 @pytest.fixture
 def writer(store):
-    """Somebody who writes the session `s`."""
+    """A process that writes the session `s`."""
     recorder = Recorder(store.create("s"))
     recorder.sink(MessageEnd(user_text("one")))
     yield recorder

@@ -20,7 +20,7 @@ from dirge_py.types.messages import (
 
 
 def chain(*typed):
-    """Records in a row from (type, data) pairs and messages."""
+    """Consecutive records from (type, data) pairs and messages."""
     pairs = [
         item if isinstance(item, tuple) else ("message", encode_message(item)) for item in typed
     ]

@@ -25,7 +25,7 @@ def everything(folder):
 
 @pytest.fixture
 def kept(store):
-    """A session with all that can belong to one, beside another."""
+    """A session with every kind of file, beside another one."""
     record(store, "20261120-aaa111", exchange("fix it", "Done."))
     record(store, "20261120-bbb222", exchange("and this", "Done."))
     output = store.folder / "20261120-aaa111" / "output"

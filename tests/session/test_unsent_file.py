@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
-    """A process that has typed the words and lives on."""
+    """A living process that has typed the text."""
     process = subprocess.Popen(
         [sys.executable, "-c", _KEEPS, str(folder), *words],
         stdin=subprocess.PIPE,
@@ -38,7 +38,7 @@ def typing(folder: Path, *words: str) -> "subprocess.Popen[bytes]":
 
 
 def left(folder: Path, typed: DraftState) -> None:
-    """A file that nobody holds any more."""
+    """A file that no process holds any more."""
     file = DraftFile(folder)
     file.save(typed)
     file.close()

@@ -159,7 +159,7 @@ async def test_the_way_back_can_be_typed_as_it_is_told(
 
 
 class Editor(ScriptedFrontEnd):
-    """A front end with settings of its own, and an editor that writes what it is told to."""
+    """A front end with settings, and a scripted editor."""
 
     def __init__(self, file: Path, writes: str | None = None) -> None:
         super().__init__()

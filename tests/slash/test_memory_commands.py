@@ -21,7 +21,7 @@ COMMANDS = discover(slash)
 
 
 class EditorFront(PrintFront):
-    """A front end with an editor: what it is given becomes what `edited` says."""
+    """A front end whose editor replaces the text by `edited`."""
 
     def __init__(self, commands: Registry, edited: Any) -> None:
         super().__init__(commands)

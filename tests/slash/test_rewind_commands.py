@@ -20,7 +20,7 @@ COMMANDS = discover(slash)
 
 
 class PickingFront(PrintFront):
-    """A front end behind which somebody picks the line with a word, and options by their label."""
+    """A front end that picks the line with a word, and options by label."""
 
     def __init__(self, *answers: str | Sequence[str] | None) -> None:
         super().__init__(COMMANDS)

@@ -12,7 +12,7 @@ tool_log: list[str] = []
 
 @tool(op="read")
 async def echo(text: str) -> str:
-    """Say it again."""
+    """Return the text."""
     tool_log.append(f"echo {text}")
     return text
 

@@ -116,12 +116,12 @@ class AppDriver:
 
     @property
     def panel(self) -> Dialog[Any] | None:
-        """The question that is docked, whatever its kind."""
+        """The open question of any kind."""
         return next(iter(self.app.query(Dialog)), None)
 
     @property
     def knows_git(self) -> bool:
-        """Is there no panel that still waits for what git says?"""
+        """Whether no panel still waits for git."""
         asking = self.app.chrome._asking_git
         return asking is None or asking.is_finished
 
@@ -130,14 +130,14 @@ class AppDriver:
         return asyncio.ensure_future(self.asker.permission(requests))
 
     def release_command(self) -> None:
-        """Let a `HELD` command continue."""
+        """Let a `WAITING_COMMAND` continue."""
         (self.project.folder / "go").touch()
 
     async def until(self, holds: Callable[[], object]) -> None:
         await self._until(holds, self.pilot.pause)
 
     async def begun(self) -> None:
-        """Until there is a conversation. Nothing was drawn yet."""
+        """Wait until a conversation is open. The screen may not be drawn yet."""
         await self._until(lambda: self.app.controller.conversation, self.pilot.settle)
 
     async def _until(
@@ -163,13 +163,13 @@ class AppDriver:
         await self.pilot.pause()
 
     async def idle(self) -> None:
-        """Until nothing runs, and everything is drawn."""
+        """Wait until nothing runs and the screen shows everything."""
         await self.until(lambda: self.app.controller.state == "ready" and not self._is_being_read)
         await self.pilot.pause()
 
     @property
     def _is_being_read(self) -> bool:
-        """Is there a line that was sent, and not yet all of what it asked for begun?"""
+        """Whether a sent line has not started everything it asked for."""
         return any(
             each.name == "on_composer_sent" and not each.is_finished for each in self.app.workers
         )

@@ -8,7 +8,7 @@ from dirge_py.ui.transcript.layout import TranscriptLayout
 
 
 def line_at(layout: TranscriptLayout, y: int) -> Strip | None:
-    """The line at height `y`; None for a blank one, or beyond the end."""
+    """The line at height `y`; None for a blank one, or after the end."""
     place = layout.find(y)
     return layout.strip_at(place.row, place.line - place.row.gap) if place else None
 

@@ -14,7 +14,7 @@ _FOUND: dict[Any, Any] = {}
 
 
 def share() -> None:
-    """Have `metadata.entry_points` answer again what it has answered, while no folder changes."""
+    """Make `metadata.entry_points` return its earlier answer while no folder changes."""
     look: Callable[..., Any] = metadata.entry_points
 
     @wraps(look)

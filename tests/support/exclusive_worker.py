@@ -15,7 +15,7 @@ PROMPT = "Do the work."
 
 
 class ExclusiveWorker:
-    """Prepares until `prepared` is set, makes one run, and looks at it until `looked` is set.
+    """Prepares until `prepared` is set, runs once, and reviews until `looked` is set.
 
     It leaves once `packed` is set, which it is at first.
     """
@@ -74,7 +74,7 @@ class RecordingView:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def type(self, line: str) -> "asyncio.Task[None]":
-        """Send a line, and go on."""
+        """Send a line without waiting."""
         task = asyncio.ensure_future(self.controller.submit(line, "now"))
         self._tasks.add(task)
         return task

@@ -53,7 +53,7 @@ class RawReply:
 
 @dataclass(frozen=True, kw_only=True)
 class NoReply:
-    """No answer: before it is `accepted` nothing is read, else the request is read and kept."""
+    """No answer: `accepted` False reads nothing, else the request is read and kept open."""
 
     then: BreakKind = "stall"
 
@@ -77,7 +77,7 @@ ServiceReply = ModelReply | RawReply | NoReply
 
 
 class FakeService:
-    """The service; a context manager. `closed_early` counts answers the client walked away from.
+    """The service; a context manager. `closed_early` counts answers the client did not finish.
 
     With `tls` it listens for https.
     """
@@ -98,7 +98,7 @@ class FakeService:
         self.port = 0
 
     def url(self, kind: str) -> str:
-        """What the settings of a provider of that type call the base URL."""
+        """The base URL in the settings of a provider of that type."""
         scheme = "https" if self._tls else "http"
         return f"{scheme}://127.0.0.1:{self.port}{BASE_PATHS[kind]}"
 
@@ -165,7 +165,7 @@ class FakeService:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> bool:
-        """Send it; True when the connection may be used again."""
+        """Send it; True if the connection can be used again."""
         if isinstance(reply, NoReply):
             return await self._break(reply.then, reader, writer)
         raw = reply if isinstance(reply, RawReply) else _as_raw(reply, request)
@@ -184,7 +184,7 @@ class FakeService:
         return True
 
     async def _pause(self, gap_s: float, reader: asyncio.StreamReader) -> bool:
-        """Let `gap_s` pass; True if the client hung up meanwhile."""
+        """Wait `gap_s`; True if the client closed the connection meanwhile."""
         if gap_s:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(gap_s):

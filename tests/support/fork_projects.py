@@ -39,7 +39,7 @@ def committed(folder: Path) -> None:
 
 
 def describe_tree(folder: Path, *, undated: str = "") -> dict[str, tuple[object, ...]]:
-    """All that can be seen of a tree, the ignored and `.git` with it.
+    """Everything visible of a tree, including ignored files and `.git`.
 
     But for the times of what is below `undated`.
     """
@@ -72,7 +72,7 @@ async def run_commands(
 
 
 async def run_unjudged(fork: Conversation, command: str) -> str:
-    """What a command says that nobody judged: only its sandbox confines it."""
+    """The output of a command that no permission rule judged: only its sandbox confines it."""
     assert fork.environment.shells is not None
     ended = await fork.environment.shells.run(command, cwd=str(fork.cwd), timeout_s=20)
     assert not hasattr(ended, "state")

@@ -15,7 +15,7 @@ _FINDERS = {"bubblewrap": find_sandbox, "landlock": partial(find_sandbox, progra
 
 
 def in_sandbox(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
-    """Have forks work in a sandbox of this kind; "" for none."""
+    """Make forks use a sandbox of this kind; "" for none."""
     if not kind:
         none = NoSandbox("none is wanted here", "")
         monkeypatch.setattr(environment, "find_sandbox", lambda project: none)

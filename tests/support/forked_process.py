@@ -67,7 +67,7 @@ def run_forked(
 
 
 class Forked:
-    """A process, to be used as a `subprocess.Popen`."""
+    """A process with the interface of `subprocess.Popen`."""
 
     returncode: int | None = None
 
@@ -85,14 +85,14 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
     def poll(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """Its exit code if it has ended."""
         if self.returncode is None and self._process.exitcode is not None:
             self.returncode = self._process.exitcode
             self._process.close()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code.
+        """Wait for its exit code.
 
         Raises:
             TimeoutExpired: it took longer than `timeout`.
@@ -127,7 +127,7 @@ class OnTerminal(Forked):
 
 
 class Piped(Forked):
-    """`target(*arguments)` with pipes that carry text.
+    """`target(*arguments)` with text pipes.
 
     `stdin` is a descriptor, `PIPE` or `DEVNULL`, and `stdout` is a descriptor or `PIPE`.
     """
@@ -175,7 +175,7 @@ class Piped(Forked):
     def communicate(
         self, given: str | None = None, timeout: float | None = None
     ) -> tuple[str, str]:
-        """What it still says on stdout and stderr until both end; it hears `given` and the end.
+        """Send `given`, close stdin, and read stdout and stderr to their end.
 
         Raises:
             TimeoutExpired: that took longer than `timeout`.
@@ -206,13 +206,13 @@ class Piped(Forked):
 
 
 def dirge(*words: str) -> None:
-    """What `python -m dirge_py WORDS` does."""
+    """Do what `python -m dirge_py WORDS` does."""
     sys.argv[1:] = words
     main()
 
 
 def _loaded() -> ForkServerContext:
-    """Starts processes from one that is started with the first of them and ends with the tests."""
+    """Starts processes from one server process, which ends with the tests."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.support.preloaded"])
     with pytest.MonkeyPatch.context() as patch:

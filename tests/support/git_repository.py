@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def new_repository(folder: Path) -> None:
-    """What `git init` leaves in `folder`, which is made where it is missing; no sample hooks."""
+    """Make what `git init` makes in `folder`, creating it; without sample hooks."""
     folders, files = _initial()
     for name in folders:
         (folder / ".git" / name).mkdir(parents=True, exist_ok=True)

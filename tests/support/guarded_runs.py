@@ -13,7 +13,7 @@ from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 @dataclass
 class ClaimingTool(Tool):
-    """A tool that claims what `claimed` makes of its arguments."""
+    """A tool whose claims `claimed` computes from its arguments."""
 
     claimed: Callable[[Any], Sequence[Claim]] = lambda arguments: ()
 
@@ -22,7 +22,7 @@ class ClaimingTool(Tool):
 
 
 async def _run(_id: str, arguments: Any, *_: Any) -> LoopToolResult:
-    """Ends as the command says: with the exit code, or in time or not."""
+    """End as the command says: with the exit code, or by timeout."""
     code = arguments.get("exit", 0)
     if arguments.get("times_out"):
         return text_result("The command timed out.", outcome="timeout", is_error=True)
@@ -62,7 +62,7 @@ def patch() -> ClaimingTool:
 
 
 def faulty() -> ClaimingTool:
-    """Fails as its arguments say."""
+    """Fail as its arguments say."""
     return ClaimingTool(name="faulty", body=_fail)
 
 
@@ -78,7 +78,7 @@ async def run_guarded(
 
 
 def nudges(run: LoopRun) -> list[str]:
-    """What the harness said in the run."""
+    """The harness messages of the run."""
     return [
         each.text for each in run.new if isinstance(each, UserMessage) and each.origin == "harness"
     ]
@@ -100,7 +100,7 @@ def call(tool: ClaimingTool, **arguments: Any) -> ToolCall:
 
 
 def says(text: str) -> Hooks:
-    """Somebody else's follow-up, once."""
+    """A follow-up by another hook, once."""
     waiting: list[Message] = [user_text(text, origin="follow_up")]
 
     def get_followup_messages(_info: Any, _so_far: Any) -> list[Message]:

@@ -22,7 +22,7 @@ from dirge_py.types.messages import (
 
 
 def build_prompt(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> SystemText:
-    """The prompt as it is sent."""
+    """The prompt in the form in which it is sent."""
     return join_sections(edit_sections(sections, edits))
 
 
@@ -43,7 +43,7 @@ def step(number: int, text: str = "ok", *, name: str = "read", **more: Any) -> l
 
 
 def single_prompt_run(steps: int, chars: int = 200) -> tuple[Message, ...]:
-    """One prompt and many tool calls: the usual autonomous run. Results are short: kept whole."""
+    """One prompt and many tool calls with short results, as in an autonomous run."""
     messages: list[Message] = [user_text("Make the tests pass, please.")]
     for number in range(steps):
         messages += step(number, f"{number} ".ljust(chars, "x"))
@@ -62,7 +62,7 @@ def chat(exchanges: int, chars: int = 400) -> tuple[Message, ...]:
 
 @dataclass
 class Summaries:
-    """A summariser that answers with what it was given, in order, then with good summaries."""
+    """A summarizer with the given answers, then good summaries."""
 
     answers: list[str | Exception] = field(default_factory=list)
     prompts: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ def view(summaries: Summaries | None = None, **more: Any) -> ContextView:
 
 
 async def at(view: ContextView, messages: Sequence[Message], share: float, **more: Any) -> Any:
-    """Prepare `messages` when the service has said that they fill this share of the window."""
+    """Prepare `messages` after the service reported this share of the window."""
     window = more.pop("window_tokens", 10_000)
     request = ContextRequest(messages=messages, window_tokens=window, **more)
     view.measured(request)

@@ -16,7 +16,7 @@ RESULT_CHARS = 40_000
 
 
 def faults(messages: Sequence[Message]) -> list[str]:
-    """Why a strict service would refuse these messages; empty if it would not."""
+    """Why a strict service would reject these messages; empty if it would not."""
     found: list[str] = []
     awaited: list[str] = []
     before: Message | None = None

@@ -108,7 +108,7 @@ class Keyboard:
         self.press("\r")
 
     async def answer(self, question: str, line: str) -> None:
-        """Answer once the question has been put and counts."""
+        """Answer once the question is shown and accepts answers."""
         await self.tty.until(
             lambda: question in self.tty.output and self.tty.repl.controller.is_asking
         )
@@ -126,7 +126,7 @@ class Keyboard:
 async def keyboard(
     tty: LineDriver, *, guard_s: float = 0.0, **start: Any
 ) -> AsyncIterator[Keyboard]:
-    """A REPL whose lines are typed; it is over at the end, by Ctrl+D if by nothing else."""
+    """A REPL with typed lines; it ends by Ctrl+D at the latest."""
     with ExitStack() as opened:
         pipe = opened.enter_context(create_pipe_input())
 

@@ -23,7 +23,7 @@ from dirge_py.types.tools import LoopToolResult, text_result
 
 @dataclass
 class Tool:
-    """A LoopTool made of a coroutine function; it counts how many of its kind run at once."""
+    """A LoopTool made of a coroutine function; it counts parallel calls."""
 
     name: str = "echo"
     body: Any = None
@@ -60,7 +60,7 @@ async def forever(*_: Any) -> LoopToolResult:
 
 
 async def stubborn(*_: Any) -> LoopToolResult:
-    """Swallows every cancellation for a while that is much longer than the grace period."""
+    """Ignores cancellation for much longer than the grace period."""
     until = asyncio.get_running_loop().time() + 0.4
     while (left := until - asyncio.get_running_loop().time()) > 0:
         try:

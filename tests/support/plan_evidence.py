@@ -15,7 +15,7 @@ def record_command(
     tree: str = "now",
     is_look: bool = False,
 ) -> Evidence:
-    """Records that `command` was run, by the review of the first step on today's files."""
+    """Record that the review of the first step ran `command` on the current files."""
     if outcome in ("denied", "timeout", "stopped"):
         code = None
     return ledger.add(

@@ -67,7 +67,7 @@ class PlanProject(ScriptedProject):
         self.events: list[LoopEvent] = []
 
     def configure(self, more: str = "", *, alias: str = "fake", sandbox: str = "off") -> None:
-        """Without a sandbox unless that is the point: each fork would begin with trying it."""
+        """Settings without a sandbox, because each fork would probe for one."""
         kept = more if "[plan]" in more else f"{more}\n[plan]\n"
         plan = f'[plan]\nsandbox = "{sandbox}"\n'
         super().configure(kept.replace("[plan]\n", plan), alias=alias)
@@ -82,11 +82,11 @@ class PlanProject(ScriptedProject):
         (folder / "own.py").write_text(source)
 
     def will_look(self, plan: str = PLAN) -> None:
-        """Explore and plan, at once."""
+        """Script explore and plan."""
         self.model.will_say("check.sh:1 wants `yes` in answer.txt").will_say(plan)
 
     def will_write(self, answer: str) -> None:
-        """Implement: write an answer, and say so."""
+        """Script implement: write an answer, and report it."""
         # The file may be there already, of an earlier cycle.
         self.model.will_call("bash", command=f"echo {answer} > answer.txt").will_say("Written.")
 

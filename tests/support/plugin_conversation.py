@@ -81,7 +81,7 @@ async def open_with_plugins(
 
 
 def with_plugins(deps: ConversationDeps, host: PluginHost) -> ConversationDeps:
-    """The dependencies of a conversation that has these plugins, too."""
+    """The dependencies of a conversation with these plugins added."""
 
     def configure(run: RunSettings) -> LoopConfig:
         hooks = compose(run.bundle, *host.hooks())

@@ -49,7 +49,7 @@ async def run_with(
     after: Sequence[Hooks] = (),
     config: Mapping[str, Any] | None = None,
 ) -> LoopRun:
-    """A run with the host's hooks between others', its interceptors, and its sink."""
+    """A run with the host's hooks between others, its interceptors, and its sink."""
     base = LoopConfig(interceptors=host.around_tool(), **(config or {}))
     recorder = HostRecorder(host)
     return await run_loop(

@@ -64,7 +64,7 @@ _EXHAUSTED = RawReply(status=400, body='{"error":{"message":"the test has no mor
 
 
 class Service(FakeService):
-    """A fake service whose answers may wait for the test, and the test for its requests."""
+    """A fake service with replies that wait for the test, and requests to wait for."""
 
     def __init__(self, replies: Sequence[Any] = ()) -> None:
         super().__init__(replies)
@@ -83,7 +83,7 @@ class Service(FakeService):
         return await super()._answer(reply, request, *streams)
 
     def wait_for(self, count: int) -> ReceivedRequest:
-        """The `count`-th request, once it has come."""
+        """Wait for the `count`-th request."""
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.requests) >= count, PATIENCE_S)
         return self.requests[count - 1]
@@ -99,7 +99,7 @@ class ProcessResult:
 
     @property
     def json(self) -> Any:
-        """The one object on stdout."""
+        """The JSON object on stdout."""
         return json.loads(self.stdout)
 
     @property
@@ -134,7 +134,7 @@ class Product:
         self.configure()
 
     def configure(self, more: str = "", *, wire: Wire = "openai", model: str = "gpt-4o") -> None:
-        """Write the settings: one provider, `fake`, and whatever else."""
+        """Write the settings: one provider, `fake`, and the given tables."""
         url = self.service.url(wire)
         kept = "" if "[session]" in more else NO_SNAPSHOTS
         (self.config_dir / "config.toml").write_text(
@@ -161,7 +161,7 @@ class Product:
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.PIPE,
     ) -> Piped:
-        """A process of its own, from one that is loaded: no different but for its start."""
+        """A process forked from a loaded one, which only saves the start."""
         return Piped(
             dirge,
             *words,
@@ -179,7 +179,7 @@ class Product:
         prefix: Sequence[str] = (),
         stdin: int | None = subprocess.DEVNULL,
     ) -> "subprocess.Popen[str]":
-        """The program as a person starts it, which takes several times as long."""
+        """A process started as a user starts it; takes several times as long."""
         return subprocess.Popen(
             [*prefix, sys.executable, "-m", "dirge_py", *words],
             cwd=cwd or self.project,
@@ -198,7 +198,7 @@ class Product:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> ProcessResult:
-        """Run it to its end, in this process: much faster, and the same but for signals."""
+        """Run it to its end in this process: fast, but without signals."""
         exit_code, stdout, stderr = run_here(
             words,
             environment={**self.environment, **(env or {})},
@@ -208,7 +208,7 @@ class Product:
         return checked(ProcessResult(exit_code=exit_code, stdout=stdout, stderr=stderr))
 
     def run_apart(self, *words: str, stdin: str | None = None, **options: Any) -> ProcessResult:
-        """Run it to its end, started as a person starts it. `stdin` None is /dev/null."""
+        """Run it to its end as a user starts it. `stdin` None is /dev/null."""
         pipe = subprocess.DEVNULL if stdin is None else subprocess.PIPE
         return finish(self.start_fresh(*words, stdin=pipe, **options), stdin)
 
@@ -219,7 +219,7 @@ class Product:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> ProcessResult:
-        """The same from a process that is loaded: faster, and no different but for its start."""
+        """The same, forked from a loaded process."""
         exit_code, stdout, stderr = run_forked(
             dirge,
             *words,
@@ -249,7 +249,7 @@ class Product:
 
 
 def finish(process: "Piped | subprocess.Popen[str]", stdin: str | None = None) -> ProcessResult:
-    """Wait for the end of `process`; nothing it does may show a traceback."""
+    """Wait for the end of `process`, and check that it printed no traceback."""
     with process:
         try:
             stdout, stderr = process.communicate(stdin, timeout=PATIENCE_S)

@@ -61,7 +61,7 @@ class ScriptedProject:
         (folder / "config.toml").write_text(f"{kept}[providers.{alias}]\n{CONFIG}{more}")
 
     def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
-        """A conversation whose questions `asker` answers."""
+        """A conversation with `asker`."""
         return build(
             load(environment=self._environment),
             asker,

@@ -43,7 +43,7 @@ def model_call(
     cache_ttl: str | None = None,
     **options: Any,
 ) -> ModelCall:
-    """A call of the model `work/MODEL`, as its wire format gets it."""
+    """A call of the model `work/MODEL`, as its provider gets it."""
     return ModelCall(
         context=context,
         options=StreamOptions(**options),
@@ -61,7 +61,7 @@ def model_call(
 
 
 class Client:
-    """Asks a fake service in one wire format; `ask` returns every event of the answer."""
+    """Calls a fake service in one wire format; `ask` returns all events of the answer."""
 
     def __init__(self, http: HttpClient, kind: str, service: FakeService) -> None:
         self.http = http
@@ -118,7 +118,7 @@ def thinking_of(events: list[StreamEvent]) -> str:
 
 
 def calls_of(events: list[StreamEvent]) -> list[tuple[str, str, str]]:
-    """(id, name, arguments) of each call, in the order in which they began."""
+    """(id, name, arguments) of each call, in order of their start."""
     calls: dict[str, list[str]] = {}
     for event in events:
         if isinstance(event, ToolCallDelta):

@@ -21,16 +21,16 @@ _render: Callable[..., Any] = Compositor.render_update
 
 
 class QuickPilot(Pilot[int]):
-    """When it is back, every message is handled that follows from what it did, and all is drawn."""
+    """A pilot whose methods return when all resulting messages are handled and drawn."""
 
     async def press(self, *keys: str) -> None:
-        """Press keys as fast as they are taken; what they have changed is drawn at the end."""
+        """Press keys as fast as possible, then draw."""
         with patch("textual.app.wait_for_idle", _until_quiet):
             await self.app._press_keys(keys)
         await self.pause()
 
     async def pause(self, delay: float | None = None) -> None:
-        """Until nothing is left to do that takes neither time nor anybody else; draw it."""
+        """Wait until no work is left that needs neither time nor others; then draw."""
         assert delay is None, "there is something to wait for"
         await self.settle()
         compositor = self.app.screen._compositor
@@ -39,7 +39,7 @@ class QuickPilot(Pilot[int]):
             await self.settle()
 
     async def settle(self) -> None:
-        """As `pause`, without drawing it."""
+        """As `pause`, without drawing."""
         end = time.monotonic() + _LIMIT_S
         while time.monotonic() < end:
             await _until_quiet()
@@ -57,7 +57,7 @@ class QuickPilot(Pilot[int]):
 
 
 def draw_late() -> None:
-    """Have no app of this process draw for a terminal that is not there, but when a pilot says so.
+    """Make apps of this process draw only when a pilot asks.
 
     A frame that the next one replaces at once is a third of what a test costs.
     """
@@ -72,7 +72,7 @@ def draw_late() -> None:
 
 
 async def _until_quiet(min_sleep: float = 0.0, max_sleep: float = _LIMIT_S) -> None:
-    """Let the loop run until it would have to wait, for at most `max_sleep` seconds."""
+    """Run the event loop until it would wait, for at most `max_sleep` seconds."""
     loop = asyncio.get_running_loop()
     end = time.monotonic() + max_sleep
     while time.monotonic() < end:

@@ -25,7 +25,7 @@ def require_root_tools(*programs: str) -> None:
 
 
 def as_nobody() -> list[str]:
-    """What to put before a command so that it runs as somebody without rights."""
+    """A command prefix that runs the command as user nobody."""
     require_root_tools("setpriv")
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if subprocess.run([*prefix, sys.executable, "-c", ""], capture_output=True).returncode:
@@ -35,7 +35,7 @@ def as_nobody() -> list[str]:
 
 @contextmanager
 def small_disk(folder: Path, *options: str) -> Iterator[Path]:
-    """`folder` as a file system of its own for the time of the block."""
+    """`folder` as a small file system of its own, during the block."""
     require_root_tools("mount", "umount")
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(folder)]

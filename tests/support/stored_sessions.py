@@ -36,7 +36,7 @@ def tool_use(call_id: str, command: str, output: str) -> Sequence[Message]:
 def record(
     store: Store, session_id: str, messages: Sequence[Message], *, cost: float | None = 0.01
 ) -> None:
-    """One run of the session, which is made if there is none."""
+    """Record one run of the session, creating it if needed."""
     recorder = Recorder(store.open_or_create(session_id), clock=store._clock)
     loaded = recorder.load()
     if not loaded.choices.model:

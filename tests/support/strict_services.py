@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def problems(kind: str, body: Mapping[str, Any]) -> list[str]:
-    """Everything a strict service of that provider type would complain about; empty: nothing."""
+    """Everything a strict service of that provider type would reject; empty: nothing."""
     return [*_CHECKS[kind](body), *_without_tools(body)]
 
 
@@ -27,7 +27,7 @@ def _without_tools(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _odd(at: int, names: Iterable[str]) -> Iterator[str]:
-    """Ids and names of tools are held to letters, digits, `_` and `-`, at most 64 of them."""
+    """Ids and tool names must consist of letters, digits, `_` and `-`, at most 64."""
     yield from (f"at {at}: {name!r}" for name in names if not _PLAIN.fullmatch(name))
 
 
@@ -102,7 +102,7 @@ def _messages(body: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _begins_with_thought(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The turn under way, with all its rounds of calls, began with the thought that led to them."""
+    """Whether the current turn, with its rounds of calls, began with its thought."""
     first = None
     for message in reversed(messages):
         if message["role"] == "assistant":

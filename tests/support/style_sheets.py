@@ -22,7 +22,7 @@ _FLAGS = ("_has_hover_style", "_has_focus_within", "_has_order_style", "_has_odd
 
 
 def share() -> None:
-    """Have every `Stylesheet` of this process take what another one with its variables has read."""
+    """Make every `Stylesheet` of this process reuse parsed rules of others with its variables."""
     _share_reading()
     _share_matching()
 
@@ -74,7 +74,7 @@ def _share_matching() -> None:
 
 
 def _sheet(sheet: Stylesheet) -> int:
-    """A number for all sheets with these rules, which are kept as long as the process lives."""
+    """A number for all sheets with these rules, kept for the life of the process."""
     rules = sheet.rules
     number: int
     known, number = sheet.__dict__.get("_numbered", (None, 0))
@@ -85,7 +85,7 @@ def _sheet(sheet: Stylesheet) -> int:
 
 
 def _state(node: DOMNode) -> tuple[object, ...]:
-    """All that a selector can ask of a node, but for its place among others."""
+    """Everything that a selector can test of a node, except its position."""
     name = (type(node), node._id, frozenset(node._classes))
     if isinstance(node, Widget):
         return (*name, node.mouse_hover, node.has_focus, node.is_disabled, node.allow_focus())

@@ -18,13 +18,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def hand(takes_s: float = 0.12) -> None:
-    """Until as much time has passed as a hand takes from one key to the next."""
+    """Wait as long as a person between two keys."""
     pressed = time.monotonic()
     until(lambda: time.monotonic() > pressed + takes_s, pause_s=0.03)
 
 
 def until(holds: Callable[[], object], limit_s: float = LIMIT_S, *, pause_s: float = 0.005) -> None:
-    """Wait, awake, until something is true; between two looks `pause_s` go by."""
+    """Poll until a condition is true, every `pause_s` seconds."""
     end = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < end, "it never came true"
@@ -32,7 +32,7 @@ def until(holds: Callable[[], object], limit_s: float = LIMIT_S, *, pause_s: flo
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; one that is dead and not yet buried does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -41,7 +41,7 @@ def is_alive(pid: int) -> bool:
 
 
 class Terminal:
-    """A terminal without a picture: bytes in, bytes out. `before`: how it was without a program.
+    """A terminal without a display: bytes in, bytes out. `before`: its state at the start.
 
     What runs on it has loaded the program already, unless `is_fresh`: then it is a start as a
     person has it, three times as dear.
@@ -96,7 +96,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def interrupt(self) -> int:
-        """Press Ctrl+C, and once more if nothing comes of it; returns the exit code.
+        """Press Ctrl+C, and again if nothing happens; returns the exit code.
 
         Who reads a line as the standard library does hears of a Ctrl+C that came between the
         question and the reading only with the next one.
@@ -111,14 +111,14 @@ class Terminal:
         return self.finish()
 
     def finish(self) -> int:
-        """Read all there is to come; returns the exit code."""
+        """Read to the end; returns the exit code."""
         while self._read():
             pass
         os.close(self.master)
         return self.child.wait(LIMIT_S)
 
     def vanish(self) -> float:
-        """Take the terminal away; returns how long the program lived on, in seconds."""
+        """Close the terminal; returns how long the program still ran, in seconds."""
         began = time.monotonic()
         os.close(self.master)
         self.child.wait(LIMIT_S)

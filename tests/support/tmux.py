@@ -29,7 +29,7 @@ class Tmux:
         return self._run("capture-pane", "-p")
 
     def state(self, name: str) -> str:
-        """What tmux knows of the terminal, such as `alternate_on` or `mouse_any_flag`."""
+        """A state of the terminal in tmux, such as `alternate_on` or `mouse_any_flag`."""
         return self._run("display-message", "-p", f"#{{{name}}}").strip()
 
     def type(self, text: str) -> None:
@@ -39,7 +39,7 @@ class Tmux:
         self._run("send-keys", *keys)
 
     def answer(self, key: str, shows: str = "") -> None:
-        """Select a choice of the question that is open, and confirm it, as fast as a hand does."""
+        """Select and confirm a choice of the open question, at the speed of a person."""
         self.sees("select, then Enter")
         self.press(key)
         self.sees(shows or f"▸ {key}")

@@ -33,7 +33,7 @@ class Unsure(Tool):
 
 
 def shaped(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
-    """The schema of an object that has these properties and no others."""
+    """The schema of an object with exactly these properties."""
     return {
         "type": "object",
         "properties": properties,
@@ -55,7 +55,7 @@ def prepared(tool: Any, arguments: Any, **options: Any) -> ToolCall:
 
 
 def mended(schema: Mapping[str, Any], arguments: Any) -> tuple[Any, tuple[str, ...]]:
-    """The arguments that would run, and the kinds of repair; the words where none would."""
+    """The repaired arguments and the kinds of repair, or the error text."""
     call = prepared(Tool("read", parameters=schema), arguments)
     return (call.problem_text if call.problem else call.arguments), call.repairs
 

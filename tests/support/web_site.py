@@ -34,7 +34,7 @@ def moved(to: str, status: int = 302) -> Reply:
 
 
 class Site:
-    """Pages by path; what is not there is a 404. `connections` counts whoever connected."""
+    """Pages by path; others are 404. `connections` counts connections."""
 
     def __init__(self, pages: Mapping[str, Reply | str]) -> None:
         self.pages = dict(pages)

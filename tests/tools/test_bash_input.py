@@ -12,7 +12,7 @@ from dirge_py.tools.toolbox import BoundTool
 
 @pytest.fixture
 def effect(tmp_path):
-    """What is decided about a command with its input, under one rule."""
+    """The decision about a command with its input, under one rule."""
     workspace = Workspace([tmp_path], tmp_path)
     tool = BoundTool(TOOL, ToolServices(files=workspace), str(tmp_path))
 

@@ -246,7 +246,7 @@ def test_the_title_of_a_call_names_the_command_and_its_folder():
 
 
 def test_a_folder_of_a_room_is_judged_by_what_it_is_there(driver):
-    """A copy of the project has its own working directory; the project itself is outside of it."""
+    """A copy of the project has its own working directory; the original is outside."""
     copy = driver.project.home / "copy"
     copy.mkdir()
     told = TOOL.claims(

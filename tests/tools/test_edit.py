@@ -295,7 +295,7 @@ async def test_a_line_of_5_mb_is_edited_quickly(tools):
 
 
 async def with_longest_pause(work):
-    """The seconds of computing that `work` took, and the longest the event loop stood still."""
+    """The CPU seconds of `work`, and the longest block of the event loop."""
     task = asyncio.ensure_future(work)
     began = time.process_time()
     last = time.perf_counter()

@@ -25,7 +25,7 @@ def checked(tools):
 
 
 async def hold(tools, name, chosen_after=None, **arguments):
-    """Do the call as if a person had seen its preview; `chosen_after` is what they made of it."""
+    """Call as if a user had seen the preview; `chosen_after` is their version."""
     shown = tools.preview(name, **arguments).changes
     chosen = [
         replace(each, after=chosen_after[each.path.rpartition("/")[2]])

@@ -16,7 +16,7 @@ from dirge_py.types.tools import Claim
 
 @pytest.fixture(params=["ripgrep", "python"])
 def finding(tools, request):
-    """The bench once with ripgrep and once without."""
+    """The tools, once with ripgrep and once without."""
     ripgrep = None
     if request.param == "ripgrep":
         ripgrep = find_ripgrep([]) or pytest.skip("needs ripgrep")

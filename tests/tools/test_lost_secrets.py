@@ -18,7 +18,7 @@ SHOWN = OLD.replace(SECRET, "[redacted]")
 
 @pytest.fixture
 def scrubbed(tools):
-    """The tools of a program that takes secrets out of what they show."""
+    """The tools of a program that redacts secrets in results."""
     workspace = Workspace([tools.folder], tools.folder)
     tools.workspace.close()
     tools.workspace = workspace

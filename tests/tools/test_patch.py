@@ -21,7 +21,7 @@ async def put_and_read(tools, **files):
 
 
 def contents(tools):
-    """What every file holds, also through links, by its path."""
+    """The content of every file by its path, also through links."""
     return {
         str(file.relative_to(tools.folder)): file.read_bytes()
         for file in sorted(tools.folder.rglob("*"))

@@ -176,7 +176,7 @@ def test_what_was_written_down_is_read_back(operations):
 
 
 def without_blank_tails(operation: PatchOperation) -> PatchOperation:
-    """Empty context lines at the end of a hunk say nothing, and are not kept."""
+    """Empty context lines at the end of a hunk are dropped."""
     hunks = []
     for hunk in operation.hunks:
         lines = [*hunk.lines]

@@ -13,7 +13,7 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
 @pytest.fixture
 def looking(tools, tmp_path):
-    """The bench with a place to keep what is shown as it is."""
+    """The tools, with an asset store."""
     services = ToolServices(files=tools.workspace, assets=AssetStore(tmp_path / "assets"))
     tools.toolbox = Toolbox([ReadTool()], services, str(tools.folder))
     return tools

@@ -27,14 +27,14 @@ from tests.support.requirements import lacking
 
 
 def use(tools, ripgrep):
-    """Make the bench's grep use that `rg`, or none."""
+    """Make grep use that `rg`, or none."""
     services = ToolServices(files=tools.workspace, processes=tools.tool("grep")._services.processes)
     tools.toolbox = Toolbox([GrepTool(lambda roots: ripgrep)], services, str(tools.folder))
 
 
 @pytest.fixture(params=["ripgrep", "python"])
 def searching(tools, request):
-    """The bench once with ripgrep and once without."""
+    """The tools, once with ripgrep and once without."""
     use(tools, required_ripgrep() if request.param == "ripgrep" else None)
     return tools
 

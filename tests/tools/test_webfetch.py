@@ -21,7 +21,7 @@ from tests.support.web_site import Reply, Site, moved, serving
 
 
 class WebFetchDriver:
-    """The tool with a web of its own, called as the loop calls it."""
+    """The tool with a fake web, called as the loop calls it."""
 
     def __init__(self, folder: Path, web: WebService | None) -> None:
         services = ToolServices(files=Workspace([folder], folder), web=web)
@@ -44,7 +44,7 @@ def desk_for(folder: Path, site: Site) -> WebFetchDriver:
 
 
 def quotation(result: LoopToolResult) -> str:
-    """What stands between the marks, which must be a digest of it."""
+    """The text between the marks, whose digest is checked."""
     found = re.search(r"--- \S+ \((\w{8})\) ---\n(.*)\n--- end \(\1\) ---", result.text, re.DOTALL)
     assert found is not None, result.text
     assert hashlib.sha256(found[2].encode()).hexdigest().startswith(found[1])

@@ -20,7 +20,7 @@ PASTE = 0.001
 
 @dataclass
 class Typed:
-    """A question and an input below it, as far as they matter for who gets a key.
+    """A question with an input below it, as far as key routing matters.
 
     `answers` are the selections that Enter confirmed. `is_unread`: there is more to scroll to.
     """
@@ -148,7 +148,7 @@ def test_erasing_a_letter_takes_its_selection_back():
 
 
 def no_answers_in(text: str) -> str:
-    """`text` without lines that are an answer: a choice's letter, alone."""
+    """`text` without lines that consist of a choice's letter."""
     lines = text.split("\n")
     return "\n".join(line * 2 if line.strip() in LETTERS and line else line for line in lines)
 

@@ -29,7 +29,7 @@ CALL: Mapping[str, Any] = {"tool_call_id": "c", "tool_name": "bash"}
 
 
 class CallDriver:
-    """A page with one running call, and the clock it is timed by."""
+    """A page with one running call, and its clock."""
 
     def __init__(self) -> None:
         self.now = 100.0

@@ -37,7 +37,7 @@ LINES = st.text(alphabet="ab (日é👍🏽\u200d👩\t", max_size=30)
 
 
 def marked(old: str, new: str) -> tuple[list[str], list[str]]:
-    """The words of two lines that are marked."""
+    """The marked words of two lines."""
     before, after = mark_words(old, new)
     return [old[a:b] for a, b in before], [new[a:b] for a, b in after]
 

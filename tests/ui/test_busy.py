@@ -13,7 +13,7 @@ from tests.support.project import ScriptedProject
 
 @pytest.fixture
 async def other(project: ScriptedProject) -> AsyncIterator[Conversation]:
-    """Somebody else's conversation, which goes on."""
+    """Another conversation, which keeps running."""
     project.model.will_say("because of the linker")
     async with project.open() as conversation:
         await conversation.send("why does the build fail?")

@@ -18,7 +18,7 @@ HANGS = "#!/bin/sh\nexec sleep 60\n"
 
 
 class ClipboardPrograms:
-    """An environment with programs of its own, and what came of a copy in it."""
+    """An environment with clipboard programs, and the result of a copy."""
 
     def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder

@@ -376,7 +376,7 @@ UNLISTED = RawReply(status=404)
 
 
 async def fill_in(driver: AppDriver, url: str, *, is_listed: bool) -> None:
-    """Give a server this address, type a key, and take or type the model `usual`."""
+    """Enter this address and a key, and choose or type the model `usual`."""
     await driver.until(lambda: "Base URL" in driver.screen)
     driver.app.line_question.query_one(Input).value = url
     await driver.pilot.press("enter")
@@ -400,7 +400,7 @@ async def fill_in(driver: AppDriver, url: str, *, is_listed: bool) -> None:
 
 @pytest.fixture
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No server of this machine is asked, and no key is set."""
+    """No local server and no key exist."""
     monkeypatch.setenv("DIRGE_LOCAL_SERVERS", "")
 
 

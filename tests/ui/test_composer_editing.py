@@ -149,7 +149,7 @@ async def do(driver: AppDriver, key: str) -> None:
 async def test_placeholders_stay_whole_and_undo_returns_the_text_whatever_is_pressed(
     project: ScriptedProject,
 ):
-    """Peers' failure 16: half a placeholder would be sent as it stands there."""
+    """Peers' failure 16: half a placeholder would be sent literally."""
     chance = random.Random(7)
     async with running_app(project) as driver:
         composer = driver.app.composer

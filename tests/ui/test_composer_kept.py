@@ -20,7 +20,7 @@ TWELVE = "\n".join(f"line {n}" for n in range(12))
 
 
 class HistoryProject(ScriptedProject):
-    """Conversations that keep what their journal does not take, as those of the program do."""
+    """A project whose conversations store prompts and drafts outside the journal."""
 
     def build(self, asker: Asker, session: SessionChoice, **options: Any) -> Conversation:
         conversation = super().build(asker, session, **options)

@@ -27,7 +27,7 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 
 def dirge(service: FakeService, arguments: str = "", **environment: str) -> str:
-    """The command line that starts the program."""
+    """The command line of the program."""
     variables = {
         "PYTHONPATH": str(ROOT),
         "DIRGE_MODEL": "openai/test",
@@ -97,7 +97,7 @@ def test_a_conversation_from_the_first_prompt_to_coming_back(tmux: Tmux, tmp_pat
 
 
 def editor(folder: Path, script: str, name: str = "editor") -> str:
-    """A program that does something with the file it is given."""
+    """A program that edits the file it gets."""
     program = folder / name
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)

@@ -39,7 +39,7 @@ def bar(driver: AppDriver) -> str:
 
 
 def chosen(driver: AppDriver) -> str:
-    """The line of the screen on which the chosen match is."""
+    """The screen line of the selected match."""
     for strip in driver.app.screen._compositor.render_strips():
         if any(s.style and s.style.reverse and "needle" in s.text for s in strip):
             return strip.text[:50].strip()

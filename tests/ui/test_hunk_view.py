@@ -219,13 +219,13 @@ async def test_an_aborted_question_takes_its_hunks_down(project: ScriptedProject
 
 @pytest.fixture
 def hands_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal that can be handed to another program; the one of tests has no picture."""
+    """A terminal that can be handed to another program."""
     monkeypatch.setattr(HeadlessDriver, "can_suspend", True)
 
 
 @pytest.fixture
 def edits_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Set an editor that runs Python code on `path`; gives the log it writes to."""
+    """Set an editor that runs Python code on `path`; returns its log."""
     log = tmp_path / "log"
 
     def use(code: str) -> Path:

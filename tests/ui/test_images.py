@@ -24,7 +24,7 @@ def png(width: int = 640, height: int = 480) -> bytes:
 
 
 class Desktop:
-    """A clipboard, as the programs of a desktop give it."""
+    """A clipboard as desktop programs provide it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder

@@ -20,7 +20,7 @@ def runs(project: ScriptedProject) -> int:
 
 @pytest.fixture
 async def session(project: ScriptedProject) -> str:
-    """A session that was killed when its second command had begun."""
+    """A session killed after its second command started."""
     project.user.answer = PermissionAnswer(effect="allow")
     project.model.will_call_all(
         ("bash", {"command": COUNTED}), ("bash", {"command": f"{COUNTED}; true"})

@@ -37,7 +37,7 @@ FOLD = ContextCompacted(
 
 
 def seen(*events: object, expanded: bool = False) -> str:
-    """What a page shows of these events."""
+    """The text of a page with these events."""
     page = Page(STYLES, 100)
     renderer = TranscriptRenderer(page)
     for event in events:
@@ -47,7 +47,7 @@ def seen(*events: object, expanded: bool = False) -> str:
 
 
 def called(text: str, is_error: bool, **details: object) -> str:
-    """What a page shows of one call that got this result."""
+    """The text of a page with one call and this result."""
     result = text_result(text, is_error=is_error, **details)
     call = {"tool_call_id": "c", "tool_name": "grep"}
     return seen(
@@ -92,7 +92,7 @@ SUMMARY = "## Active task\nTalk on.\n## Goal\nTo talk."
 
 
 async def talked(driver: AppDriver) -> None:
-    """A conversation that there is something to fold of."""
+    """A conversation that is long enough to compact."""
     for n in range(3):
         await driver.send(f"talk {n} " + "word " * 1200)
         await driver.until(lambda n=n: f"answer {n}" in driver.text)

@@ -366,7 +366,7 @@ def test_a_command_that_cannot_open_a_file_is_refused(command: str):
 
 
 class Editors:
-    """Programs that go on until they are told to end."""
+    """Editor programs that run until told to end."""
 
     def __init__(self) -> None:
         self.open: list[Callable[[int], object]] = []

@@ -18,7 +18,7 @@ DENIED = PermissionAnswer(effect="deny")
 
 
 def shown(driver: AppDriver) -> str:
-    """The question that is shown, with what is listed below it."""
+    """The question on the screen, with its choices."""
     return driver.screen[driver.screen.rindex("Allow bash?") :]
 
 

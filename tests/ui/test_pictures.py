@@ -58,7 +58,7 @@ BETTER = 'def total(items):\n    return sum(item["price"] * item["count"] for it
 
 @dataclass(frozen=True)
 class State:
-    """What happens before the picture is taken. `prepare` is told to the model before the start."""
+    """The steps before a picture. `prepare` scripts the model before the start."""
 
     act: Callable[[AppDriver], Awaitable[object]]
     prepare: Callable[[ScriptedProject], object] = lambda project: None
@@ -204,7 +204,7 @@ STATES = {
 
 @pytest.fixture(autouse=True)
 def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, project: ScriptedProject) -> None:
-    """Nothing of the machine, the version or the time is in the pictures."""
+    """Removes machine, version and time from the pictures."""
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
     monkeypatch.setattr(session_opener, "__version__", "1.2.3")
     monkeypatch.setenv("HOME", str(project.folder.parent))
@@ -213,7 +213,7 @@ def _the_same_everywhere(monkeypatch: pytest.MonkeyPatch, project: ScriptedProje
 
 
 def still() -> UiSettings:
-    """A face that moves would have another look in each picture."""
+    """Stops the animated face."""
     return UiSettings(reduced_motion=True)
 
 

@@ -88,7 +88,7 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(
 
 
 async def worked(driver: AppDriver) -> ExclusiveWorker:
-    """Somebody has the conversation to themselves, in the middle of exploring."""
+    """An owner has the conversation exclusively, while it explores."""
     worker = ExclusiveWorker()
     driver.app.front.commands.add(worker.command())
     await driver.send("/work")

@@ -18,7 +18,7 @@ DIFF = "\n".join(
 
 @asynccontextmanager
 async def reading(project: ScriptedProject) -> AsyncIterator[AppDriver]:
-    """An app in whose transcript the person reads."""
+    """An app in reading mode."""
     async with running_app(project, size=(60, 16)) as driver:
         view = driver.app.transcript
         view.clear()

@@ -43,7 +43,7 @@ CHANGE = PermissionRequest(
 
 @pytest.fixture
 def finished(project: ScriptedProject) -> ScriptedProject:
-    """A project and a run that reads, changes and fails in it."""
+    """A project, and a run that reads, changes and fails in it."""
     # The words of gates have tests of their own.
     project.configure("[loop.gates]\nresume = 0\nverifier = 0\n")
     (project.folder / "x.py").write_text("".join(f"line {n}\n" for n in range(9)))
@@ -88,7 +88,7 @@ def shot(
 
 @pytest.fixture(autouse=True)
 def _no_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine any call may take long enough for its time to be shown."""
+    """Hides durations, which depend on the load of the machine."""
     monkeypatch.setattr(tool_block, "SHOW_TIME_FROM_MS", 1_000_000)
 
 

@@ -181,7 +181,7 @@ def test_an_idle_screen_sends_nothing_to_the_terminal(home: Path):
 
 
 def is_quiet(terminal: Terminal) -> bool:
-    """Whether nothing comes for more than the second in which a clock would tick."""
+    """Whether nothing is drawn for longer than a clock's tick."""
     if not select.select([terminal.master], [], [], 1.3)[0]:
         return True
     os.read(terminal.master, 65_536)
@@ -263,7 +263,7 @@ def test_tmux_hands_a_sequence_on_with_every_escape_doubled():
 
 
 class Called:
-    """A notifier whose terminal keeps what it was sent."""
+    """A notifier with a terminal that records what it is sent."""
 
     def __init__(self, driver: AppDriver, kind: Any = "bell", **environment: str) -> None:
         self.notified: list[str] = []

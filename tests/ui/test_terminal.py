@@ -27,7 +27,7 @@ SWITCHES = {
 
 
 def left_on(output: bytes) -> list[str]:
-    """What was switched on in a terminal and is on still."""
+    """The terminal modes that were switched on and not off."""
 
     def last(mark: str) -> int:
         return output.rfind(mark.encode())

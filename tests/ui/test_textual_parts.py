@@ -25,7 +25,7 @@ def is_private(name: str) -> bool:
 
 
 def private_imports() -> Iterator[tuple[str, str]]:
-    """The imports from Textual whose module or name is private, as (module, name)."""
+    """Imports of private modules or names from Textual, as (module, name)."""
     for tree in TREES.values():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("textual"):
@@ -42,7 +42,7 @@ def private_imports() -> Iterator[tuple[str, str]]:
 
 
 def names_made(tree: ast.AST) -> Iterator[str]:
-    """The names that a piece of source defines or assigns, on itself and on its objects."""
+    """The names that a piece of source defines or assigns."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
@@ -60,7 +60,7 @@ def is_made_by(owner: type, name: str) -> bool:
 
 
 def private_overrides() -> Iterator[tuple[str, str]]:
-    """What classes of the UI define although their class in Textual has it, as (class, name)."""
+    """Private members of Textual's classes that UI classes override, as (class, name)."""
     for file, tree in TREES.items():
         parts = file.relative_to(UI.parent.parent).with_suffix("").parts
         module = importlib.import_module(".".join(parts))
@@ -75,7 +75,7 @@ def private_overrides() -> Iterator[tuple[str, str]]:
 
 
 def private_reads() -> Iterator[tuple[Path, str]]:
-    """The private attributes that are read in the UI and made nowhere in it."""
+    """The private attributes that the UI reads and does not define."""
     own = {name for tree in TREES.values() for name in names_made(tree)}
     known = {"_exit", "_replace"}  # Public in spite of their names: of `os`, of named tuples.
     for file, tree in TREES.items():

@@ -23,7 +23,7 @@ ON = {"added": ("added_ground",), "removed": ("removed_ground",)}
 
 @pytest.fixture
 def themes(project: ScriptedProject, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the person's own themes."""
+    """The folder of the user's themes."""
     folder = project.folder.parent / "config" / "themes"
     folder.mkdir()
     monkeypatch.setenv("DIRGE_CONFIG_DIR", str(folder.parent))
@@ -37,7 +37,7 @@ def luminance(color: str) -> float:
 
 
 def contrast(one: str, other: str) -> float:
-    """As the WCAG define it, from 1 to 21."""
+    """The WCAG contrast ratio, from 1 to 21."""
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

@@ -51,7 +51,7 @@ def f():
 
 
 class Page(TranscriptLayout):
-    """A layout that takes blocks as the transcript's widget does."""
+    """A layout that takes blocks as the transcript widget does."""
 
     add = TranscriptLayout.append
     remove_block = TranscriptLayout.remove

@@ -41,7 +41,7 @@ class Clock:
 
 
 class TypingUser:
-    """Somebody at the keyboard, as fast or slow as the clock says."""
+    """A user at the keyboard, with a scripted clock."""
 
     def __init__(self, driver: AppDriver, clock: Clock) -> None:
         self._desk = driver
@@ -60,7 +60,7 @@ class TypingUser:
 
 
 async def put(driver: AppDriver) -> None:
-    """Until the question is there."""
+    """Wait until the question is shown."""
     await driver.until(lambda: driver.panel and driver.panel.is_mounted)
 
 
@@ -264,7 +264,7 @@ async def test_text_typed_into_every_kind_of_question_answers_none_of_them(
 
 
 def allowed_words(question: "asyncio.Future[object]") -> str | None:
-    """What was answered in own words, where that was all that was answered."""
+    """The free text of an answer that is nothing but free text."""
     if not question.done():
         return None
     answers = question.result()
@@ -275,7 +275,7 @@ def allowed_words(question: "asyncio.Future[object]") -> str | None:
 
 
 def held(driver: AppDriver) -> str:
-    """What stands in the panel: a letter that selects something, or words of one's own."""
+    """The content of the panel: a selected letter, or free text."""
     panel = driver.panel
     if panel is None:
         return ""

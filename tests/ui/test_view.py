@@ -30,12 +30,12 @@ class ViewDriver:
 
     @property
     def top(self) -> str:
-        """What stands in the first line of the view."""
+        """The first visible line."""
         return self.lines[0]
 
     @property
     def lines(self) -> list[str]:
-        """What is seen of the transcript, without the column of the scrollbar."""
+        """The visible lines without the scrollbar."""
         width = self.view.content_size.width
         shown = self.d.screen.split("\n")[: self.view.lines_in_view]
         return [line[:width].rstrip() for line in shown]
@@ -49,13 +49,13 @@ class ViewDriver:
         await self.d.pilot.pause()
 
     async def mouse(self, *codes: tuple[int, int, int, str]) -> None:
-        """Reports as a terminal sends them: button, column and line from 0, `M` or `m`."""
+        """Send mouse reports: button, column and line from 0, `M` or `m`."""
         for button, x, y, end in codes:
             self.report(f"\x1b[<{button};{x + 1};{y + 1}{end}")
             await self.d.pilot.pause()
 
     def report(self, text: str) -> None:
-        """What a terminal sends."""
+        """Send bytes as the terminal does."""
         driver = self.d.app._driver
         assert driver is not None
         for event in (*self._input.feed(text), *self._input.idle(1.0)):

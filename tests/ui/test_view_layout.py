@@ -26,7 +26,7 @@ WORDS = st.lists(PARTS, max_size=25).map("".join)
 
 
 class Wide(TranscriptBlock):
-    """Shows how wide it was painted."""
+    """A block that records the width it was painted with."""
 
     is_wide = True
 
@@ -38,7 +38,7 @@ class Wide(TranscriptBlock):
 
 
 class Counting(NoticeBlock):
-    """Counts how often it was asked for anything."""
+    """A block that counts its calls."""
 
     asked = 0
 

@@ -8,7 +8,7 @@ from dirge_py.ui.prompt.vim.modes import Vim, VimResult
 
 
 class Field:
-    """A text that is written by keys, and undone."""
+    """A text edited by keys, with undo."""
 
     def __init__(self, text: str, at: int) -> None:
         self.vim, self.text, self.at = Vim(), text, at

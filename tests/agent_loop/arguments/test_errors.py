@@ -20,7 +20,7 @@ SCHEMA = {"type": "object", "properties": {"edits": {"type": "array", "items": I
 
 
 def error_parts(schema, arguments):
-    """The four parts of the error, by their labels."""
+    """The four parts of the error text, by their labels."""
     call = prepared(Tool("t", parameters=schema), arguments)
     assert call.problem == "invalid_arguments"
     parts = dict(line.split(": ", 1) for line in call.problem_text.split("\n"))

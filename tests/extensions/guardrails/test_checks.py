@@ -26,7 +26,7 @@ KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 
 @dataclass
 class Saying:
-    """A guardrail that always says the same, or raises it."""
+    """A guardrail that always returns or raises the same."""
 
     name: str
     verdict: Any

@@ -27,7 +27,7 @@ __all__ = ["project"]
 
 @dataclass
 class Slow:
-    """A memory whose `sync` does what a test wants."""
+    """A memory with a scripted `sync`."""
 
     fails_with: Exception | None = None
     hangs: bool = False
@@ -54,7 +54,7 @@ class Slow:
 
 
 def files(project: ScriptedProject) -> tuple[Path, Path]:
-    """MEMORY.md and USER.md, in folders that exist."""
+    """MEMORY.md and USER.md in existing folders."""
     own = project.state_dir / "memory" / project_id(project.folder)
     own.mkdir(parents=True, exist_ok=True)
     return own / "MEMORY.md", project.folder.parent / "config" / "USER.md"

@@ -144,7 +144,7 @@ async def test_one_that_hangs_is_abandoned_and_the_call_answered(
 
 
 async def test_the_time_of_the_tool_is_not_the_time_of_the_plugin(plugin_folder: PluginFolder):
-    """The tool returns only once far more than the limit would have cut it off."""
+    """The tool takes longer than the plugin's time limit."""
 
     async def around(call: Any, proceed: Any) -> Any:
         return await proceed()

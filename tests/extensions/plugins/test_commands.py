@@ -31,7 +31,7 @@ def conversation_with(plugins: Plugins) -> Any:
 
 
 class Front(PrintFront):
-    """A front end that shows a conversation with these plugins."""
+    """A front end with a conversation that has these plugins."""
 
     def __init__(self, plugins: Plugins) -> None:
         registry = discover(slash)

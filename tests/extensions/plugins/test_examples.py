@@ -21,7 +21,7 @@ EXAMPLES = ROOT / "plugins"
 
 @pytest.fixture
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A user's plugin folder with the one example that the test is named after."""
+    """The user's plugin folder with the example of this test."""
     plugins = tmp_path / "users_plugins"
     plugins.mkdir()
     name = next(name for name in names() if name in request.node.name)
@@ -104,7 +104,7 @@ async def test_confirm_destructive_never_holds_what_is_allowed(
 
 @contextmanager
 def terminal() -> Iterator[int]:
-    """A terminal as this process's stderr; yields the other end.
+    """A pseudo-terminal as this process's stderr; yields its other end.
 
     No fixture: pytest puts stderr back between the set-up and the call of a test.
     """

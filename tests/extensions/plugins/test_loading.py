@@ -180,7 +180,7 @@ def test_tools_and_commands_cannot_be_added_later(plugin_folder: PluginFolder):
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package on the path with an entry point, as an installer leaves it."""
+    """An installed package with an entry point."""
     site = tmp_path / "site"
     folder = site / "songs-1.0.dist-info"
     folder.mkdir(parents=True)

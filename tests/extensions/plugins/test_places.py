@@ -37,13 +37,13 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
 
 @cache
 def _listen() -> None:
-    """Nothing takes a hook away again, and it costs time whatever the process does."""
+    """Add the audit hook once, because hooks cannot be removed."""
     sys.addaudithook(_hear)
 
 
 @contextmanager
 def touched() -> Iterator[list[str]]:
-    """Every path that the interpreter was asked to open, list or run meanwhile."""
+    """Every path that the interpreter opened, listed or executed meanwhile."""
     _listen()
     heard: list[str] = []
     _listening.append(heard)
@@ -55,7 +55,7 @@ def touched() -> Iterator[list[str]]:
 
 @pytest.fixture
 def user(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The user's folder of settings; the current folder is a project."""
+    """The user's settings folder; the current folder is a project."""
     folder = home / ".config" / "dirge"
     (folder / "plugins").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)

@@ -51,7 +51,7 @@ def test_a_plugin_refuses_a_call_and_the_model_reads_why(product: Product) -> No
 
 
 def test_edited_arguments_are_judged_by_the_rules(product: Product) -> None:
-    """The call of the model would be allowed; the one that a plugin makes of it is not."""
+    """The model's call would be allowed; the plugin's version is not."""
     plugin(
         product,
         "redirect",

@@ -80,7 +80,7 @@ async def test_a_watcher_cannot_stop_a_run(plugin_folder: PluginFolder):
 
 
 async def test_a_slow_watcher_misses_pieces_and_nothing_else(plugin_folder: PluginFolder):
-    """Far more pieces come while it waits than may queue up; the end of the message is heard."""
+    """More deltas arrive than the queue holds; the end of the message still arrives."""
     may_go_on = asyncio.Event()
     heard: list[str] = []
 

@@ -266,7 +266,7 @@ async def test_what_a_project_brings_along_is_asked_about_first(
 
 
 class TrustedFolder:
-    """A project that brings one file along."""
+    """A project with one file that needs trust."""
 
     theme = ""
 

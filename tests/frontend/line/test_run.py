@@ -21,7 +21,7 @@ ASKING = {"calls": [{"name": "bash", "arguments": {"command": "touch made"}}]}
 
 @pytest.fixture
 def project(home: Path) -> Path:
-    """A home whose model asks for a command and then answers."""
+    """A home whose model calls a command and then answers."""
     replies = {"replies": [ASKING, {"text": "Made it.", "chunk_chars": 2}]}
     (home / "replies.json").write_text(json.dumps(replies))
     settings = home / ".config" / "dirge" / "config.toml"

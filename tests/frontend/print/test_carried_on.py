@@ -39,7 +39,7 @@ def notes(product: Product) -> Product:
 
 
 def pause(product: Product, batch: ModelReply = BATCH) -> ProcessResult:
-    """A run that waits, in a process of its own."""
+    """A run that waits for a decision, in its own process."""
     product.will(batch)
     return product.run_forked("-p", "--output-format", "json", "--on-ask", "defer", "go")
 
@@ -54,7 +54,7 @@ def commands_run(product: Product) -> list[str]:
 
 
 def results(product: Product) -> list[tuple[str, str]]:
-    """The calls' ids and results, as of the last request."""
+    """The ids and results of calls in the last request."""
     return [(m["tool_call_id"], m["content"]) for m in product.sent() if m["role"] == "tool"]
 
 

@@ -9,7 +9,7 @@ from tests.support.product import Product
 
 
 def result_text(product: Product, command: str, **more: object) -> str:
-    """What the model is told about a command."""
+    """The text that the model gets about a command."""
     product.will(
         ModelReply(calls=[("bash", {"command": command, **more})]), ModelReply(text="done")
     )

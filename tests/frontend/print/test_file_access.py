@@ -14,7 +14,7 @@ STRANGER = 1000
 
 @pytest.fixture
 def stranger(open_tmp_path: Path, product: Product) -> list[str]:
-    """The words before a command that run it as nobody, who owns the state folder."""
+    """A command prefix for user nobody, who owns the state folder."""
     prefix = as_nobody()
     os.mkdir(product.state_dir)
     os.chown(product.state_dir, 65534, 65534)
@@ -22,7 +22,7 @@ def stranger(open_tmp_path: Path, product: Product) -> list[str]:
 
 
 def plugin(product: Product) -> tuple[Path, Path]:
-    """A plugin, and the file it makes when it is run."""
+    """A plugin, and the file it creates when it runs."""
     file, mark = product.config_dir / "plugins/mark.py", product.state_dir / "mark"
     file.parent.mkdir()
     file.write_text(PLUGIN.format(path=str(mark)))

@@ -35,7 +35,7 @@ def register(dirge):
 
 
 def kill_while(product: Product, holds: Callable[[], object], *words: str) -> None:
-    """Start `dirge`, and kill it as soon as something is true."""
+    """Start `dirge`, and kill it when a condition becomes true."""
     process = product.start(*words)
     until(holds)
     process.send_signal(signal.SIGKILL)
@@ -44,7 +44,7 @@ def kill_while(product: Product, holds: Callable[[], object], *words: str) -> No
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """Killed in the middle of a command, between two reads; as it was then it is kept in `then`."""
+    """A run killed during a command, between two reads; `then` is a copy of its state."""
     base = tmp_path_factory.mktemp("scene")
     with Service() as service:
         product = Product(base, service)
@@ -61,7 +61,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
 
 @pytest.fixture
 def killed(scene: Product) -> Product:
-    """The same session and the same folder for each test."""
+    """Restores the same session and folder for each test."""
     for name in ("state", "project"):
         shutil.rmtree(scene.base / name)
         shutil.copytree(scene.base / "then" / name, scene.base / name)
@@ -78,7 +78,7 @@ def carry_on(product: Product, *words: str) -> ProcessResult:
 
 
 def results(product: Product) -> dict[str, str]:
-    """The results by id of their calls, as the service was sent them, in that order."""
+    """The results by call id as the service got them, in order."""
     return {m["tool_call_id"]: m["content"] for m in product.sent() if m["role"] == "tool"}
 
 

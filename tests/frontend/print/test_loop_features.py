@@ -29,7 +29,7 @@ def journal(product: Product) -> str:
 
 
 def user_texts(product: Product, number: int = -1) -> list[str]:
-    """What the model was told under the person's name, in one request."""
+    """The texts of user messages in one request."""
     return [m["content"] for m in product.sent(number) if m["role"] == "user"]
 
 
@@ -135,7 +135,7 @@ def test_without_compaction_the_error_of_the_service_ends_the_run(product: Produ
 
 
 def strong(product: Product, *replies: dict[str, Any]) -> None:
-    """A second provider, scripted, that is escalated to."""
+    """A second, scripted provider for escalation."""
     script = product.config_dir / "strong.json"
     script.write_text(json.dumps({"replies": list(replies)}))
     product.configure(
@@ -302,7 +302,7 @@ def test_a_reminder_is_in_the_request_and_not_in_the_session(product: Product) -
 
 
 def kept(text: str) -> Path:
-    """The file with all of a result, as the model is told of it."""
+    """The file with the whole result that the model's text names."""
     found = re.search(r"/\S+/output/[^\s\]\"',;]+\.txt", text)
     assert found, text[-2000:]
     return Path(found[0])
@@ -355,7 +355,7 @@ def test_a_fold_by_the_service_is_a_block_like_others(product: Product) -> None:
 
 
 def folded(summary: str, text: str) -> RawReply:
-    """An answer of Anthropic's service that begins with folded history."""
+    """An answer of Anthropic's service that begins with compacted history."""
     pieces: list[dict[str, Any]] = [
         {
             "type": "message_start",

@@ -10,7 +10,7 @@ LOCAL = '[models."fake/qwen3:8b"]\nwindow_tokens = 40960\n'
 
 @pytest.fixture
 def local(product: Product) -> Product:
-    """No key, a window of its own, and a model that goes at once."""
+    """Settings without a key, with a window, and a model that is unloaded at once."""
     product.configure(LOCAL, wire="ollama", model="qwen3:8b")
     config = product.config_dir / "config.toml"
     text = config.read_text().replace('api_key_env = "FAKE_KEY"', 'keep_alive = "0"')

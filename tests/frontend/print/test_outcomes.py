@@ -132,7 +132,7 @@ def test_as_many_turns_as_allowed_are_no_error(product: Product) -> None:
 
 
 def test_what_a_gate_asks_besides_is_not_asked_of_a_run_without_turns(product: Product) -> None:
-    """The run is done in its last turn, with its report; nobody has tested the code since."""
+    """The run ends in its last turn, and its code is not checked."""
     edit = ModelReply(calls=[("write", {"path": "a.py", "content": "x = 1\n"})])
     product.will(edit, ModelReply(text="The report."))
     result = product.ask("--max-turns", "2", "x")
@@ -373,7 +373,7 @@ def test_errors_of_providers_carry_their_kind() -> None:
 
 
 def hang_up(process: Piped) -> None:
-    """Close its stdin, as `finish` will not."""
+    """Close its stdin, which `finish` does not do."""
     assert process.stdin is not None
     process.stdin.close()
     process.stdin = None

@@ -18,7 +18,7 @@ def write(path: str) -> ModelReply:
 
 
 def after(product: Product, first: ModelReply, *flags: str) -> ProcessResult:
-    """The run in which the model first makes a call, and then says that it is done."""
+    """A run in which the model makes one call, and then ends."""
     product.will(first, ModelReply(text="done"))
     return product.ask(*flags, "x")
 

@@ -79,7 +79,7 @@ def test_a_state_folder_that_cannot_be_made_is_told(product: Product) -> None:
 
 @pytest.fixture
 def stranger(open_tmp_path: Path, product: Product) -> list[str]:
-    """The words before a command that run it as nobody, who may read and not write here."""
+    """A command prefix that runs the command as user nobody, who can read but not write here."""
     return as_nobody()
 
 

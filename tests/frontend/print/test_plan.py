@@ -52,13 +52,13 @@ def product(product: Product) -> Product:
 
 
 def files(product: Product) -> dict[str, bytes]:
-    """The project's files, without git's own."""
+    """The project's files, without `.git`."""
     paths = (path for path in product.project.rglob("*") if ".git" not in path.parts)
     return {str(p.relative_to(product.project)): p.read_bytes() for p in paths if p.is_file()}
 
 
 def last_message(product: Product, number: int) -> str:
-    """The last thing that was said to the model in a request."""
+    """The last message of a request."""
     return json.dumps(product.sent(number)[-1]["content"])
 
 

@@ -21,7 +21,7 @@ def system(product: Product, number: int = -1) -> str:
 
 
 def blocks(product: Product) -> str:
-    """The last message as text, whether it is a string or blocks."""
+    """The last message as text, whether a string or blocks."""
     content = product.sent()[-1]["content"]
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
@@ -51,7 +51,7 @@ def test_what_was_sent_is_the_beginning_of_what_is_sent_next(product: Product, w
 
 
 def _bare(message: dict[str, object]) -> str:
-    """A message without the marks of what is to be cached, which move on."""
+    """A message without cache marks, which move with each request."""
     return json.dumps(message).replace(', "cache_control": {"type": "ephemeral"}', "")
 
 

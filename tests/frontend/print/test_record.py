@@ -42,14 +42,14 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def configure(product: Product, kind: str, **entry: str) -> None:
-    """One provider of that type, `fake`, and nothing else."""
+    """Configure one provider of that type, named `fake`."""
     values = {"type": kind, "model": "m", **entry}
     lines = "".join(f'{name} = "{value}"\n' for name, value in values.items())
     (product.config_dir / "config.toml").write_text(f"{NO_SNAPSHOTS}[providers.fake]\n{lines}")
 
 
 def comparable(value: Any) -> Any:
-    """Without what differs between any two runs."""
+    """The output without what differs between any two runs."""
     if isinstance(value, dict):
         return {name: comparable(v) for name, v in value.items() if name not in OF_ONE_RUN}
     return [comparable(each) for each in value] if isinstance(value, list) else value

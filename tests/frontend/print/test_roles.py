@@ -13,7 +13,7 @@ HELLO = ModelReply(text="Hello.", usage=(1_000_000, 0, 0, 0))
 
 
 def with_spare(product: Product, more: str) -> None:
-    """A second provider at the same service, and one that nobody has a key of."""
+    """A second provider at the same service, and one without a key."""
     product.configure(
         '[providers.keyless]\ntype = "anthropic"\napi_key_env = "NO_SUCH_KEY"\n'
         f'[providers.spare]\ntype = "openai"\nmodel = "gpt-4.1"\napi_key_env = "FAKE_KEY"\n'

@@ -130,7 +130,7 @@ class _Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """`host:port` of a server on the loopback of this machine."""
+    """`host:port` of a server on loopback."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as serving:
         thread = threading.Thread(target=serving.serve_forever)
         thread.start()
@@ -147,7 +147,7 @@ FETCH = (
 
 
 def told_about(product: Product, server: str, *options: str) -> str:
-    """What the model reads after a command asked that server for something."""
+    """The model's result of a command that requested something from that server."""
     product.will(bash(FETCH.format(server)), ModelReply(text="done"))
     assert product.ask(*options, "x").exit_code == 0
     return str(product.sent()[-1]["content"])

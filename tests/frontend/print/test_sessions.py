@@ -11,7 +11,7 @@ from tests.support.product import HeldReply, Product, finish
 
 
 def prompts(product: Product, number: int = -1) -> list[str]:
-    """What the person had said, as of one request."""
+    """The user's prompts in one request."""
     return [m["content"] for m in product.sent(number) if m["role"] == "user"]
 
 
@@ -192,7 +192,7 @@ def test_a86_the_second_process_sends_all_that_the_first_one_had(product: Produc
 
 
 def bare(message: dict[str, Any]) -> dict[str, Any]:
-    """The message without marks of what the service may cache."""
+    """The message without cache marks."""
     content = message["content"]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]

@@ -22,7 +22,7 @@ def results(lines: list[Any]) -> list[Any]:
 
 
 class Dialogue:
-    """A process that is spoken to line by line."""
+    """A process that is driven line by line."""
 
     def __init__(self, product: Product, *flags: str) -> None:
         self.process = product.start(*FLAGS, *flags, stdin=subprocess.PIPE)

@@ -19,7 +19,7 @@ _NAMED = frozenset({"anthropic", "openai-responses"})
 
 @dataclass(frozen=True, kw_only=True)
 class Transcript:
-    """One answer, and what comes of it.
+    """One streamed answer and the expected result.
 
     `calls` are (id, name, arguments), an id `*` being one that we make up. `seals` are the
     signatures of thinking, or hidden thinking, in order; `sealed` is only how many there are, where
@@ -45,13 +45,13 @@ class Transcript:
 
     @property
     def body(self) -> bytes:
-        """What the service sends."""
+        """The bytes that the service sends."""
         lines = self.stream.strip("\n").split("\n")
         return "".join(_framed(self.kind, line) for line in lines).encode()
 
 
 def transcripts(kind: str) -> list[Transcript]:
-    """All of a provider type, in their order."""
+    """All transcripts of a provider type, in order."""
     name = wire_of(kind).__name__.rpartition(".")[2]
     data = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
     return [Transcript(kind=kind, **each) for each in data["transcript"]]

@@ -22,7 +22,7 @@ _PATHS = {
 
 
 def wire_at(path: str) -> ModuleType:
-    """The format that a request to `path` wants to be answered in."""
+    """The wire format for requests to `path`."""
     name = next((name for part, name in _PATHS.items() if part in path), "openai")
     return _loaded(name)
 

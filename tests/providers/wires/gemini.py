@@ -8,7 +8,7 @@ from tests.providers.wires.model_reply import ModelReply, split
 
 
 def events(say: ModelReply) -> list[str]:
-    """The answer as Gemini streams it, with the counts on every chunk and the reason on the last.
+    """The answer as Gemini streams it, with usage on every chunk and the reason on the last.
 
     Calls come whole and without an id. With `thinking` the answer is signed: the first call, else
     the end.

@@ -10,7 +10,7 @@ BreakKind = Literal["reset", "close", "stall"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelReply:
-    """A good answer, streamed. `usage` is (input, output, cache read, cache write).
+    """A complete answer to stream. `usage` is (input, output, cache read, cache write).
 
     `chunk_bytes` cuts the stream there, regardless of lines and characters; `cut_seed` cuts it at
     random places; else every event is sent by itself. `after_bytes` of the body `then` happens.

@@ -10,7 +10,7 @@ _HEAD = {"model": "fake", "created_at": "2026-01-01T00:00:00.000000Z"}
 
 
 def events(say: ModelReply) -> list[str]:
-    """The answer as Ollama streams it: calls whole, and the counts on the last line."""
+    """The answer as Ollama streams it: whole calls, and usage on the last line."""
 
     def line(message: Mapping[str, Any], **end: Any) -> str:
         said = {**_HEAD, "message": {"role": "assistant", **message}, "done": False, **end}

@@ -11,7 +11,7 @@ _STOPS = {"length": "max_output_tokens", "max_tokens": "max_output_tokens"}
 
 
 def events(say: ModelReply) -> list[str]:
-    """The answer as Responses streams it: each item opens, grows, and is told again as a whole."""
+    """The answer as Responses streams it: each item starts, grows, and is repeated complete."""
     numbers = itertools.count()
     items: list[Mapping[str, Any]] = []
     sent = [

@@ -34,7 +34,7 @@ def taken_over(store, tmp_path, values, *, name="session.jsonl", program="auto")
 
 
 def spoken(messages):
-    """Each message in a few words."""
+    """Each message in short form."""
     received = []
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -240,7 +240,7 @@ JSON = st.recursive(
 
 @st.composite
 def mangled(draw, sample):
-    """A sample with lines lost, doubled and moved, and members replaced by anything."""
+    """A sample with lines lost, doubled and moved, and members replaced."""
     values = [json.loads(json.dumps(value)) for value in sample]
     chosen = draw(st.lists(st.sampled_from(range(len(values))), min_size=1, max_size=20))
     kept = [json.loads(json.dumps(values[number])) for number in chosen]

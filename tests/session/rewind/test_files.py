@@ -179,7 +179,7 @@ async def test_a_file_that_went_when_it_was_ignored_goes_again_by_redo(
 
 
 class Cut(SnapshotRepository):
-    """Puts one file back, and is cut off."""
+    """Restores one file, and is then killed."""
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         await super().restore(tree, paths[-1:])

@@ -53,7 +53,7 @@ def files(project: ScriptedProject) -> dict[str, str]:
 async def do(
     conversation: Conversation, project: ScriptedProject, *calls: tuple[str, dict[str, Any]]
 ) -> str:
-    """One prompt for which the model makes these calls; what it was told about the last."""
+    """One prompt for which the model makes these calls; the result of the last one."""
     for name, arguments in calls:
         project.model.will_call(name, **arguments)
     project.model.will_say("Done.")

@@ -27,7 +27,7 @@ steps = st.lists(
 
 
 class Visit:
-    """One session, taken through steps; after each of them the same things hold."""
+    """One session driven through steps, with invariants checked after each."""
 
     def __init__(self, project: ScriptedProject, stack: AsyncExitStack) -> None:
         self.project = project
@@ -151,7 +151,7 @@ async def take(driver: RewindDriver, step: str, number: int, place: int) -> None
 
 
 def in_a_room(visit: Callable[[ScriptedProject], Any]) -> None:
-    """Run it in a project of its own."""
+    """Run it in its own project."""
     left = os.getcwd()
     with tempfile.TemporaryDirectory() as base:
         project = ScriptedProject(Path(base))

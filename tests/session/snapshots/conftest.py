@@ -13,7 +13,7 @@ LIMIT = 64 * 1024
 
 
 class Project:
-    """A folder with files, and as many repositories of its snapshots as are opened."""
+    """A folder with files, and any number of open snapshot repositories."""
 
     def __init__(self, base: Path):
         self.base = base
@@ -56,7 +56,7 @@ class Project:
         return done.stdout
 
     def files(self):
-        """Every file below the project: its content or where it leads, and whether it runs."""
+        """Every file below the project: content or link target, and executable bit."""
         return files_below(self.root)
 
 
@@ -84,13 +84,13 @@ def _runs(path):
 
 
 async def restore_all(repository, tree, now):
-    """Put back everything that differs from `now`."""
+    """Restore everything that differs from `now`."""
     changes = await repository.changes(now, tree)
     return await repository.restore(tree, [change.path for change in changes])
 
 
 async def held(repository, tree):
-    """The paths of a tree, told by comparing it with the empty one."""
+    """The paths of a tree, by comparing it with the empty tree."""
     empty = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
     return [change.path for change in await repository.changes(empty, tree)]
 

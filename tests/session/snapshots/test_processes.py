@@ -24,7 +24,7 @@ def lines_until(child, count):
 
 
 def kill_after(child, delay_s):
-    """Kill it in the middle of what it does: there is nothing to wait for but the time."""
+    """Kill it during its work, after a time, as there is nothing to wait for."""
     try:
         child.wait(delay_s)
     except subprocess.TimeoutExpired:

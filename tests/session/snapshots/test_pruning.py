@@ -8,7 +8,7 @@ HOUR_S = 3600
 
 
 def age_objects(store, by_s):
-    """Make all objects look old: those of the last hour are never taken away."""
+    """Make all objects look old, because those of the last hour are never deleted."""
     for path in (store / "objects").rglob("*"):
         if path.is_file():
             status = path.stat()
@@ -24,7 +24,7 @@ class Clock:
 
 
 async def take_of(project, clock, session, content):
-    """A snapshot with a session of its own, that ended."""
+    """A snapshot of its own session, which has ended."""
     project.put("f", content)
     repository = project.open(session, clock=clock)
     tree = (await repository.take_snapshot()).tree

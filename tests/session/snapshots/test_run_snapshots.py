@@ -119,7 +119,7 @@ async def test_without_git_the_run_goes_on_and_one_notice_says_so(project, monke
 
 
 class Slow:
-    """Snapshots that are taken when `go` is set, and then are what `results` says."""
+    """Snapshots that finish when `go` is set, with the outcomes `results`."""
 
     def __init__(self, *results):
         self.results = list(results)
@@ -149,7 +149,7 @@ class Slow:
 
 
 class SnapshotsDriver:
-    """Run snapshots, and what they noted and told."""
+    """Run snapshots, with their records and notices."""
 
     def __init__(self, snapshots):
         self.notes, self.notices = [], []

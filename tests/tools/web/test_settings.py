@@ -32,7 +32,7 @@ def loaded(tmp_path: Path) -> Load:
 
 
 def opened(config: Config) -> tuple[WebService, list[str]]:
-    """The service, and the secrets that were reported."""
+    """The service, and the secrets that it reported."""
     secrets: list[str] = []
     web = open_web(config, secrets.append)
     assert web is not None

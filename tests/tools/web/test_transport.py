@@ -20,7 +20,7 @@ from tests.support.web_site import Reply, serving
 
 
 class Names:
-    """A name server that gives its answers in order, the last one again and again."""
+    """A name server with scripted answers; the last one repeats."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = list(answers)
