@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Literal
 
 from dirge_py.files.workspace import Workspace
+from dirge_py.permission.decision import Result
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.questions import (
@@ -42,7 +43,6 @@ from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
 from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
 
 DENIED = "Permission denied"
-Effect = Literal["allow", "deny", "defer", "abort"]
 _MOST_ATTEMPTS = 3
 _MOST_HELD = 256
 
@@ -50,11 +50,11 @@ _MOST_HELD = 256
 class Authorizer:
     """Judges the calls of one conversation and its forks.
 
-    Only what was judged may be done: the authorizer passes the physical paths of an allowed call to
-    the workspace and its environment to the runner, and both refuse anything else. `on_grant` is
-    called with every rule allowed for the session; `keep_rules` stores rules in the user's settings
-    (None: they cannot be stored). `judge` sees a call before the user is asked, and can only
-    tighten; `judge_effect` says what happens when it says no.
+    It passes the physical paths of an allowed call to the workspace and its environment to the
+    runner, and both refuse anything else. `on_grant` is called with every rule allowed for the
+    session; `keep_rules` stores rules in the user's settings (None: they cannot be stored). `judge`
+    sees a call before the user is asked, and can only tighten; when it says no, `judge_effect`
+    decides whether the call is denied or the user is warned.
     """
 
     def __init__(
@@ -142,13 +142,9 @@ class Authorizer:
             if not changed:
                 effect: Literal["allow", "deny"] = "allow" if earlier.allow else "deny"
                 answer = PermissionAnswer(effect=effect, comment=earlier.reason)
-                return AnsweredCall(
-                    judged=judged, request=None, answer=answer, by="earlier", files=files
-                )
-        stopped = self._guard.why_stopped(info.run_id, judged.call.name, judged.claims)
-        if stopped:
-            answer = PermissionAnswer(effect="deny", comment=stopped)
-            return AnsweredCall(judged=judged, request=None, answer=answer, by="loop-guard")
+                return AnsweredCall(judged=judged, answer=answer, by="earlier", files=files)
+        if stopped := self._guard.why_stopped(info.run_id, judged):
+            return _denied(judged, "loop-guard", stopped)
         if held is not None:
             changed = await objection_to(held, judged, self._cwd)
             if not changed:
@@ -161,7 +157,7 @@ class Authorizer:
         return replace(answered, answer=PermissionAnswer(effect="deny", comment=comment))
 
     def _held_answer(self, info: TurnInfo, held: AnsweredCall) -> AnsweredCall:
-        """Emit the question of an answer that was given in advance, now that its call begins."""
+        """Return an answer given in advance; emit its question now that its call begins."""
         if held.by == "answer":
             self._emit_asked(info, held.judged)
         return held
@@ -204,8 +200,7 @@ class Authorizer:
                 break
         else:
             changed += " each time the user was asked"
-        answer = PermissionAnswer(effect="deny", comment=changed)
-        return AnsweredCall(judged=judged, request=None, answer=answer, by="changed")
+        return _denied(judged, "changed", changed)
 
     async def _ask_once(
         self, info: TurnInfo, judged: JudgedCall, changed: str, *, is_first: bool
@@ -214,8 +209,7 @@ class Authorizer:
         try:
             question = await self._question(judged, changed)
         except DirgeError as error:
-            answer = PermissionAnswer(effect="deny", comment=error.in_one_line())
-            return AnsweredCall(judged=judged, request=None, answer=answer, by="failure")
+            return _denied(judged, "failure", error.in_one_line())
         if isinstance(question, AnsweredCall):
             return question
         if is_first:
@@ -224,16 +218,16 @@ class Authorizer:
             one
             for one in batch_questions(info, judged, self._engine, self._cwd)
             if (info.run_id, info.turn, one.call.id) not in self._held
-            and not self._guard.why_stopped(info.run_id, one.call.name, one.claims)
+            and not self._guard.why_stopped(info.run_id, one)
         ]
         questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
         pending = [question]
-        for its_question in questions:
-            # A failure is reported or raised when it is its call's turn.
-            if isinstance(its_question, AnsweredCall):
-                self._hold_answer(info, its_question)
-            elif isinstance(its_question, PendingQuestion):
-                pending.append(its_question)
+        for result in questions:
+            # A failure is reported or raised in its call's own turn.
+            if isinstance(result, AnsweredCall):
+                self._hold_answer(info, result)
+            elif isinstance(result, PendingQuestion):
+                pending.append(result)
         answers = await self._asker.permission([one.request for one in pending])
         first, *others = (
             AnsweredCall(
@@ -248,8 +242,10 @@ class Authorizer:
     async def _question(
         self, judged: JudgedCall, changed: str = ""
     ) -> PendingQuestion | AnsweredCall:
-        """Return the question about a call, or the judge's refusal. Raises DirgeError if it can
-        only fail.
+        """Return the question about a call, or the judge's refusal.
+
+        Raises:
+            DirgeError: the call can only fail.
         """
         can_keep = self._keep_rules is not None
         # First, so that changes while the rest is prepared count as made after the question.
@@ -257,9 +253,8 @@ class Authorizer:
         request = await request_for(judged, self._engine, self._cwd, can_keep=can_keep)
         verdict = await verdict_on(request, judged, self._judge)
         if verdict.kind == "deny" and self._judge_effect == "deny":
-            words = f"the model that judges calls refused it: {verdict.reason}"
-            answer = PermissionAnswer(effect="deny", comment=words)
-            return AnsweredCall(judged=judged, request=request, answer=answer, by="judge")
+            comment = f"the model that judges calls refused it: {verdict.reason}"
+            return _denied(judged, "judge", comment)
         warnings = [f"{changed} after you were asked"] if changed else []
         warnings += [] if verdict.kind == "allow" else [verdict.reason]
         request = replace(request, warning="; ".join(warnings))
@@ -275,12 +270,12 @@ class Authorizer:
             if answered.by == "answer" and isinstance(self._asker, SupportsForms):
                 reason = answer.comment or "the user said no"
             if answered.by != "loop-guard":
-                self._guard.record_denial(info.run_id, call.name, judged.claims)
+                self._guard.record_denial(info.run_id, judged)
             return self._refuse(info, judged, answered.by, reason, answered)
         self._report(info, judged, answer.effect, answered.by, reason, answered)
         match answer.effect:
             case "allow":
-                self._guard.record_approval(info.run_id, call.name, judged.claims)
+                self._guard.record_approval(info.run_id, judged)
                 self._remember(info, answered)
                 self._approve(judged)
                 if answered.shown:
@@ -300,8 +295,8 @@ class Authorizer:
             try:
                 where = self._keep_rules(rules)
             except (DirgeError, OSError) as error:
-                words = f"{error} {getattr(error, 'hint', '')}".strip()
-                info.emit(SystemNotice(f"Allowed for this session only: {words}"))
+                problem = f"{error} {getattr(error, 'hint', '')}".strip()
+                info.emit(SystemNotice(f"Allowed for this session only: {problem}"))
             else:
                 for rule in rules:
                     self._engine.add_rule(rule, where)
@@ -322,7 +317,7 @@ class Authorizer:
         if all(claim.op != "execute" for claim in decision.claims):
             return
         environment: Mapping[str, str] = {}
-        if decision.plan is not None:
+        if decision.needs_hardening:
             # It was judged by the names of its programs, so none may come from the workspace.
             closed: Sequence[str] = (*self._workspace.roots, *self._distrusted)
             if decision.is_read_only:
@@ -365,7 +360,7 @@ class Authorizer:
     def _record(
         self,
         judged: JudgedCall,
-        effect: Effect,
+        effect: Result,
         policy: str,
         reason: str,
         answered: AnsweredCall | None = None,
@@ -387,7 +382,7 @@ class Authorizer:
         self,
         info: TurnInfo,
         judged: JudgedCall,
-        effect: Effect,
+        effect: Result,
         policy: str,
         reason: str,
         answered: AnsweredCall | None,
@@ -407,12 +402,18 @@ class Authorizer:
         )
 
 
+def _denied(
+    judged: JudgedCall, by: Literal["judge", "loop-guard", "failure", "changed"], comment: str
+) -> AnsweredCall:
+    answer = PermissionAnswer(effect="deny", comment=comment)
+    return AnsweredCall(judged=judged, answer=answer, by=by)
+
+
 _MOST_REFUSED_RUNS = 16
-Shape = tuple[str, tuple[Claim, ...]]
 
 
 class RefusalLoopGuard:
-    """Counts how often the same tool was denied the same claims in one run.
+    """Counts how often a tool was denied the same claims in one run.
 
     After `most` denials without an approval in between it stops the questions; 0 turns it off. A
     new run starts at zero, because the user has sent a message since.
@@ -420,23 +421,23 @@ class RefusalLoopGuard:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._runs: dict[str, Counter[Shape]] = {}
+        self._runs: dict[str, Counter[tuple[str, tuple[Claim, ...]]]] = {}
 
-    def why_stopped(self, run_id: str, tool: str, claims: Sequence[Claim]) -> str:
+    def why_stopped(self, run_id: str, judged: JudgedCall) -> str:
         """Return why the user is not asked again, or ""."""
-        count = self._denials(run_id)[tool, tuple(claims)]
+        count = self._denials(run_id)[judged.call.name, judged.claims]
         if not self._most or count < self._most:
             return ""
         return f"this exact call was denied {count} times, so dirge doesn't ask again in this run"
 
-    def record_denial(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
-        self._denials(run_id)[tool, tuple(claims)] += 1
+    def record_denial(self, run_id: str, judged: JudgedCall) -> None:
+        self._denials(run_id)[judged.call.name, judged.claims] += 1
 
-    def record_approval(self, run_id: str, tool: str, claims: Sequence[Claim]) -> None:
-        self._denials(run_id).pop((tool, tuple(claims)), None)
+    def record_approval(self, run_id: str, judged: JudgedCall) -> None:
+        self._denials(run_id).pop((judged.call.name, judged.claims), None)
 
-    def _denials(self, run_id: str) -> Counter[Shape]:
-        # Several runs at once: a forked run continues beside its parent.
+    def _denials(self, run_id: str) -> Counter[tuple[str, tuple[Claim, ...]]]:
+        # A forked run and its parent run at the same time.
         while run_id not in self._runs and len(self._runs) >= _MOST_REFUSED_RUNS:
             del self._runs[next(iter(self._runs))]
         return self._runs.setdefault(run_id, Counter())
@@ -448,8 +449,8 @@ _MOST_STARTS_HELD = 256
 class StartCheck:
     """Prevents a command from starting if its files changed after it was allowed.
 
-    Between the answer and the start run hooks, a snapshot, and a write to disk: enough time for a
-    parallel process to change the files. Used by a conversation and its forks.
+    Hooks, a snapshot and a write to disk come between the answer and the start: enough time for a
+    parallel process to change the files. A conversation and its forks share one.
     """
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ wrappers, and subcommands that run arbitrary commands.
 import os.path
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
@@ -57,7 +57,6 @@ _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get",
 
 
 def _table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
-    """Return the row of the table that applies to this fact."""
     if isinstance(fact, CommandFact):
         if not fact.refusal:
             return "look"
@@ -79,7 +78,6 @@ def _table_row(fact: Fact, *, is_sandboxed: bool) -> TableRow:
 
 
 def _default_reason(row: TableRow, fact: Fact) -> str:
-    """Return the reason for the row of the table."""
     if isinstance(fact, CommandFact) and fact.refusal and row != "sandboxed build":
         return fact.refusal
     if isinstance(fact, NameFact) and fact.op == "network":
@@ -112,6 +110,8 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     after the deny rules except the protection of dirge's own settings, and no grant or allow rule
     allows what plan mode denies.
     """
+    if not request.facts:
+        return Decision(effect="allow", policy="builtin", reason="it asks for nothing")
     claims: list[ClaimDecision] = []
     trace: list[TraceLine] = []
     commands = [fact for fact in request.facts if isinstance(fact, CommandFact)]
@@ -120,15 +120,15 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
         claims.append(_claim_decision(fact, votes, policy))
         name = f"{fact.op} {fact.resource}"
         trace.extend(TraceLine(name, vote.policy, vote.effect, vote.reason) for vote in votes)
-    if not claims:
-        return Decision(effect="allow", policy="builtin", reason="it asks for nothing")
-    effect = strictest(one.effect for one in claims)
-    equal = [one for one in claims if one.effect == effect]
-    grant = _grant(request, claims) if effect == "ask" else ()
+    effect = strictest(claim.effect for claim in claims)
+    pairs = zip(request.facts, claims, strict=True)
+    asking = [(fact, claim) for fact, claim in pairs if claim.effect == "ask"]
+    grant = _grant(asking) if effect == "ask" else ()
+    equal = [claim for claim in claims if claim.effect == effect]
     # Of several allowed claims, report the one that needed more than a default.
-    deciding = next((one for one in equal if one.policy != "builtin"), equal[0])
-    # One part that ran without a question is enough: git must be hardened for it.
-    is_automatic = deciding.effect == "allow" and any(
+    deciding = next((claim for claim in equal if claim.policy != "builtin"), equal[0])
+    # One part that runs without a question is enough: git must be hardened for it.
+    is_automatic = effect == "allow" and any(
         claim.policy == "builtin" for claim in claims if claim.op == "execute"
     )
     return Decision(
@@ -138,30 +138,12 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
         claims=tuple(claims),
         trace=tuple(trace),
         grant=grant,
-        wider=_wider(request, claims) if grant else (),
-        wanted=_wanted(request, claims, policy),
-        plan=request.plan if is_automatic else None,
+        wider=_wider([fact for fact, _ in asking]) if grant else (),
+        wanted=_wanted(asking, policy) if effect == "ask" else (),
+        needs_hardening=request.has_plain_command and is_automatic,
         only_looks=all(isinstance(f, CommandFact) and not f.refusal for f in request.facts),
         is_read_only=bool(commands) and not any(fact.refusal for fact in commands),
         changes_git=any(fact.changes_git for fact in commands),
-    )
-
-
-def refuse_tool(tool: str, by: str, request: CallFacts) -> Decision:
-    """Refuse a call of a tool that `by` switched off (`prompt NAME`)."""
-    reason = f"{by} does not let `{tool}` be used"
-    names = [(fact.op, fact.resource) for fact in request.facts]
-    return Decision(
-        effect="deny",
-        policy="deny-rule",
-        reason=reason,
-        claims=tuple(
-            ClaimDecision(
-                op=op, resource=resource, effect="deny", policy="deny-rule", reason=reason
-            )
-            for op, resource in names
-        ),
-        trace=tuple(TraceLine(f"{op} {name}", "deny-rule", "deny", reason) for op, name in names),
     )
 
 
@@ -175,20 +157,22 @@ def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
     names: Mapping[Effect, Policy] = {"allow": "allow-rule", "ask": "ask-rule"}
     for effect, name in names.items():
         if last is not None and last.effect == effect:
-            yield _Vote(name, effect, _said(last, f"{effect}s it"))
+            yield _Vote(name, effect, _rule_text(last, f"{effect}s it"))
         else:
             yield _Vote(name)
     yield from _default_votes(fact, policy)
 
 
 def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> ClaimDecision:
-    spoken = [vote for vote in votes if vote.effect]
-    winner, default = spoken[0], spoken[-1]
+    cast_votes = [vote for vote in votes if vote.effect]
+    winner, default = cast_votes[0], cast_votes[-1]
     is_yolo = policy.mode == "yolo" and not winner.is_firm
     if winner.effect != "deny" and (default.effect == "deny" or is_yolo):
         winner = default
     reason = winner.reason
-    if winner.policy == "protected" and any(v.policy in ("grant", "allow-rule") for v in spoken):
+    if winner.policy == "protected" and any(
+        vote.policy in ("grant", "allow-rule") for vote in cast_votes
+    ):
         reason += ", and no rule allows it"
     return ClaimDecision(
         op=fact.op,
@@ -205,8 +189,8 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
         return fact.place.forbidden
     if not isinstance(fact, CommandFact):
         return ""
-    named = (place.forbidden for place in fact.reads + fact.touches if place.forbidden)
-    why = fact.forbidden or next(named, "")
+    reasons = (place.forbidden for place in fact.reads + fact.touches)
+    why = fact.forbidden or next(filter(None, reasons), "")
     # Only in yolo, which asks no questions.
     if not why and fact.collapses and policy.mode == "yolo":
         why = (
@@ -221,41 +205,34 @@ def _denied(fact: Fact, policy: PolicySet) -> _Vote:
     denying = [rule for rule in policy.rules + policy.project_rules if rule.effect == "deny"]
     for rule in denying:
         if hit := forbids(rule, fact, policy.anchors):
-            said = f"denies {hit}" if hit != fact.resource else "denies it"
-            return _Vote("deny-rule", "deny", _said(rule, said))
+            verb = f"denies {hit}" if hit != fact.resource else "denies it"
+            return _Vote("deny-rule", "deny", _rule_text(rule, verb))
     for rule in denying:
         if doubt := may_forbid(rule, fact):
             effect: Effect = "deny" if policy.mode == "yolo" else "ask"
-            return _Vote("deny-rule", effect, _said(rule, f"may deny it: {doubt}"))
+            return _Vote("deny-rule", effect, _rule_text(rule, f"may deny it: {doubt}"))
     return _Vote("deny-rule")
 
 
 def _protected(fact: Fact, policy: PolicySet) -> _Vote:
-    # Which of dirge's own settings this would change.
-    own = ""
+    own = guarded = ""
     if isinstance(fact, CommandFact):
         own = next((place.own for place in fact.touches if place.own), "")
+        guarded = next((place.protected for place in fact.touches if place.protected), "")
     elif isinstance(fact, PathFact) and fact.op == "edit":
-        own = fact.place.own
+        own, guarded = fact.place.own, fact.place.protected
+    elif isinstance(fact, PathFact):
+        guarded = fact.place.secret
     if own:
         return _Vote("protected", "ask", own, is_firm=True)
-    return _Vote("protected", *_when("ask", _guarded(fact) if policy.mode != "yolo" else ""))
-
-
-def _guarded(fact: Fact) -> str:
-    if isinstance(fact, CommandFact):
-        return next((place.protected for place in fact.touches if place.protected), "")
-    if not isinstance(fact, PathFact):
-        return ""
-    return fact.place.secret if fact.op == "read" else fact.place.protected
+    return _Vote("protected", *_when("ask", guarded if policy.mode != "yolo" else ""))
 
 
 def _granted(fact: Fact, policy: PolicySet) -> _Vote:
-    # A grant was given for a command in the start folder; in another folder the same words run
-    # other files.
-    is_elsewhere = isinstance(fact, CommandFact) and fact.is_moved
-    for grant in policy.grants:
-        if not is_elsewhere and permits(grant, fact, policy.anchors):
+    # A grant is for a command in the start folder; elsewhere the same words run other files.
+    is_moved = isinstance(fact, CommandFact) and fact.is_moved
+    for grant in () if is_moved else policy.grants:
+        if permits(grant, fact, policy.anchors):
             return _Vote("grant", "allow", f"granted in this session: `{grant}`")
     return _Vote("grant")
 
@@ -283,49 +260,44 @@ def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
         yield _Vote(speaker, effect, reason) if name == speaker else _Vote(name)
 
 
-def _grant(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
+_AskingFacts: TypeAlias = Sequence[tuple[Fact, ClaimDecision]]
+
+
+def _grant(asking: _AskingFacts) -> tuple[str, ...]:
     """Return the rules that would allow exactly this again; empty if a part must not be granted."""
-    rules: list[str] = []
-    for fact, claim in zip(request.facts, claims, strict=True):
-        if claim.effect != "ask":
-            continue
+    for fact, claim in asking:
         is_once = (isinstance(fact, CommandFact) and not fact.is_grantable) or (
             isinstance(fact, PathFact) and not fact.place.inside
         )
         if is_once or claim.policy in ("protected", "deny-rule"):
             return ()
-        rules.append(exact_rule(fact))
-    return tuple(dict.fromkeys(rules))
+    return _exact_rules(asking)
 
 
-def _wider(request: CallFacts, claims: list[ClaimDecision]) -> tuple[str, ...]:
+def _wider(facts: Sequence[Fact]) -> tuple[str, ...]:
     """Return the grant with each part as wide as its kind allows; empty if no part gets wider."""
-    asking = [
-        fact for fact, claim in zip(request.facts, claims, strict=True) if claim.effect == "ask"
-    ]
-    families = [wider_rule(fact) for fact in asking]
+    families = [wider_rule(fact) for fact in facts]
     if not any(families):
         return ()
-    rules = (family or exact_rule(fact) for family, fact in zip(families, asking, strict=True))
+    rules = (family or exact_rule(fact) for family, fact in zip(families, facts, strict=True))
     return tuple(dict.fromkeys(rules))
 
 
-def _wanted(request: CallFacts, claims: list[ClaimDecision], policy: PolicySet) -> tuple[str, ...]:
+def _wanted(asking: _AskingFacts, policy: PolicySet) -> tuple[str, ...]:
     """Return the allow rules that would have made every ask an allow; empty if none could."""
-    rules: list[str] = []
-    for fact, claim in zip(request.facts, claims, strict=True):
-        if claim.effect == "allow":
-            continue
-        is_open = claim.effect == "ask" and claim.policy in ("default", "mode", "ask-rule")
-        if not is_open or (isinstance(fact, CommandFact) and not fact.words):
+    asks = [rule for rule in policy.project_rules if rule.effect == "ask"]
+    for fact, claim in asking:
+        if claim.policy not in ("default", "mode", "ask-rule"):
             return ()
-        if any(
-            rule.effect == "ask" and forbids(rule, fact, policy.anchors)
-            for rule in policy.project_rules
-        ):
+        if isinstance(fact, CommandFact) and not fact.words:
             return ()
-        rules.append(exact_rule(fact))
-    return tuple(dict.fromkeys(rules))
+        if any(forbids(rule, fact, policy.anchors) for rule in asks):
+            return ()
+    return _exact_rules(asking)
+
+
+def _exact_rules(asking: _AskingFacts) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(exact_rule(fact) for fact, _ in asking))
 
 
 def exact_rule(fact: Fact) -> str:
@@ -341,9 +313,9 @@ def _when(effect: Effect, reason: str) -> tuple[Effect | None, str]:
     return (effect, reason) if reason else (None, "")
 
 
-def _said(rule: Rule, what: str) -> str:
+def _rule_text(rule: Rule, verb: str) -> str:
     where = f" ({rule.source})" if rule.source else ""
-    return f"the rule `{rule}`{where} {what}"
+    return f"the rule `{rule}`{where} {verb}"
 
 
 _PROGRAMS_WITH_SUBCOMMANDS = word_set(

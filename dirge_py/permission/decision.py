@@ -8,7 +8,7 @@ from typing import Any, Literal, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
-from dirge_py.permission.facts import ArgvPlan
+from dirge_py.permission.facts import CallFacts
 from dirge_py.permission.rules import Effect
 from dirge_py.types.tools import Claim, Operation, ShellCommand
 
@@ -71,15 +71,14 @@ class Decision:
     """Rules that cover similar calls, where such a family makes sense."""
     wanted: tuple[str, ...] = ()
     """The allow rules that would have allowed it; empty: none could."""
-    plan: ArgvPlan | None = None
-    """Set when a read-only command was allowed: run it with `GIT_HARDENING`."""
+    needs_hardening: bool = False
+    """Whether a read-only command was allowed: it runs with `GIT_HARDENING`."""
     changes_git: bool = False
     """Whether it may write to the repository's own files once it is allowed."""
     only_looks: bool = False
-    """Whether it consists only of commands that the list of read-only programs allows."""
+    """Whether the call does nothing but run read-only commands."""
     is_read_only: bool = False
-    """Whether all its commands are read-only, so that they can run restricted; it may name
-    files."""
+    """Whether all its commands are read-only, so that they can run restricted."""
 
     def votes(self) -> Mapping[str, Sequence[TraceLine]]:
         """Return the lines of the trace by the claim they are about."""
@@ -98,13 +97,28 @@ class Decision:
 
 
 def _named(record: object, fields: str) -> dict[str, Any]:
-    """The values of these fields by their names."""
+    """Return the values of these fields by their names."""
     return {name: getattr(record, name) for name in fields.split()}
 
 
 def strictest(effects: Iterable[Effect]) -> Effect:
     """Return the effect that wins among several claims."""
     return max(effects, key=_STRICTNESS.__getitem__)
+
+
+def uniform_decision(request: CallFacts, effect: Effect, policy: Policy, reason: str) -> Decision:
+    """Return a decision that says the same about every claim."""
+    names = [(fact.op, fact.resource) for fact in request.facts]
+    return Decision(
+        effect=effect,
+        policy=policy,
+        reason=reason,
+        claims=tuple(
+            ClaimDecision(op=op, resource=name, effect=effect, policy=policy, reason=reason)
+            for op, name in names
+        ),
+        trace=tuple(TraceLine(f"{op} {name}", policy, effect, reason) for op, name in names),
+    )
 
 
 def explain(decision: Decision, tool: str, input_text: str) -> str:
@@ -166,8 +180,7 @@ class PastDecision:
     family: tuple[str, ...] = ()
     """The wider rules of a call that was answered without storing them."""
     files: Mapping[str, str] | None = None
-    """The files that the commands of a deferred call would run, see `files_run`; None if they were
-    not recorded, as in earlier versions."""
+    """The files that the commands of a deferred call would run (`files_run`), if recorded."""
 
     def as_record(self) -> dict[str, Any]:
         return {
@@ -245,9 +258,7 @@ class DecisionLog:
 
     def restore(self, records: Sequence[Any]) -> None:
         """Load the decisions that an earlier process stored; unreadable ones are skipped."""
-        self._decisions.extend(
-            past for record in records if (past := _restored(record)) is not None
-        )
+        self._decisions.extend(past for past in map(_restored, records) if past is not None)
 
     def _may_keep(self, claims: Sequence[Claim]) -> bool:
         """Whether these claims can be kept unchanged."""
@@ -295,8 +306,8 @@ _WITHOUT_WORDS = {"answer": "that was the answer", "earlier": "decided while the
 
 def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> str:
     # The reason for asking is not the reason why it was then allowed or denied.
-    said = _WITHOUT_WORDS.get(policy, reason) if reason == decision.reason else reason
-    lines = [f"{effect}: {said} [{policy}]"]
+    shown = _WITHOUT_WORDS.get(policy, reason) if reason == decision.reason else reason
+    lines = [f"{effect}: {shown} [{policy}]"]
     if policy != decision.policy:
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
     votes = decision.votes()
@@ -308,9 +319,11 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
 
 
 def _recorded_claims(decision: Decision) -> Sequence[ClaimDecision]:
-    """Return the claims to record of a call with very many: those that decided come first."""
-    by_weight = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
-    return decision.claims if len(by_weight) <= _MOST_CLAIMS else by_weight[:_MOST_CLAIMS]
+    """Return the claims to record; of very many only some, first those that decided."""
+    if len(decision.claims) <= _MOST_CLAIMS:
+        return decision.claims
+    decided_first = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
+    return decided_first[:_MOST_CLAIMS]
 
 
 def _left_out(decision: Decision) -> Sequence[str]:

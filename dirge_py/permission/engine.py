@@ -14,9 +14,9 @@ from typing import Any
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
-from dirge_py.permission.decide import decide, refuse_tool
-from dirge_py.permission.decision import ClaimDecision, Decision, DecisionLog
-from dirge_py.permission.facts import ArgvPlan, CallFacts, Fact, NameFact, PathFact
+from dirge_py.permission.decide import decide
+from dirge_py.permission.decision import Decision, DecisionLog, uniform_decision
+from dirge_py.permission.facts import CallFacts, Fact, NameFact, PathFact
 from dirge_py.permission.git.repository import git_dirs_of, git_hazard, hooks_at, is_bare_repository
 from dirge_py.permission.path_resolver import PathResolver
 from dirge_py.permission.patterns import GlobExpander, quoted_path
@@ -44,15 +44,14 @@ class SimulatedCall:
 
 
 class PermissionEngine:
-    """Judges claims for one session: its rules, its mode, and its grants.
+    """Judges claims by the rules, the mode and the grants of one session.
 
-    `state_dirs` are dirge's own places (folders or files) that nothing may touch in any mode,
-    except to read below `own_output_dirs`; `settings` are places that only change after a question
-    in any mode. Removing a file asks like editing a protected one if `workspace.originals` says
-    that no snapshot holds it. Decisions use the file system but open no files except git's own,
-    ignore files that a search obeys, and certificates. `denied_tools` maps the tools that are
-    switched off to what switched them off (`prompt NAME`); `history` holds the past decisions for
-    `/why`.
+    `state_dirs` are dirge's own folders or files that nothing may touch in any mode, except to read
+    below `own_output_dirs`; changing `settings` asks in any mode. Removing a file asks like editing
+    a protected one if `workspace.originals` says that no snapshot holds it. Decisions use the file
+    system but open no files except git's own, ignore files that a search obeys, and certificates.
+    `denied_tools` maps the tools that are switched off to what switched them off (`prompt NAME`);
+    `history` holds the past decisions for `/why`.
     """
 
     def __init__(
@@ -172,12 +171,12 @@ class PermissionEngine:
         """
         if not 0 <= index < len(self.grants):
             raise UsageError(
-                f"there is no grant {index}.", hint=f"This session has {len(self.grants)} of them."
+                f"there is no grant {index}.", hint=f"This session has {len(self.grants)} grants."
             )
-        gone = self.grants[index]
-        kept = self.grants[:index] + self.grants[index + 1 :]
-        self._policy = replace(self._policy, grants=kept)
-        return gone
+        grants = list(self.grants)
+        removed = grants.pop(index)
+        self._policy = replace(self._policy, grants=tuple(grants))
+        return removed
 
     def clear_grants(self) -> None:
         self._policy = replace(self._policy, grants=())
@@ -200,7 +199,7 @@ class PermissionEngine:
         return real
 
     def add_output_dir(self, folder: Path | str) -> None:
-        """Allow reading below `folder`: it holds output of this session."""
+        """Allow reading below `folder`, which holds output of this session."""
         self._places.add_output_dir(folder)
 
     def decide(
@@ -210,18 +209,26 @@ class PermissionEngine:
 
         Never raises: a claim that cannot be judged asks.
         """
+        self._refresh_policy()
         by = self._denied_by(tool, claims)
         try:
             request = self._request(claims, cwd or self._workspace.cwd)
-            return refuse_tool(tool, by, request) if by else decide(request, self._policy)
+            if not by:
+                return decide(request, self._policy)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
-            return refuse_tool(tool, by, CallFacts(())) if by else _unjudged(claims, error)
+            request = CallFacts(tuple(NameFact(one.op, _name_of(one)) for one in claims))
+            if not by:
+                reason = f"dirge can't analyze it: {error!r}"
+                return uniform_decision(request, "ask", "default", reason)
+        reason = f"{by} does not let `{tool}` be used"
+        return uniform_decision(request, "deny", "deny-rule", reason)
 
     def simulate(
         self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
     ) -> SimulatedCall | None:
-        """Return these claims, to be judged with other rules; None where no rule applies."""
+        """Return these claims, to be judged with other rules; None if no rule can allow them."""
+        self._refresh_policy()
         if self._denied_by(tool, claims):
             return None
         try:
@@ -230,15 +237,16 @@ class PermissionEngine:
             return None
 
     def withholds(self, real: str) -> bool:
-        """Whether a search must skip this file, because reading it needs a question.
-
-        For `Workspace.withheld`.
-        """
+        """Whether a search must skip this file (`Workspace.withheld`): reading it would ask."""
+        self._refresh_policy()
         try:
             facts = (PathFact("read", self._places.find(real)),)
             return decide(CallFacts(facts), self._policy).effect != "allow"
         except Exception:
             return True
+
+    def _refresh_policy(self) -> None:
+        """Bring the policy up to date before a decision."""
 
     def _denied_by(self, tool: str, claims: Sequence[Claim]) -> str:
         """Return what switched the tool off, also by its kind (`mcp_tool`, `plugin_tool`)."""
@@ -252,12 +260,12 @@ class PermissionEngine:
 
     def _request(self, claims: Sequence[Claim], cwd: str) -> CallFacts:
         facts: list[Fact] = []
-        plans: list[ArgvPlan] = []
+        has_plain_command = False
         for claim in claims:
             if isinstance(claim.resource, ShellCommand):
-                request = self._read(claim.resource)
-                plans += [request.plan] if request.plan else []
-                facts.extend(request.facts)
+                command = self._read(claim.resource)
+                has_plain_command |= command.has_plain_command
+                facts.extend(command.facts)
             elif claim.op in ("read", "edit"):
                 place = self._places.find(os.path.join(cwd, claim.resource))
                 if claim.removes and place.exists:
@@ -265,7 +273,7 @@ class PermissionEngine:
                 facts.append(PathFact("read" if claim.op == "read" else "edit", place))
             else:
                 facts.append(NameFact(claim.op, claim.resource))
-        return CallFacts(tuple(dict.fromkeys(facts)), plans[0] if plans else None)
+        return CallFacts(tuple(dict.fromkeys(facts)), has_plain_command)
 
     def _read(self, command: ShellCommand) -> CallFacts:
         # Imported here: the grammar and the program tables are loaded with the first command.
@@ -313,41 +321,28 @@ def suggest_flags(decision: Decision) -> str:
     return " ".join(f"--allow {rule}" for rule in quoted)
 
 
-def _unjudged(claims: Sequence[Claim], error: Exception) -> Decision:
-    reason = f"dirge can't analyze it: {error!r}"
-    names = [
-        (one.op, one.resource.text if isinstance(one.resource, ShellCommand) else one.resource)
-        for one in claims
-    ]
-    return Decision(
-        effect="ask",
-        policy="default",
-        reason=reason,
-        claims=tuple(
-            ClaimDecision(op=op, resource=name, effect="ask", policy="default", reason=reason)
-            for op, name in names
-        ),
-    )
+def _name_of(claim: Claim) -> str:
+    return claim.resource.text if isinstance(claim.resource, ShellCommand) else claim.resource
 
 
 LOOKING = (
     "only read-only commands may run here, one after the other and without redirections: "
     "`ls`, `cat`, `wc`, `git log`, `git diff`, `git show` and the like; "
-    "reading and searching have tools of their own"
+    "for reading and searching use the tools"
 )
 WORKING = (
-    "it would change the project itself, which has to stay as it is here: "
-    "do it in the copy, by a path relative to the current folder"
+    "it would change the project itself, which must not change here: "
+    "change the copy, by a path relative to the current folder"
 )
 
 
 class ForkPermissionEngine(PermissionEngine):
-    """Judges like `parent` at that moment, in another workspace.
+    """Judges like `parent`, with the parent's current rules, in another workspace.
 
     `first` are rules that come before all others. Grants of this engine are added to `granted` and
-    apply wherever that list is used, but not to the parent. With `only_looks` only reading can be
-    granted: the mode is "plan", whatever the parent's, and a command that would ask is denied.
-    Without it, no network is allowed. A call that would change anything below the physical folders
+    apply wherever that list is used, but not to the parent. With `only_looks` the mode is "plan",
+    whatever the parent's, so that only reading can be granted, and a command that would ask is
+    denied. No network is allowed. A call that would change anything below the physical folders
     `kept` is denied in every mode.
     """
 
@@ -372,7 +367,7 @@ class ForkPermissionEngine(PermissionEngine):
         rules = tuple(Rule("edit", pattern, "deny") for pattern in patterns)
         self._kept = PolicySet(rules=rules, mode="yolo")
         self.history = parent.history
-        self._follow()
+        self._refresh_policy()
 
     @property
     def opens_network(self) -> bool:
@@ -387,21 +382,14 @@ class ForkPermissionEngine(PermissionEngine):
     def decide(
         self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
     ) -> Decision:
-        self._follow()
         decision = super().decide(claims, cwd, tool=tool)
         if decision.effect != "deny" and self._would_change_kept(claims, cwd):
             return replace(decision, effect="deny", policy="default", reason=WORKING, grant=())
         is_command = any(claim.op == "execute" for claim in claims)
         if not self._only_looks or decision.effect == "allow" or not is_command:
             return decision
-        return replace(
-            decision,
-            effect="deny",
-            reason=f"{decision.reason}: {LOOKING}",
-            grant=(),
-            wider=(),
-            wanted=(),
-        )
+        reason = f"{decision.reason}: {LOOKING}"
+        return replace(decision, effect="deny", reason=reason, grant=(), wider=(), wanted=())
 
     def _would_change_kept(self, claims: Sequence[Claim], cwd: str | None) -> bool:
         if not self._kept.rules:
@@ -412,22 +400,12 @@ class ForkPermissionEngine(PermissionEngine):
         except Exception:
             return False  # Judging it failed above, too, so it asks.
 
-    def simulate(
-        self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
-    ) -> SimulatedCall | None:
-        self._follow()
-        return super().simulate(claims, cwd, tool=tool)
-
-    def withholds(self, real: str) -> bool:
-        self._follow()
-        return super().withholds(real)
-
-    def _follow(self) -> None:
-        parent, is_shut = self._parent, self._only_looks
+    def _refresh_policy(self) -> None:
+        parent = self._parent
         self.denied_tools = parent.denied_tools
         self._policy = replace(
             self._policy,
             rules=(*self._first, *parent.rules),
-            mode="plan" if is_shut else parent.mode,
-            grants=(*(() if is_shut else parent.grants), *self._granted),
+            mode="plan" if self._only_looks else parent.mode,
+            grants=(*(() if self._only_looks else parent.grants), *self._granted),
         )

@@ -3,13 +3,13 @@
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.shell_lexer import Part, Word
+from dirge_py.lib.shell_lexer import Word
 from dirge_py.types.tools import Operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedPath:
-    """A path as it was found at the time of the question."""
+    """A path that was looked up, and what touching it means."""
 
     asked: str
     """The absolute path as it was named."""
@@ -22,7 +22,7 @@ class ResolvedPath:
     protected: str = ""
     """Why changing it needs a question, or ""."""
     is_system: bool = False
-    """Whether it belongs to the operating system, although it is inside."""
+    """Whether it belongs to the operating system."""
     secret: str = ""
     """Why reading it needs a question, or ""."""
     forbidden: str = ""
@@ -93,7 +93,7 @@ class CommandFact:
     words: tuple[Word, ...] = ()
     """Its words if it is a plain command; allow rules are compared with them."""
     refusal: str = ""
-    """Why it needs a question; "" if it may run without one."""
+    """Why it needs a question, or ""."""
     may_run: tuple[tuple[Word, ...], ...] = ()
     """Every command that it might run, overestimated; deny rules are compared with them."""
     raw_words: tuple[Word, ...] = ()
@@ -107,7 +107,7 @@ class CommandFact:
     is_moved: bool = False
     """Whether it runs in another folder than the start of the command line."""
     is_grantable: bool = False
-    """Whether running it again would be as harmless as this time."""
+    """Whether a rule for this session may allow it again."""
     changes_git: bool = False
     """Whether it runs git for more than reading."""
     reads: tuple[ResolvedPath, ...] = ()
@@ -144,18 +144,10 @@ Fact: TypeAlias = PathFact | CommandFact | NameFact
 
 
 @dataclass(frozen=True, slots=True)
-class ArgvPlan:
-    """The commands of an allowed command line as words, so that they can run without a shell."""
-
-    parts: tuple[Part, ...]
-    """The commands, in their order."""
-
-
-@dataclass(frozen=True, slots=True)
 class CallFacts:
     """Everything that one tool call would do."""
 
     facts: tuple[Fact, ...]
-    """The single facts."""
-    plan: ArgvPlan | None = None
-    """Its command as words, if it is plain."""
+    """One fact for each path, command or name."""
+    has_plain_command: bool = False
+    """Whether one of its command lines could be split into plain commands."""

@@ -99,16 +99,14 @@ def judge_prompt(call: JudgeInput) -> str:
 
 def parse_verdict(answer: str) -> JudgeVerdict:
     """Parse the verdict in a model's answer. Only ALLOW alone allows."""
-    found = _VERDICT.match(answer)
-    if found is None:
-        return JudgeVerdict(
-            "unclear", f"the judge's answer cannot be read: {one_line(answer, _MOST_REASON)!r}"
-        )
-    word, rest = found.groups()
+    verdict = _VERDICT.match(answer)
+    if verdict is None:
+        shown = one_line(answer, _MOST_REASON)
+        return JudgeVerdict("unclear", f"the judge's answer cannot be read: {shown!r}")
+    word, rest = verdict.groups()
     if word == "DENY":
-        return JudgeVerdict(
-            "deny", one_line(rest.split("\n\n")[0], _MOST_REASON) or "the judge gave no reason"
-        )
+        reason = one_line(rest.split("\n\n")[0], _MOST_REASON)
+        return JudgeVerdict("deny", reason or "the judge gave no reason")
     if re.search(r"\bDENY\b", rest):
         return JudgeVerdict("unclear", "the judge said both ALLOW and DENY")
     return JudgeVerdict("allow")
@@ -142,7 +140,7 @@ class JudgedCall:
     decision: Decision
     """What the rules say."""
     digest: str
-    """The hash of the call at that time: others can change its arguments."""
+    """The hash of the call at that time: a plugin can change its arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +149,12 @@ class AnsweredCall:
 
     judged: JudgedCall
     """The call, as it was judged."""
-    request: PermissionRequest | None
-    """The question; None if no question was needed."""
     answer: PermissionAnswer
     """The answer."""
     by: Literal["answer", "judge", "earlier", "loop-guard", "failure", "changed"]
     """Where the answer came from."""
+    request: PermissionRequest | None = None
+    """The question, if the user answered one."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The files its commands would run, at the time of the question (`files_of`)."""
 
@@ -258,7 +256,7 @@ def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) 
 
 
 async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str:
-    """Describe what changed since the question and makes its answer invalid; "" if nothing did."""
+    """Describe the change since the question that makes its answer invalid, or ""."""
     if not answered.is_about(now):
         return "the call was changed"
     words = describe_changes(answered.files, await files_of(now), cwd)
@@ -335,7 +333,7 @@ def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
 
 
 async def preview_of(call: ToolCall) -> Preview | None:
-    """Return what the call would change, as of now; None if that cannot be shown.
+    """Return what the call would change now; None if that cannot be shown.
 
     Raises:
         DirgeError: the change cannot be made.
@@ -354,7 +352,7 @@ def rules_to_store(answered: AnsweredCall) -> Sequence[str]:
 
 
 def stored_rules_notice(rules: Sequence[str], where: str = "") -> str:
-    """Return the notice about rules stored in the file `where`, or for the session."""
+    """Return the notice about rules stored in the file `where`, or allowed for the session."""
     shown = ", ".join(f"`{visible_name(rule)}`" for rule in rules)
     if not where:
         return f"Allowed for this session: {shown}"
@@ -372,7 +370,7 @@ def _judge_quietly(engine: PermissionEngine, call: ToolCall, cwd: str) -> Judged
     try:
         return judge_call(engine, call, cwd)
     except Exception:
-        return None  # it is judged again, and its failure reported, in its own turn
+        return None  # It is judged again in its own turn, and its failure reported.
 
 
 def _edited_paths(judged: JudgedCall) -> set[str]:
@@ -431,11 +429,10 @@ def preview_rules(
     before = f", asked about {'once' if times == 1 else f'{times} times'} before" if times else ""
     # Other commands are mentioned only if they are similar to this one.
     alike_still = [call for call in exact_still if call in wide_also]
+    wide = ", ".join(_wide(rule, cwd) for rule in wider)
     return (
         _reach(_exactly(grant) + before, exact_also, alike_still) if grant else None,
-        _reach(", ".join(_wide(rule, cwd) for rule in wider), wide_also, wide_still)
-        if wider
-        else None,
+        _reach(wide, wide_also, wide_still) if wider else None,
     )
 
 
@@ -500,7 +497,6 @@ def _call_text(claims: Sequence[Claim], cwd: str) -> str:
 
 
 def _near(path: str, cwd: str) -> str:
-    """Return the path relative to the folder that the session works in."""
     return os.path.relpath(path, cwd) if is_below(path, cwd) else path
 
 

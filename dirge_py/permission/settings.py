@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -59,10 +60,10 @@ def open_engine(
 ) -> PermissionEngine:
     """Return the permission engine of one conversation.
 
-    `output_dir` holds its own relayed output, and is readable. `is_sandboxed`: commands run in a
-    sandbox that was tested. `project_rules` are those of a trusted project; `denied_tools` maps the
-    tools that are switched off to what switched them off. `anchors` are additional ones; `make` is
-    the class of the engine.
+    `output_dir` holds its own output, and is readable. `is_sandboxed`: commands run in a sandbox
+    that was tested. `project_rules` are those of a trusted project; `denied_tools` maps the tools
+    that are switched off to what switched them off. `anchors` are added to those of the workspace;
+    `make` is the class of the engine.
 
     Raises:
         UsageError: a flag holds an invalid rule.
@@ -75,7 +76,7 @@ def open_engine(
                 hint="A project may only ask and deny. Allow it in your own settings.",
             )
     environment = config.origin.environment
-    named = [Path(config.origin.path)] if config.origin.path else []
+    own_file = [Path(config.origin.path)] if config.origin.path else []
     engine = make(
         workspace,
         PolicySet(
@@ -86,7 +87,7 @@ def open_engine(
             anchors=anchors,
         ),
         state_dirs=[*state_folders(environment), *key_files(config)],
-        settings=[*settings_folders(environment), *named],
+        settings=[*settings_folders(environment), *own_file],
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
     engine.denied_tools = denied_tools or {}
@@ -113,16 +114,12 @@ def rule_keeper(config: Config) -> Callable[[Sequence[str]], str]:
 
 def key_variables(config: Config) -> list[str]:
     """Return the environment variables that may hold a key: commands never get them."""
-    usual = [name for service in SERVICES for name in service.key_env]
-    named = [entry.api_key_env for entry in config.providers.values() if entry.api_key_env]
-    written = [
-        entry.api_key.removeprefix("${").removesuffix("}")
-        for entry in config.providers.values()
-        if entry.api_key
-    ]
-    headers = [value for entry in config.providers.values() for value in entry.headers.values()]
-    in_headers = [name for value in headers for name in _VARIABLE.findall(value)]
-    return [*usual, *named, *written, *in_headers]
+    names = [name for service in SERVICES for name in service.key_env]
+    for entry in config.providers.values():
+        names += [entry.api_key_env] if entry.api_key_env else []
+        names += [entry.api_key.removeprefix("${").removesuffix("}")] if entry.api_key else []
+        names += [name for value in entry.headers.values() for name in _VARIABLE.findall(value)]
+    return names
 
 
 def _rules(config: Config, options: RuleOptions) -> tuple[Rule, ...]:
@@ -148,20 +145,18 @@ def state_folders(environment: Mapping[str, str]) -> list[Path]:
 
 
 def settings_folders(environment: Mapping[str, str]) -> list[Path]:
-    """Return the folders of dirge's settings and plugins, named here and by default."""
+    """Return the folders of dirge's settings: in this environment, and the default ones."""
     return list(map(config_dir, _environments(environment)))
 
 
-def _environments(given: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """Return the environment of this start, and one without variables that name dirge's folders."""
+def _environments(environment: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """Return the environment, and a copy without the variables that name dirge's folders."""
     own = ("DIRGE_CONFIG_DIR", "DIRGE_STATE_DIR")
-    usual = {name: value for name, value in given.items() if name not in own}
-    found = []
-    for each in (given, usual):
-        try:
+    default = {name: value for name, value in environment.items() if name not in own}
+    usable: list[Mapping[str, str]] = []
+    for each in (environment, default):
+        with suppress(ConfigError):  # Without a home folder there are no default folders.
             config_dir(each)
             state_dir(each)
-        except ConfigError:  # there is no home folder, so there are no default folders
-            continue
-        found.append(each)
-    return found
+            usable.append(each)
+    return usable

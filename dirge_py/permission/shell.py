@@ -37,7 +37,6 @@ from dirge_py.permission.command_scan import (
     unresolved_targets,
 )
 from dirge_py.permission.facts import (
-    ArgvPlan,
     CallFacts,
     CommandFact,
     Fact,
@@ -113,7 +112,7 @@ class _Walk:
         for index, part in enumerate(self._parts):
             is_piped = any(near.joint == "|" for near in self._parts[index : index + 2])
             facts.extend(self._facts(part, is_piped=is_piped))
-        return CallFacts(tuple(dict.fromkeys(facts)), ArgvPlan(self._parts))
+        return CallFacts(tuple(dict.fromkeys(facts)), has_plain_command=True)
 
     def _facts(self, part: Part, *, is_piped: bool) -> Iterator[Fact]:
         self._folders.enter(part.joint)
