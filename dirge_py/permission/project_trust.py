@@ -6,13 +6,11 @@ The user's decisions are stored in `trust.json` in the state folder.
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal
@@ -23,6 +21,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.resolve import FOLDER as AS_FOLDER
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import visible
 from dirge_py.permission.rules import Rule, make_rule
@@ -57,12 +56,9 @@ class TrustRecord:
     declined: Mapping[str, str] = field(default_factory=dict)
     """Hashes of the declined files by path."""
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def record_from(value: Any) -> TrustRecord:
-    """Return the record that `as_json` wrote.
+    """Return the record that was written as a dictionary.
 
     Raises:
         ValueError: it is not such a record.
@@ -75,14 +71,14 @@ def record_from(value: Any) -> TrustRecord:
             "declined": dict(declined),
         } if _are_hashes(accepted) and _are_hashes(declined):
             return TrustRecord(device=device, inode=inode, accepted=accepted, declined=declined)
-    raise ValueError("no record of trust")
+    raise ValueError("an entry is not a trust record")
 
 
 def acting_kind(path: str) -> str:
-    """Return the kind of file that dirge would load; "" for a file that it never loads.
+    """Return the kind of a file that dirge would load; "" for a file that it never loads.
 
-    `path` is relative to the project, and compared letter by letter, because files are loaded later
-    by these exact names.
+    `path` is relative to the project, and compared with case, because files are loaded later by
+    these exact names.
     """
     top, *below = path.removeprefix(f"{FOLDER}/").split("/")
     if not below:
@@ -107,40 +103,8 @@ def files_digest(files: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
-def judge_files(
-    files: Iterable[ActingFile], record: TrustRecord | None, *, device: int, inode: int
-) -> tuple[ActingFile, ...]:
-    """Return each file with its recorded state. A record of another folder is ignored."""
-    is_about = record is not None and (record.device, record.inode) == (device, inode)
-    accepted = record.accepted if record is not None and is_about else {}
-    return tuple(
-        replace(
-            file,
-            state="new"
-            if file.path not in accepted
-            else "trusted"
-            if accepted[file.path] == file.sha256
-            else "changed",
-        )
-        for file in files
-    )
-
-
-def is_answered(
-    files: Iterable[ActingFile], record: TrustRecord | None, *, device: int, inode: int
-) -> bool:
-    """Whether each of these files, as it is now, was already trusted or declined."""
-    if record is None or (record.device, record.inode) != (device, inode):
-        return False
-    return all(
-        file.state == "trusted" or record.declined.get(file.path) == file.sha256 for file in files
-    )
-
-
 def why_untrustable(root: PurePath, home: PurePath) -> str:
-    """Return why this folder cannot be trusted as a project; "" if it can. Both paths are
-    physical.
-    """
+    """Return why the physical folder `root` cannot be trusted as a project, or ""."""
     if root == PurePath("/"):
         return "the root of the file system is not a project"
     if root == home:
@@ -156,6 +120,7 @@ def _are_hashes(table: Mapping[Any, Any]) -> bool:
 
 _MAX_BYTES = 4 * 1024 * 1024
 _VERSION = 1
+_PATIENCE_S = 10.0
 
 
 class TrustDamaged(DirgeError):
@@ -188,7 +153,7 @@ class TrustStore:
             records.pop(str(root), None)
             if record is not None:
                 records[str(root)] = record
-            table = {path: records[path].as_json() for path in sorted(records)}
+            table = {path: asdict(records[path]) for path in sorted(records)}
             text = json.dumps({"version": _VERSION, "projects": table}, indent=1)
             atomic_write(self.path, f"{text}\n".encode(), mode=0o600)
 
@@ -220,20 +185,17 @@ class TrustStore:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         """Allow one writer at a time. The lock is a separate file: the store is replaced."""
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(self.path.with_name(".trust.json.lock"), flags, 0o600)
-        except OSError as error:
-            raise FileError(
-                f"{self.path} cannot be written: {error.strerror}.",
-                hint="Set DIRGE_STATE_DIR to a folder you can write.",
-            ) from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with contextlib.ExitStack() as lock:
+            try:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path = self.path.with_name(".trust.json.lock")
+                lock.enter_context(hold_lock(path, _PATIENCE_S))
+            except OSError as error:
+                raise FileError(
+                    f"{self.path} cannot be written: {error.strerror}.",
+                    hint="Set DIRGE_STATE_DIR to a folder you can write.",
+                ) from error
             yield
-        finally:
-            os.close(descriptor)
 
 
 _MOST_FILES = 256
@@ -254,7 +216,7 @@ class RefusedFile:
 
 
 class _TooMuch(Exception):
-    """The project contains more than a user could review."""
+    """The project contains more files than a user could review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,13 +228,13 @@ class _FoundFiles:
 
 
 def _read_all(anchor: int, found: _FoundFiles) -> None:
-    left, room = _MOST_ENTRIES, _MOST_BYTES
+    entries_left, bytes_left = _MOST_ENTRIES, _MOST_BYTES
     folders = [FOLDER]
     while folders:
         folder = folders.pop()
         for name, mode in _entries(anchor, folder, found):
-            left -= 1
-            if left < 0:
+            entries_left -= 1
+            if entries_left < 0:
                 raise _TooMuch(f"{FOLDER} holds more than {_MOST_ENTRIES} entries")
             path = f"{folder}/{name}"
             is_folder = may_hold_acting_files(path)
@@ -281,10 +243,10 @@ def _read_all(anchor: int, found: _FoundFiles) -> None:
                     raise _TooMuch(f"{path} lies too deep")
                 folders += [path] if is_folder else []
             elif acting_kind(path) or (is_folder and stat.S_ISLNK(mode)):
-                room -= _read_file(anchor, path, mode, found)
+                bytes_left -= _read_file(anchor, path, mode, found)
                 if len(found.files) > _MOST_FILES:
-                    raise _TooMuch(f"{FOLDER} holds more than {_MOST_FILES} files that would act")
-                if room < 0:
+                    raise _TooMuch(f"{FOLDER} holds more than {_MOST_FILES} files to load")
+                if bytes_left < 0:
                     raise _TooMuch(f"the files of {FOLDER} are larger than 8 MiB together")
 
 
@@ -305,30 +267,27 @@ def _entries(anchor: int, folder: str, found: _FoundFiles) -> Iterator[tuple[str
                     raise _TooMuch(f"{folder} holds more than {_MOST_ENTRIES} entries")
                 yield entry.name, entry.stat(follow_symlinks=False).st_mode
     except FileNotFoundError:
-        return  # removed meanwhile: it will not be loaded either
+        return  # It was removed meanwhile, so it will not be loaded either.
     finally:
         os.close(handle)
 
 
 def _read_file(anchor: int, path: str, mode: int, found: _FoundFiles) -> int:
     """Read one file, or record why not; return how many bytes were read."""
-    if not stat.S_ISREG(mode):
-        reason = "it is a link" if stat.S_ISLNK(mode) else "it is not a regular file"
-        found.refused.append(RefusedFile(path=path, reason=reason))
-        return 0
     try:
+        if not stat.S_ISREG(mode):
+            raise OSError("it is a link" if stat.S_ISLNK(mode) else "it is not a regular file")
         descriptor = open_beneath(anchor, path, FILE)
         with open(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError("it is not a regular file")
             content = stream.read(_MOST_FILE_BYTES + 1)
+        if len(content) > _MOST_FILE_BYTES:
+            raise OSError("it is larger than 1 MiB")
     except FileNotFoundError:
         return 0
     except OSError as error:
         found.refused.append(RefusedFile(path=path, reason=reason_of(error)))
-        return 0
-    if len(content) > _MOST_FILE_BYTES:
-        found.refused.append(RefusedFile(path=path, reason="it is larger than 1 MiB"))
         return 0
     sha256, size = hashlib.sha256(content).hexdigest(), len(content)
     file = ActingFile(path=path, kind=acting_kind(path), size=size, sha256=sha256)
@@ -347,7 +306,7 @@ def _is_link(anchor: int, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectTrust:
-    """A project folder and its acting files, as they were when they were read."""
+    """A project folder and its acting files, read once."""
 
     root: Path
     """The physical folder of the project."""
@@ -436,8 +395,9 @@ class ProjectTrust:
     @property
     def _are_plugins_whole(self) -> bool:
         """Whether every file that a plugin could use is trusted and unchanged."""
-        found = [file.state == "trusted" for file in self.files if file.kind == "plugin"]
-        return all(found) and not any(acting_kind(each.path) == "plugin" for each in self.refused)
+        return all(
+            file.state == "trusted" for file in self.files if file.kind == "plugin"
+        ) and not any(acting_kind(file.path) == "plugin" for file in self.refused)
 
     def trusted(self, kind: str) -> Mapping[str, bytes]:
         """Return the bytes of its trusted files of this kind, by path: the bytes that were hashed.
@@ -489,7 +449,7 @@ def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
             record = TrustStore(state_dir(environment)).record(root)
         except TrustDamaged as error:
             obstacle = error.message.removesuffix(".")
-    return _judged(replace(project, obstacle=obstacle), record)
+    return apply_record(replace(project, obstacle=obstacle), record)
 
 
 def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
@@ -534,10 +494,8 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
         inode=project.inode,
         accepted={file.path: file.sha256 for file in project.files},
     )
-    trusted = _judged(project, record)
-    # Checked before it is stored, so that a start that fails does not fail again without a
-    # question.
-    _ = trusted.rules
+    trusted = apply_record(project, record)
+    _ = trusted.rules  # If they are invalid, nothing is stored, so the next start asks again.
     TrustStore(state_dir(project.environment)).put(project.root, record)
     return trusted
 
@@ -550,8 +508,8 @@ def decline_project(project: ProjectTrust) -> ProjectTrust:
         accepted={file.path: file.sha256 for file in project.files if file.state == "trusted"},
         declined={file.path: file.sha256 for file in project.files if file.state != "trusted"},
     )
-    # If it cannot be stored, the next start asks again: that is no reason to stop this one.
-    with suppress(FileError):
+    # If it cannot be stored, this start continues, and the next one asks again.
+    with contextlib.suppress(FileError):
         TrustStore(state_dir(project.environment)).put(project.root, record)
     return replace(project, offer=None)
 
@@ -562,7 +520,7 @@ def forget_project(project: ProjectTrust) -> None:
 
 
 class TrustGate:
-    """The project of one process: read once and asked about once."""
+    """The project of one process, which is read once and asked about once."""
 
     def __init__(self, cwd: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._cwd = cwd
@@ -577,7 +535,7 @@ class TrustGate:
 
     @property
     def offer(self) -> TrustOffer | None:
-        """Return the question to ask before anything is opened; None if there is none."""
+        """Return the question to ask before any session is opened; None if there is none."""
         return self.project.offer
 
     @property
@@ -585,17 +543,20 @@ class TrustGate:
         return self.project.theme
 
     def answer(self, *, is_trusted: bool) -> None:
-        """Apply the user's answer. Raises as `trust_project`; nothing is trusted before."""
+        """Apply the user's answer. Raises as `trust_project`."""
         project = self.project
         self._project = replace(project, offer=None)
         self._project = trust_project(project) if is_trusted else decline_project(project)
 
 
-def _judged(project: ProjectTrust, record: TrustRecord | None) -> ProjectTrust:
-    at = {"device": project.device, "inode": project.inode}
-    files = judge_files(project.files, record, **at)
+def apply_record(project: ProjectTrust, record: TrustRecord | None) -> ProjectTrust:
+    """Return the project with each file's recorded state. A record of another folder is ignored."""
+    if record is None or (record.device, record.inode) != (project.device, project.inode):
+        record = TrustRecord()
+    files = tuple(replace(file, state=_state_of(file, record)) for file in project.files)
     waiting = tuple(file for file in files if file.state != "trusted")
-    is_open = bool(waiting) and not is_answered(waiting, record, **at) and not project.obstacle
+    is_declined = all(record.declined.get(file.path) == file.sha256 for file in waiting)
+    is_open = bool(waiting) and not is_declined and not project.obstacle
     is_trusted = bool(files) and not waiting and not project.obstacle
     offer = TrustOffer(
         project=str(project.root),
@@ -609,3 +570,10 @@ def _judged(project: ProjectTrust, record: TrustRecord | None) -> ProjectTrust:
         digest=files_digest((file.path, file.sha256) for file in files),
         offer=offer if is_open else None,
     )
+
+
+def _state_of(file: ActingFile, record: TrustRecord) -> Literal["new", "trusted", "changed"]:
+    accepted = record.accepted.get(file.path)
+    if accepted is None:
+        return "new"
+    return "trusted" if accepted == file.sha256 else "changed"

@@ -1,18 +1,18 @@
 """Files that act, their common hash, and the trust records."""
 
-from dataclasses import replace
-from pathlib import PurePosixPath
+from dataclasses import asdict, replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dirge_py.permission.project_trust import (
+    ProjectTrust,
     TrustRecord,
     acting_kind,
+    apply_record,
     files_digest,
-    is_answered,
-    judge_files,
     may_hold_acting_files,
     record_from,
     why_untrustable,
@@ -24,11 +24,15 @@ HASHES = st.sampled_from([digit * 64 for digit in "0123"])
 FILES = st.dictionaries(st.text(max_size=4), HASHES, max_size=4)
 
 
-def brought(**hashes: str) -> list[ActingFile]:
+def files_with(**hashes: str) -> list[ActingFile]:
     return [
         ActingFile(path=f".dirge/plugins/{name}.py", kind="plugin", size=1, sha256=sha256)
         for name, sha256 in hashes.items()
     ]
+
+
+def project_with(*files: ActingFile) -> ProjectTrust:
+    return ProjectTrust(root=Path("/w"), files=files, **AT)
 
 
 def record(*files: ActingFile) -> TrustRecord:
@@ -75,31 +79,33 @@ def test_two_sets_of_files_have_one_hash_only_if_they_are_the_same(
 
 
 def test_a_changed_file_is_asked_about_and_the_others_stay() -> None:
-    first, second = brought(a="1" * 64, b="2" * 64)
-    [third] = brought(c="3" * 64)
+    first, second = files_with(a="1" * 64, b="2" * 64)
+    [third] = files_with(c="3" * 64)
     changed = replace(second, sha256="4" * 64)
 
-    files = judge_files([first, changed, third], record(first, second), **AT)
+    project = apply_record(project_with(first, changed, third), record(first, second))
 
-    assert [file.state for file in files] == ["trusted", "changed", "new"]
+    assert [file.state for file in project.files] == ["trusted", "changed", "new"]
+    assert project.offer is not None
+    assert [file.path for file in project.offer.files] == [changed.path, third.path]
 
 
 @pytest.mark.parametrize("other", [{"device": 1, "inode": 3}, {"device": 9, "inode": 2}])
 def test_another_folder_at_the_same_path_is_not_trusted(other: dict[str, int]) -> None:
-    files = brought(a="1" * 64)
-    [judgement] = judge_files(files, record(*files), **other)
-    assert judgement.state == "new"
-    assert not is_answered([judgement], record(*files), **other)
+    files = files_with(a="1" * 64)
+    project = apply_record(replace(project_with(*files), **other), record(*files))
+    assert project.files[0].state == "new"
+    assert project.offer is not None
 
 
 def test_a_no_holds_until_the_file_changes() -> None:
-    [file] = brought(a="1" * 64)
-    said_no = TrustRecord(**AT, declined={file.path: file.sha256})
+    [file] = files_with(a="1" * 64)
+    declined = TrustRecord(**AT, declined={file.path: file.sha256})
 
-    assert is_answered(judge_files([file], said_no, **AT), said_no, **AT)
-    changed = judge_files([replace(file, sha256="2" * 64)], said_no, **AT)
-    assert not is_answered(changed, said_no, **AT)
-    assert not is_answered(changed, None, **AT)
+    assert apply_record(project_with(file), declined).offer is None
+    changed = project_with(replace(file, sha256="2" * 64))
+    assert apply_record(changed, declined).offer is not None
+    assert apply_record(changed, None).offer is not None
 
 
 @given(FILES, FILES, st.integers(), st.integers())
@@ -107,14 +113,14 @@ def test_a_record_is_read_as_it_was_written(
     accepted: dict[str, str], declined: dict[str, str], device: int, inode: int
 ) -> None:
     written = TrustRecord(device=device, inode=inode, accepted=accepted, declined=declined)
-    assert record_from(written.as_json()) == written
+    assert record_from(asdict(written)) == written
 
 
 @pytest.mark.parametrize(
-    "value", [None, [], {}, {"device": 1}, {**TrustRecord().as_json(), "accepted": {"a": 1}}]
+    "value", [None, [], {}, {"device": 1}, {**asdict(TrustRecord()), "accepted": {"a": 1}}]
 )
 def test_what_is_no_record_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="no record of trust"):
+    with pytest.raises(ValueError, match="not a trust record"):
         record_from(value)
 
 
