@@ -1,4 +1,4 @@
-"""Git's objects and index files: trees, changes and contents as git prints them, packs, entries."""
+"""Git's data as files: trees and changes as git prints them, contents, lists of paths, indexes."""
 
 import hashlib
 import os
@@ -6,22 +6,18 @@ import re
 import stat
 import struct
 import time
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal, TypeAlias
 
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.lib.lean_dataclass import dataclass
 
 TREE_ID = re.compile(r"[0-9a-f]{40}")
 _LINK_MODE = "120000"
-_KINDS: dict[str, Literal["added", "removed"]] = {"A": "added", "D": "removed"}
-_HEAD_BYTES = 128
-"""`<oid> blob <size>` and its line end fit into that."""
+_ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
+_KINDS: dict[str, _ChangeKind] = {"A": "added", "D": "removed"}
 _LENGTH_BITS = 0xFFF
-_BLOB_TYPE = 3
-_CHUNK_BYTES = 1 << 20
 
 
 def read_names(file: Path) -> list[str]:
@@ -40,7 +36,7 @@ class TreeChange:
 
     path: str
     """The path, relative to the project."""
-    kind: Literal["added", "changed", "removed"]
+    kind: _ChangeKind
     """What happened to it."""
     lines: tuple[int, int] | None = None
     """How many lines were added and removed; None for binary files."""
@@ -79,7 +75,7 @@ def parse_tree(listing: bytes) -> dict[str, TreeEntry]:
 def parse_changes(listing: bytes) -> Sequence[TreeChange]:
     """The changes in the output of `git diff-tree -z --raw`, with lines if `--numstat` follows."""
     fields = listing.split(b"\0")
-    kinds: dict[str, Literal["added", "changed", "removed"]] = {}
+    kinds: dict[str, _ChangeKind] = {}
     lines: dict[str, tuple[int, int]] = {}
     position = 0
     while position < len(fields):
@@ -101,47 +97,21 @@ def parse_changes(listing: bytes) -> Sequence[TreeChange]:
 
 
 class BlobReader:
-    """The contents in files that `git cat-file --batch` wrote, by object id."""
+    """Reads contents that git wrote to files in one folder, each named by its object id."""
 
-    def __init__(self) -> None:
-        self._places: dict[str, tuple[Path, int, int]] = {}
-
-    def add(self, file: Path) -> None:
-        with open(file, "rb") as stream:
-            self._places |= {oid: (file, start, size) for oid, start, size in _read_blobs(stream)}
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     def __contains__(self, oid: str) -> bool:
-        return oid in self._places
+        return (self._folder / oid).exists()
 
     def read(self, oid: str) -> bytes | None:
-        """The content; None if it is missing, or damaged: its hash is not `oid`."""
-        place = self._places.get(oid)
-        if place is None:
+        """Return the content; None if it is missing, or damaged: its hash is not `oid`."""
+        try:
+            content = (self._folder / oid).read_bytes()
+        except OSError:
             return None
-        file, start, size = place
-        with open(file, "rb") as stream:
-            stream.seek(start)
-            content = stream.read(size)
         return content if blob_id(content) == oid else None
-
-
-def _read_blobs(stream: BinaryIO) -> Iterator[tuple[str, int, int]]:
-    end = os.fstat(stream.fileno()).st_size
-    position = 0
-    while position < end:
-        stream.seek(position)
-        head, newline, _ = stream.read(_HEAD_BYTES).partition(b"\n")
-        if not newline:
-            return
-        position += len(head) + 1
-        words = head.decode("ascii", "replace").split()
-        if len(words) != 3 or words[1] != "blob" or not words[2].isdecimal():
-            continue
-        size = int(words[2])
-        if position + size > end:
-            return
-        yield words[0], position, size
-        position += size + 1
 
 
 def blob_id(content: bytes) -> str:
@@ -178,65 +148,36 @@ def count_index_entries(index: Path) -> int:
 
 
 class PackTimeout(Exception):
-    """Writing the pack took longer than it may."""
+    """Reading the files took longer than it may."""
 
 
-def write_pack(
+def write_import_stream(
     root: str, paths: Iterable[str], target: Path, *, deadline: Callable[[], float]
-) -> int:
-    """Write the contents of regular files below `root` into the pack `target`; returns how many.
+) -> None:
+    """Write the regular files below `root` to `target`, in the format of `git fast-import`.
 
-    Files that are gone, or cannot be read, are left out.
+    Files that are gone, or can't be read, are left out.
 
     Raises:
         PackTimeout: the `deadline` (by `time.monotonic`) is over.
-        OSError: the pack cannot be written.
+        OSError: the stream can't be written.
     """
-    seen: set[bytes] = set()
     anchor = open_folder_handle(root)
     try:
-        with open(target, "w+b") as pack:
-            pack.write(_pack_header(0))
+        with open(target, "wb") as stream:
             for path in paths:
                 if time.monotonic() > deadline():
                     raise PackTimeout
-                content = _read_for_pack(anchor, path)
-                if content is None:
-                    continue
-                name = bytes.fromhex(blob_id(content))
-                if name not in seen:
-                    seen.add(name)
-                    pack.write(_pack_entry_header(len(content)) + zlib.compress(content, 1))
-            pack.seek(0)
-            pack.write(_pack_header(len(seen)))
-            pack.seek(0)
-            digest = hashlib.sha1(usedforsecurity=False)
-            while chunk := pack.read(_CHUNK_BYTES):
-                digest.update(chunk)
-            pack.write(digest.digest())
+                content = _read_beneath(anchor, path)
+                if content is not None:
+                    stream.write(b"blob\ndata %d\n%b\n" % (len(content), content))
     finally:
         os.close(anchor)
-    return len(seen)
 
 
-def _pack_header(count: int) -> bytes:
-    return b"PACK" + struct.pack(">II", 2, count)
-
-
-def _pack_entry_header(size: int) -> bytes:
-    """Type and size: four bits of it, then seven in each further byte."""
-    byte, size = _BLOB_TYPE << 4 | size & 15, size >> 4
-    head = bytearray()
-    while size:
-        head.append(byte | 128)
-        byte, size = size & 127, size >> 7
-    head.append(byte)
-    return bytes(head)
-
-
-def _read_for_pack(anchor: int, path: str) -> bytes | None:
+def _read_beneath(anchor: int, path: str) -> bytes | None:
     try:
-        with open(open_beneath(anchor, path, FILE), "rb") as stream:
-            return stream.read() if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
+        with open(open_beneath(anchor, path, FILE), "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
     except OSError:
         return None

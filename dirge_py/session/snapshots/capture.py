@@ -21,8 +21,8 @@ from dirge_py.git.objects import (
     PackTimeout,
     count_index_entries,
     read_names,
+    write_import_stream,
     write_names,
-    write_pack,
 )
 from dirge_py.git.repository import GitFolders
 from dirge_py.git.runner import DURABLE, Git, GitFailed
@@ -306,20 +306,24 @@ class SnapshotCapture:
         # Hundreds of files are packed, and not waited for: a power cut costs a first snapshot.
         is_many = len(found.present) >= PACK_FROM_FILES
         commands = []
-        pack = self._scratch / "new.pack"
+        stream = self._scratch / "contents"
         if is_many:
             await asyncio.to_thread(
-                write_pack, self._git.root, found.present, pack, deadline=lambda: self._deadline
+                write_import_stream,
+                self._git.root,
+                found.present,
+                stream,
+                deadline=lambda: self._deadline,
             )
-            said = self._scratch / "said"
-            commands.append(self._git.command("index-pack", "--stdin", stdin=pack, stdout=said))
+            options = ("-c", "pack.compression=1", "fast-import", "--quiet", "--depth=0")
+            commands.append(self._git.command(*options, stdin=stream))
         if found.absent:
             commands.append(self._take_out(gone))
         if found.present:
             add = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
             commands.append(self._git.command(*add, stdin=present))
         await self._run(*commands, self._commit(date), is_durable=not is_many)
-        pack.unlink(missing_ok=True)
+        stream.unlink(missing_ok=True)
         self._tree = (self._scratch / "tree").read_text(encoding="ascii").strip()
         if is_many:
             await asyncio.to_thread(self._lease.publish)

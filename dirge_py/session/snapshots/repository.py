@@ -32,6 +32,7 @@ from dirge_py.git.objects import (
     is_in_index,
     parse_changes,
     parse_tree,
+    write_names,
 )
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import Git, GitFailed, find_git, private_git
@@ -180,27 +181,26 @@ class SnapshotReader:
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
         """A reader of the contents, for the time of the block; unreadable ones are left out."""
         with self._folder.scratch() as scratch:
-            contents = BlobReader()
+            contents = BlobReader(scratch)
             left = sorted(set(oids))
             store, *others = self._stores
-            asked = scratch / "asked"
-            for number in range(_MOST_DAMAGED):
-                if not left:
-                    break
-                file = scratch / f"contents-{number}"
-                asked.write_text("".join(f"{oid}\n" for oid in left), encoding="ascii")
-                command = self._git.command("cat-file", "--batch", stdin=asked, stdout=file)
-                is_whole = True
+            entries, index = scratch / "entries", scratch / "index"
+            add = self._git.command("update-index", "-z", "--index-info", stdin=entries)
+            write = self._git.command("checkout-index", "--all", "--quiet", f"--prefix={scratch}/")
+            for _ in range(_MOST_DAMAGED):
+                # An index that has each content as a file named by its id.
+                write_names(entries, (f"100644 {oid}\t{oid}" for oid in left))
+                index.unlink(missing_ok=True)
+                extra = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(scratch)}
                 try:
-                    await self._git.run(command, store=store, alternates=others, timeout_s=_READ_S)
+                    await self._git.run(
+                        add, write, store=store, alternates=others, timeout_s=_READ_S, extra=extra
+                    )
+                    break
                 except GitFailed as error:
                     if error.is_inconclusive:
                         raise _unreadable(error) from error
-                    is_whole = False
-                contents.add(file)
-                if is_whole:
-                    break
-                # Git stops at an unreadable object: the first one it didn't print.
+                # Git stops at an unreadable object: the first one it didn't write.
                 left = [oid for oid in left if oid not in contents][1:]
             yield contents
 
