@@ -87,13 +87,13 @@ async def measure(base: Path, files: int, rounds: int) -> list[Timed]:
             root,
             session="bench",
             path=os.environ["PATH"],
-            terms=SnapshotLimits(file_bytes=8 << 20, take_s=600),
+            limits=SnapshotLimits(file_bytes=8 << 20, take_s=600),
         )
         await status.add(partial(asyncio.to_thread, git, root, "status"))
-        before = await first.add(repository.take)
-        await unchanged.add(repository.take)
+        before = await first.add(repository.take_snapshot)
+        await unchanged.add(repository.take_snapshot)
         one.write_text(f"{number}\n")
-        after = await changed.add(repository.take)
+        after = await changed.add(repository.take_snapshot)
         await whole.add(partial(repository.holds, before.tree))
         found = await changes.add(partial(repository.changes, after.tree, before.tree))
         paths = [change.path for change in found]
