@@ -12,9 +12,10 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import normalize
 
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 
 MATCHES_PER_SESSION = 3
 """How many matches of one session a search shows."""
-MATCH_BEGIN, MATCH_END = "\x02", "\x03"
-"""The marks around a match in a snippet; no stored text contains them."""
 _WORD = re.compile(r"[^\W_]+")
 _CHARS_BEFORE_MATCH = 60
 
@@ -62,29 +61,6 @@ class SearchMatch:
     """The words around the match, on one line."""
     matches: tuple[tuple[int, int], ...] = ()
     """The spans of the matches in `snippet`."""
-
-
-def search_match(
-    project: str, session_id: str, *, seq: int, at: str, kind: str, marked: str
-) -> SearchMatch:
-    """The match with the snippet `marked`, which has marks around each match."""
-    snippet, matches, begin = "", [], 0
-    for piece in re.split(f"([{MATCH_BEGIN}{MATCH_END}])", marked):
-        if piece == MATCH_BEGIN:
-            begin = len(snippet)
-        elif piece == MATCH_END:
-            matches.append((begin, len(snippet)))
-        else:
-            snippet += piece
-    return SearchMatch(
-        project=project,
-        session_id=session_id,
-        seq=seq,
-        at=at,
-        kind=kind,
-        snippet=snippet,
-        matches=tuple(matches),
-    )
 
 
 class SearchQuery:
@@ -113,21 +89,30 @@ class SearchQuery:
         ]
 
     def matches(self, text: str) -> bool:
-        """Whether all the words occur in the text."""
-        return all(pattern.search(text) for pattern in self._patterns)
+        """Check whether all the words occur in the text."""
+        plain = _without_diacritics(text)
+        return all(pattern.search(plain) for pattern in self._patterns)
 
-    def snippet(self, text: str) -> str:
-        """A piece of the text around the first match, with marks around each match."""
-        spans = sorted(match.span() for p in self._patterns for match in p.finditer(text))
+    def match(self, text: str, **place: Any) -> SearchMatch:
+        """Return the match in `text`; `place` are the other fields of it."""
+        plain = _without_diacritics(text)
+        spans = sorted(match.span() for p in self._patterns for match in p.finditer(plain))
         first = spans[0][0] if spans else 0
         start = max(0, first - _CHARS_BEFORE_MATCH)
         end = min(len(text), first + 2 * _CHARS_BEFORE_MATCH)
-        shown, at = ["…" if start else ""], start
+        before = "…" if start else ""
+        snippet = before + text[start:end] + ("…" if end < len(text) else "")
+        matches, at, shift = [], start, len(before) - start
         for begin, stop in spans:
             if at <= begin and stop <= end:
-                shown += [text[at:begin], MATCH_BEGIN, text[begin:stop], MATCH_END]
+                matches.append((begin + shift, stop + shift))
                 at = stop
-        return "".join([*shown, text[at:end], "…" if end < len(text) else ""])
+        return SearchMatch(**place, snippet=snippet, matches=tuple(matches))
+
+
+def _without_diacritics(text: str) -> str:
+    """Return the text of the same length in which `é` is an `e`, as the index stores it."""
+    return text if text.isascii() else "".join(normalize("NFD", char)[0] for char in text)
 
 
 INDEX_NAME = "index.sqlite"
@@ -147,21 +132,15 @@ _WORDS = """
 CREATE VIRTUAL TABLE words USING fts5 (
     text, content = 'texts', content_rowid = 'key', tokenize = 'unicode61 remove_diacritics 2');
 """
-_SNIPPET_WORDS = 24
 
 
 class StaleIndex(Exception):
-    """Raised if the file doesn't match its checksum, or has another version."""
-
-
-def _sqlite() -> Any:
-    """The module `sqlite3`, imported on first use; some Pythons are built without it."""
-    return import_module("sqlite3")
+    """The index doesn't match its checksum, or has another version."""
 
 
 def _index_errors() -> tuple[type[Exception], ...]:
-    """The exceptions of an unusable index; all others are bugs or errors of the disk."""
-    return (StaleIndex, _sqlite().Error, ValueError, TypeError, LookupError)
+    """Return the exceptions of an unusable index; all others are bugs or errors of the disk."""
+    return (StaleIndex, import_module("sqlite3").Error, ValueError, TypeError, LookupError)
 
 
 @contextlib.contextmanager
@@ -173,7 +152,7 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
         OSError: the folder cannot be written.
         ImportError: this Python has no SQLite.
     """
-    sqlite = _sqlite()
+    sqlite: Any = import_module("sqlite3")  # Some Pythons are built without it.
     is_new = not path.exists()
     stored = Path(f"{path}.sum")
     if not is_new and not (stored.exists() and stored.read_bytes() == _checksum_of(path)):
@@ -293,14 +272,9 @@ class IndexTables:
                 break
             places[session] += 1
             if places[session] <= MATCHES_PER_SESSION:
-                (marked,) = self._execute(
-                    "SELECT snippet(words, 0, ?, ?, '…', ?) FROM words"
-                    " WHERE words MATCH ? AND rowid = ?",
-                    (MATCH_BEGIN, MATCH_END, _SNIPPET_WORDS, query.fts5, key),
-                ).fetchone()
-                answer.append(
-                    search_match(project, session_id, seq=seq, at=at, kind=kind, marked=str(marked))
-                )
+                (text,) = self._execute("SELECT text FROM texts WHERE key = ?", (key,)).fetchone()
+                place = {"project": project, "session_id": session_id, "seq": seq, "at": at}
+                answer.append(query.match(str(text), kind=kind, **place))
         return answer
 
     def _delete(self, key: int) -> None:
@@ -378,7 +352,7 @@ class SessionIndex:
         """The sessions of this project, or of all projects, the most recently used first."""
         projects = self._projects(everywhere=everywhere)
         found = self._query(projects, lambda tables: tables.sessions(projects))
-        return self._listed(projects) if found is None else newest_first(found)
+        return self._list_journals(projects) if found is None else newest_first(found)
 
     def search(
         self, words: Sequence[str], *, everywhere: bool = False, limit: int = 20
@@ -396,14 +370,8 @@ class SessionIndex:
         found = self._query(projects, lambda tables: tables.search(query, projects, limit))
         if found is not None:
             return found
-        found = []
-        for session in self._listed(projects):
-            matches = self._matches_in_journal(query, session)
-            found += matches
-            limit -= bool(matches)
-            if limit == 0:
-                break
-        return found
+        journals = (self._matches_in_journal(query, s) for s in self._list_journals(projects))
+        return [match for found in islice(filter(None, journals), limit) for match in found]
 
     def rebuild(self) -> int | None:
         """Rebuild the index of all projects; returns the number of sessions, None if it failed."""
@@ -411,9 +379,9 @@ class SessionIndex:
         return self._query(projects, lambda tables: len(tables.sessions(projects)), anew=True)
 
     def _projects(self, *, everywhere: bool) -> Sequence[str]:
-        if not everywhere:
-            return [self._project]
-        return sorted(path.name for path in self._folder.glob("*/"))
+        if everywhere:
+            return sorted(path.name for path in self._folder.glob("*/"))
+        return [self._project]
 
     def _query(
         self, projects: Sequence[str], ask: Callable[[IndexTables], Answer], *, anew: bool = False
@@ -421,17 +389,14 @@ class SessionIndex:
         """The answer, after a failure from a rebuilt index; None if that fails, too."""
         if not anew and not any((self._folder / project).is_dir() for project in projects):
             return None
-        try:
-            with hold_lock(self._lock, _LOCK_TIMEOUT_S):
+        with contextlib.suppress(OSError, ImportError), hold_lock(self._lock, _LOCK_TIMEOUT_S):
+            with contextlib.suppress(*_index_errors()):
                 if not anew:
-                    with contextlib.suppress(*_index_errors()):
-                        return self._answer(projects, ask)
-                remove_database(self._path)
+                    return self._answer(projects, ask)
+            remove_database(self._path)
+            with contextlib.suppress(*_index_errors()):
                 return self._answer(projects, ask)
-        except (OSError, ImportError):
-            return None
-        except _index_errors():
-            return None
+        return None
 
     def _answer(self, projects: Sequence[str], ask: Callable[[IndexTables], Answer]) -> Answer:
         with open_database(self._path) as connection:
@@ -440,7 +405,7 @@ class SessionIndex:
                 tables.update_project(project, self._folder / project)
             return ask(tables)
 
-    def _listed(self, projects: Sequence[str]) -> list[SessionSummary]:
+    def _list_journals(self, projects: Sequence[str]) -> list[SessionSummary]:
         return newest_first(
             summary for project in projects for summary in list_sessions(self._folder / project)
         )
@@ -452,15 +417,9 @@ class SessionIndex:
             records = read_whole(folder, marks)[0].records if marks else []
         except OSError:
             return []
+        place = {"project": session.project, "session_id": session.id}
         matches = [
-            search_match(
-                session.project,
-                session.id,
-                seq=record.seq,
-                at=record.ts,
-                kind=kind,
-                marked=query.snippet(text),
-            )
+            query.match(text, kind=kind, seq=record.seq, at=record.ts, **place)
             for record in records
             for kind, text in searchable_texts(record)
             if query.matches(text)

@@ -1,17 +1,17 @@
 """Reads the journals of a project for the index: only new records, summed one by one."""
 
+import contextlib
 import io
 import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field
 from dataclasses import dataclass as mutable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
@@ -27,19 +27,19 @@ from dirge_py.session.store import SessionSummary
 from dirge_py.types.messages import Usage, UserMessage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileMark:
-    """The state of one file of a session. `read` is the offset after its last whole line."""
+class FileMark(NamedTuple):
+    """The state of one file of a session when it was read."""
 
     name: str
+    """Its path in the folder of the project."""
     inode: int
+    """Its inode: another one means another file."""
     size: int
+    """Its size in bytes."""
     mtime_ns: int
+    """When it was last changed."""
     read: int = 0
-
-    @property
-    def seen(self) -> tuple[str, int, int, int]:
-        return self.name, self.inode, self.size, self.mtime_ns
+    """The offset after its last whole line."""
 
 
 FileMarks = tuple[FileMark, ...]
@@ -47,7 +47,7 @@ FileMarks = tuple[FileMark, ...]
 
 def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
     """Whether the file system reports no change between two states of the files."""
-    return [mark.seen for mark in before] == [mark.seen for mark in now]
+    return [mark[:-1] for mark in before] == [mark[:-1] for mark in now]
 
 
 def sessions_in(folder: Path) -> dict[str, FileMarks]:
@@ -55,42 +55,34 @@ def sessions_in(folder: Path) -> dict[str, FileMarks]:
 
     Empty sessions are left out, and anything but regular files.
     """
-    found = {}
+    sessions = {}
     for session_id, paths in sessions_in_folder(folder).items():
         marks = [_mark_file(path, folder) for path in paths]
         if marks[0] is not None and any(mark.size for mark in marks if mark):
-            found[session_id] = tuple(filter(None, marks))
-    return found
+            sessions[session_id] = tuple(filter(None, marks))
+    return sessions
 
 
 def _mark_file(path: Path, folder: Path) -> FileMark | None:
-    try:
+    with contextlib.suppress(OSError):
         status = path.lstat()
-    except OSError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        return None
-    return FileMark(
-        name=str(path.relative_to(folder)),
-        inode=status.st_ino,
-        size=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-    )
+        if stat.S_ISREG(status.st_mode):
+            name = str(path.relative_to(folder))
+            return FileMark(name, status.st_ino, status.st_size, status.st_mtime_ns)
+    return None
 
 
 def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
     """Read the whole files, with large texts; returns the records and the new marks.
 
-    Raises:
-        OSError: one of them can't be read.
+    Raises OSError if one of them can't be read.
     """
     contents = [_bytes_from(folder / mark.name, 0) for mark in marks]
     # Not `splitlines`: damaged bytes may hold a carriage return.
     lines = (line for content in contents for line in io.BytesIO(content))
-    return restore_large_texts(scan(lines), folder_of(folder / marks[0].name)), tuple(
-        replace(mark, read=content.rfind(b"\n") + 1)
-        for mark, content in zip(marks, contents, strict=True)
-    )
+    ends = [content.rfind(b"\n") + 1 for content in contents]
+    now = tuple(mark._replace(read=end) for mark, end in zip(marks, ends, strict=True))
+    return restore_large_texts(scan(lines), folder_of(folder / marks[0].name)), now
 
 
 def read_appended(
@@ -98,8 +90,7 @@ def read_appended(
 ) -> tuple[list[Record], FileMarks] | None:
     """The records added since `before`; None if the files changed in any other way.
 
-    Raises:
-        OSError: one of them cannot be read.
+    Raises OSError if one of them can't be read.
     """
     if not _have_only_grown(before, now):
         return None
@@ -115,33 +106,30 @@ def read_appended(
                 return None
             last_seq = record.seq
             records.append(record)
-        marks.append(replace(now[number], read=start + end))
+        marks.append(now[number]._replace(read=start + end))
     own_folder = folder_of(folder / now[0].name)
     return restore_large_texts(Scan(records=records, damage=[]), own_folder).records, tuple(marks)
 
 
 def encode_marks(marks: FileMarks) -> str:
-    return json.dumps([[m.name, m.inode, m.size, m.mtime_ns, m.read] for m in marks])
+    return json.dumps(marks)
 
 
 def decode_marks(text: str) -> FileMarks:
     """The marks that `encode_marks` wrote; raises ValueError or TypeError for any other text."""
     rows: Iterable[Any] = json.loads(text)
-    return tuple(
-        FileMark(name=name, inode=inode, size=size, mtime_ns=mtime_ns, read=read)
-        for name, inode, size, mtime_ns, read in rows
-    )
+    return tuple(FileMark(*row) for row in rows)
 
 
 def _have_only_grown(before: FileMarks, now: FileMarks) -> bool:
-    if not before or not are_unchanged(before[:-1], now[: len(before) - 1]):
+    if (
+        not before
+        or len(now) < len(before)
+        or not are_unchanged(before[:-1], now[: len(before) - 1])
+    ):
         return False
-    last, same = before[-1], now[len(before) - 1] if len(now) >= len(before) else None
-    return (
-        same is not None
-        and (last.name, last.inode) == (same.name, same.inode)
-        and same.size >= last.read
-    )
+    last, same = before[-1], now[len(before) - 1]
+    return last[:2] == same[:2] and same.size >= last.read
 
 
 def _bytes_from(path: Path, start: int) -> bytes:
@@ -253,8 +241,8 @@ def _texts_of_message(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if block.get("type") == "toolCall":
             arguments = block.get("arguments")
             values = arguments.values() if isinstance(arguments, dict) else [arguments]
-            said = [value if isinstance(value, str) else json_text(value) for value in values]
-            call = " ".join([text_member(block, "name"), *said])
+            shown = [value if isinstance(value, str) else json_text(value) for value in values]
+            call = " ".join([text_member(block, "name"), *shown])
             yield "call", _one_line(call[:_LONGEST_CALL])
 
 

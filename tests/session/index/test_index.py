@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dirge_py.session.history import SessionSpending
 from dirge_py.session.index import session_index
-from dirge_py.session.index.session_index import SessionIndex
+from dirge_py.session.index.session_index import SearchQuery, SessionIndex
 from dirge_py.session.index.sources import SessionTotals
 from dirge_py.session.journal import read_journal
 from dirge_py.session.store import Store
@@ -86,6 +86,14 @@ def test_matches_are_marked_where_they_are(filled):
     (one,) = filled.search(["beta"])
 
     assert [one.snippet[start:end] for start, end in one.matches] == ["beta"]
+
+
+def test_a_match_is_marked_whatever_its_accents():
+    match = SearchQuery(["cafe"]).match(
+        "the café", project="p", session_id="s", seq=1, at="", kind="prompt"
+    )
+
+    assert [match.snippet[start:end] for start, end in match.matches] == ["café"]
 
 
 def test_all_words_must_be_in_one_text(filled):
