@@ -4,9 +4,10 @@ import hashlib
 import os
 import re
 import secrets
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from dirge_py.git.repository import work_tree_of
@@ -23,8 +24,8 @@ _SECONDS_PER_DAY = 24 * 60 * 60
 def new_session_id(now: float) -> str:
     """An id like `20261120-b3k7qx` that sorts by time.
 
-    The date is UTC; four digits say when in the day, to 0.08 s, two are random. The part after the
-    date is enough to open the session.
+    The date is in UTC. Four digits are the time of day, to 0.08 s, and two are random. The part
+    after the date is enough to open the session.
     """
     moment = datetime.fromtimestamp(now, UTC)
     midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
@@ -39,7 +40,8 @@ def check_session_id(session_id: str) -> str:
     """Return the id if it is valid.
 
     Raises:
-        SessionError: it has other characters than `[A-Za-z0-9._-]`, over 128, or a reserved ending.
+        SessionError: it has characters other than `[A-Za-z0-9._-]`, more than 128, or a reserved
+            ending.
     """
     if not _SESSION_ID.fullmatch(session_id) or session_id in (".", ".."):
         raise SessionError(
@@ -74,7 +76,7 @@ def ids_fitting(ids: Sequence[str], name: str) -> list[str]:
     if name in ids:
         return [name]
     return [known for known in ids if known.startswith(name)] or [
-        known for known in ids if known.partition("-")[2].startswith(name)
+        known for known in ids if _tail(known).startswith(name)
     ]
 
 
@@ -86,25 +88,21 @@ def short_names(ids: Iterable[str]) -> Mapping[str, str]:
 
     A prefix of the part after the date, else a prefix of the id, else the id itself.
     """
-    known = sorted(set(ids))
-    tails = sorted(session_id.partition("-")[2] for session_id in known)
-    return {session_id: _short_name(session_id, known, tails) for session_id in known}
-
-
-def _short_name(session_id: str, known: Sequence[str], tails: Sequence[str]) -> str:
-    tail = session_id.partition("-")[2]
-    for length in range(_MIN_SHORT_NAME, len(tail) + 1):
-        name = tail[:length]
+    known = set(ids)
+    wholes = Counter(prefix for session_id in known for prefix in _prefixes(session_id))
+    tails = Counter(prefix for session_id in known for prefix in _prefixes(_tail(session_id)))
+    names = {}
+    for session_id in known:
         # `ids_fitting` matches prefixes of whole ids first.
-        if _count_beginning(tails, name) == 1 and _count_beginning(known, name) == 0:
-            return name
-    for length in range(2 * _MIN_SHORT_NAME, len(session_id)):
-        if _count_beginning(known, session_id[:length]) == 1:
-            return session_id[:length]
-    return session_id
+        short = (p for p in _prefixes(_tail(session_id)) if tails[p] == 1 and not wholes[p])
+        long = (p for p in _prefixes(session_id, 2 * _MIN_SHORT_NAME) if wholes[p] == 1)
+        names[session_id] = next(chain(short, long), session_id)
+    return names
 
 
-def _count_beginning(names: Sequence[str], start: str) -> int:
-    """How many of the sorted names begin with `start`: 0, 1, or 2 for several."""
-    at = bisect_left(names, start)
-    return sum(name.startswith(start) for name in names[at : at + 2])
+def _tail(session_id: str) -> str:
+    return session_id.partition("-")[2]
+
+
+def _prefixes(name: str, shortest: int = _MIN_SHORT_NAME) -> Iterable[str]:
+    return (name[:length] for length in range(shortest, len(name) + 1))

@@ -4,10 +4,10 @@ The last record of a journal is the tip of the current branch. To continue from 
 `branch` record with that point as its parent is appended; no record is moved or removed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
-from itertools import pairwise, starmap, takewhile
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -39,29 +39,29 @@ def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
     Raises:
         SessionError: there is no record `at`.
     """
-    if not records:
-        return []
-    places = {record.id: place for place, record in enumerate(records)}
-    here = len(records) - 1 if at is None else places.get(at, -1)
-    if here < 0:
-        raise SessionError(f"The session has no record {at!r}.")
+    parents = _parents(records)
+    here = len(records) - 1
+    while at is not None and records[here].id != at:
+        here -= 1
+        if here < 0:
+            raise SessionError(f"The session has no record {at!r}.")
     path = []
     while here >= 0:
-        record = records[here]
-        path.append(record)
-        above = here - 1 if record.parent is None else places.get(record.parent, here - 1)
-        here = above if above < here else here - 1
+        path.append(records[here])
+        here = parents[here]
     path.reverse()
     return path
 
 
-def with_parents(records: Sequence[Record]) -> Iterator[tuple[Record, Record | None]]:
-    """Each record in order, with its parent on the branch."""
-    places: dict[str, int] = {}
-    for place, record in enumerate(records):
-        above = place - 1 if record.parent is None else places.get(record.parent, place - 1)
-        yield record, records[above] if above >= 0 else None
-        places[record.id] = place
+def _parents(records: Sequence[Record]) -> list[int]:
+    """The index of each record's parent; -1 for the first one."""
+    indexes: dict[str, int] = {}
+    parents = []
+    for index, record in enumerate(records):
+        before = index - 1
+        parents.append(before if record.parent is None else indexes.get(record.parent, before))
+        indexes[record.id] = index
+    return parents
 
 
 def settings_at(records: Sequence[Record], at: str | None = None) -> Mapping[str, Any]:
@@ -180,11 +180,9 @@ class SessionTree:
         found = [node for node in self.nodes if name and node.id.startswith(name)]
         if len(found) == 1:
             return found[0]
+        what = f"fits {len(found)} points" if found else "is not a point"
         raise SessionError(
-            f"{name!r} is not a point of this session."
-            if not found
-            else f"{name!r} fits {len(found)} points of this session.",
-            hint="/tree lists them with their ids.",
+            f"{name!r} {what} of this session.", hint="/tree lists them with their ids."
         )
 
 
@@ -195,22 +193,35 @@ def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
     """
     path = branch(records)
     found: list[RewindPoint] = []
-    opened: Record | None = None
-    before_run = ""
+    run_id = before_run = ""
     for place, record in enumerate(path):
+        before = path[place - 1].id if place else ""
         if record.type == "run_start":
-            opened, before_run = record, path[place - 1].id if place else ""
+            run_id, before_run = text_member(record.data, "run_id"), before
             continue
         message = message_of(record)
         if message is None:
             continue
+        facts: dict[str, Any] = {"id": record.id, "seq": record.seq, "at": record.ts}
         if isinstance(message, UserMessage) and message.origin in _TYPED:
-            before = before_run if opened is not None else ""
-            run_id = text_member(opened.data, "run_id") if opened is not None else ""
-            found.append(_point(path, place, message, before=before, run_id=run_id))
+            found.append(
+                RewindPoint(
+                    role="user",
+                    text=typed_text(message),
+                    before=before_run or before,
+                    after=record.id,
+                    run_id=run_id,
+                    **facts,
+                )
+            )
         elif isinstance(message, AssistantMessage) and message.origin == "model":
-            found.append(_point(path, place, message))
-        opened = None
+            after = _last_result(path, place)
+            found.append(
+                RewindPoint(
+                    role="assistant", text=message.text, before=before, after=after, **facts
+                )
+            )
+        run_id = before_run = ""
     return found
 
 
@@ -227,9 +238,9 @@ def last_move(records: Sequence[Record]) -> Record | None:
 def build_tree(records: Sequence[Record]) -> SessionTree:
     """The tree of all prompts and moves of the session."""
     nodes: list[TreeNode] = []
-    owner: dict[str, int | None] = {}
-    for record, above in with_parents(records):
-        at = owner[above.id] if above is not None else None
+    owners: list[int | None] = []
+    for record, parent in zip(records, _parents(records), strict=True):
+        at = owners[parent] if parent >= 0 else None
         is_move = record.type == MOVE_RECORD
         # A branch without a text yet is the one of this move.
         if is_move and at is not None and nodes[at].kind == "move" and not nodes[at].text:
@@ -241,11 +252,9 @@ def build_tree(records: Sequence[Record]) -> SessionTree:
                 nodes[node.above].below.append(at)
         if at is not None:
             nodes[at].tip = record.id
-        owner[record.id] = at
-    here = owner[records[-1].id] if records else None
-    return SessionTree(
-        nodes=tuple(nodes), here=here, names=_unique_prefixes([node.id for node in nodes])
-    )
+        owners.append(at)
+    names = _unique_prefixes([node.id for node in nodes])
+    return SessionTree(nodes=tuple(nodes), here=owners[-1] if owners else None, names=names)
 
 
 def describe_move(move: Record, records: Sequence[Record]) -> str:
@@ -279,28 +288,6 @@ def typed_text(message: UserMessage) -> str:
     return next((block.text for block in message.content if isinstance(block, TextBlock)), "")
 
 
-def _point(
-    path: Sequence[Record],
-    place: int,
-    message: UserMessage | AssistantMessage,
-    *,
-    before: str = "",
-    run_id: str = "",
-) -> RewindPoint:
-    record = path[place]
-    is_prompt = isinstance(message, UserMessage)
-    return RewindPoint(
-        id=record.id,
-        seq=record.seq,
-        at=record.ts,
-        role="user" if is_prompt else "assistant",
-        text=typed_text(message) if isinstance(message, UserMessage) else message.text,
-        before=before or (path[place - 1].id if place else ""),
-        after=record.id if is_prompt else _last_result(path, place),
-        run_id=run_id,
-    )
-
-
 def _last_result(path: Sequence[Record], place: int) -> str:
     """The last record with a result for a call of the message at `place`; else that message."""
     last = path[place].id
@@ -327,12 +314,10 @@ def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> Tre
 
 def _unique_prefixes(ids: Sequence[str]) -> tuple[str, ...]:
     """The shortest unique prefixes of the ids, of at least four characters."""
-    ordered = sorted(ids)
-    shared = [0, *starmap(_common_length, pairwise(ordered)), 0]
-    longest = {node_id: max(shared[at : at + 2]) for at, node_id in enumerate(ordered)}
-    return tuple(node_id[: max(_LEAST_ID, longest[node_id] + 1)] for node_id in ids)
+    counts = Counter(name[:length] for name in ids for length in range(_LEAST_ID, len(name)))
 
+    def shortest(name: str) -> str:
+        prefixes = (name[:length] for length in range(_LEAST_ID, len(name)))
+        return next((prefix for prefix in prefixes if counts[prefix] == 1), name)
 
-def _common_length(first: str, second: str) -> int:
-    pairs = zip(first, second, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    return tuple(map(shortest, ids))

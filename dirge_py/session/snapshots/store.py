@@ -140,11 +140,7 @@ class StoreFolder:
         return aside
 
     async def make(self, git: Git) -> None:
-        """Create an empty store atomically.
-
-        Raises:
-            GitFailed, OSError: it can't be created.
-        """
+        """Create an empty store atomically. Raises GitFailed, OSError: it can't be created."""
         fresh = Path(tempfile.mkdtemp(prefix=f"{self._name}.{NEW_PREFIX}-", dir=self._above))
         try:
             made = git.command(
