@@ -107,10 +107,7 @@ class Git:
     """Starts the commands."""
 
     def command(
-        self,
-        *arguments: str | Path,
-        stdin: Path | None = None,
-        stdout: Path | None = None,
+        self, *arguments: str | Path, stdin: Path | None = None, stdout: Path | None = None
     ) -> str:
         """The shell words of one git command that reads from and writes to files."""
         words = [self.program, *map(str, arguments)]

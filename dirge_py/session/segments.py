@@ -253,8 +253,7 @@ def _scan_file(path: Path) -> Scan:
             return scan(lines)
     except OSError as error:
         raise SessionError(
-            f"Can't read the session file {str(path)!r}: {error.strerror}.",
-            hint="Check the disk.",
+            f"Can't read the session file {str(path)!r}: {error.strerror}.", hint="Check the disk."
         ) from error
 
 

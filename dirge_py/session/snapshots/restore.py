@@ -60,11 +60,7 @@ class _PathRefused(Exception):
 
 
 def inspect_paths(
-    root: str,
-    paths: Iterable[str],
-    *,
-    limit_bytes: int,
-    kept: frozenset[str] = frozenset(),
+    root: str, paths: Iterable[str], *, limit_bytes: int, kept: frozenset[str] = frozenset()
 ) -> dict[str, PathState]:
     """The state of these paths below `root`. Files above the limit are not read.
 
