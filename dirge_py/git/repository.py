@@ -58,8 +58,7 @@ def work_tree_of(folder: str) -> str:
 def git_dir_at(work_tree: str) -> str:
     """The physical git folder of the work tree, which a `.git` file may name.
 
-    Raises:
-        OSError, UnreadableRepository, ValueError: there is none, or it cannot be told.
+    Raises OSError, UnreadableRepository, ValueError: there is none, or it cannot be told.
     """
     entry = f"{work_tree}/.git"
     if os.path.isdir(entry):
@@ -73,8 +72,7 @@ def git_dir_at(work_tree: str) -> str:
 def common_dir(git_dir: str) -> str:
     """The folder of what all work trees of the repository share.
 
-    Raises:
-        OSError, UnreadableRepository, ValueError: it cannot be told.
+    Raises OSError, UnreadableRepository, ValueError: it cannot be told.
     """
     pointer = f"{git_dir}/commondir"
     if not os.path.lexists(pointer):
@@ -111,8 +109,7 @@ def branch_of(folder: Path) -> str:
 def repository_setting(git_dir: str, key: str) -> str:
     """The last value of `key` (in lower case) in the repository's own settings, or "".
 
-    Raises:
-        OSError, UnreadableRepository: they cannot be read.
+    Raises OSError, UnreadableRepository: they cannot be read.
     """
     every = parse_settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
     return next((value for name, value in reversed(every) if name.lower() == key), "")
@@ -140,8 +137,7 @@ def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
 
     Section and key are in lower case; a key without `=` has the value "".
 
-    Raises:
-        UnreadableRepository: git would refuse it, too.
+    Raises UnreadableRepository: git would refuse it, too.
     """
     if "\0" in text:
         raise UnreadableRepository("a settings file with a NUL in it")

@@ -33,8 +33,7 @@ def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] 
     Objects are not copied: they are read where they are. `ignored` are further paths to ignore.
     Blocks.
 
-    Raises:
-        OSError: it cannot be made, or the original cannot be read.
+    Raises OSError: it cannot be made, or the original cannot be read.
     """
     make_index_folder(target, places)
     _copy_lines(places.common / "packed-refs", target / "packed-refs", _PACKED_REF)
@@ -48,8 +47,7 @@ def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] 
 def make_index_folder(target: Path, places: GitFolders) -> None:
     """Make a git folder without refs, which is enough to list and compare files.
 
-    Raises:
-        OSError: it cannot be made, or the original cannot be read.
+    Raises OSError: it cannot be made, or the original cannot be read.
     """
     git_dir, common = places.git_dir, places.common
     for folder in ("objects/info", "objects/pack", "refs", "info"):
@@ -138,8 +136,7 @@ def _copy_refs(source: Path, target: Path) -> None:
 def _as_line(path: Path) -> bytes:
     """Return an absolute path as a line of `alternates`.
 
-    Raises:
-        OSError: it has a line break, which git reads as the end of the path.
+    Raises OSError: it has a line break, which git reads as the end of the path.
     """
     line = os.fsencode(path)
     if b"\n" in line:

@@ -133,8 +133,7 @@ class Git:
         They have a work tree only with an `index`. `alternates` are further repositories that
         objects are read from. `settings` and the variables `extra` override those of every run.
 
-        Raises:
-            GitFailed: a command failed, or together they took longer than `timeout_s`.
+        Raises GitFailed: a command failed, or together they took longer than `timeout_s`.
         """
         numbered = git_config_variables((*_SETTINGS, *settings))
         variables = {**_VARIABLES, **numbered, "PATH": self.path, **(extra or {})}

@@ -63,8 +63,7 @@ def encode_message(message: Message) -> Json:
 def decode_message(encoded: Any) -> Message:
     """The message that a JSON object encodes.
 
-    Raises:
-        ValueError: it is not an object, or its role is unknown.
+    Raises ValueError: it is not an object, or its role is unknown.
     """
     if not isinstance(encoded, Mapping):
         raise ValueError("a message is an object")

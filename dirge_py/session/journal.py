@@ -79,8 +79,7 @@ class SegmentFile:
     def open(self, *, records: int) -> None:
         """Open the existing file, which holds `records` records.
 
-        Raises:
-            SessionError: it can't be opened, or isn't a regular file.
+        Raises SessionError: it can't be opened, or isn't a regular file.
         """
         self._fd = open_regular(self.path, APPEND_FLAGS)
         self.records = records
@@ -89,8 +88,7 @@ class SegmentFile:
     def append(self, payload: bytes, *, records: int, sync: bool) -> None:
         """Append `records` whole lines, even after a torn line.
 
-        Raises:
-            OSError: nothing was written.
+        Raises OSError: nothing was written.
         """
         if self._fd is None:
             if self.number > 1:
@@ -147,8 +145,7 @@ def read_journal(path: Path) -> Scan:
 
     `path` is its first segment; all segments are read.
 
-    Raises:
-        SessionError: there is no such file, or it can't be read.
+    Raises SessionError: there is no such file, or it can't be read.
     """
     return read_segments(path).scan
 
@@ -238,8 +235,7 @@ class Journal:
         With `sync`, it and everything before it is on disk when this returns; without it, a crash
         of the machine (not of the process) may lose it. `at` is its time, by default now.
 
-        Raises:
-            SessionError: it was not written; nothing has changed, in memory or on disk.
+        Raises SessionError: it was not written; nothing has changed, in memory or on disk.
         """
         when = timestamp(self._clock() if at is None else at)
         record = Record(
@@ -250,8 +246,7 @@ class Journal:
     def adopt(self, records: Iterable[Record]) -> None:
         """Append copies of another journal's records in order, with their ids and times.
 
-        Raises:
-            SessionError: as `append`; the copies before the one that failed stay.
+        Raises SessionError: as `append`; the copies before the one that failed stay.
         """
         for record in records:
             if record.type != "segment":

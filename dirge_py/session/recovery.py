@@ -279,8 +279,7 @@ def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation |
 def continuation_of(records: Sequence[Record], *, session_id: str, project: str) -> Continuation:
     """The continuation of the session that `records` describe.
 
-    Raises:
-        SessionError: it waits for no decision.
+    Raises SessionError: it waits for no decision.
     """
     loaded = replay(records)
     found = continuation_at(loaded.messages) if loaded.open_calls else None
@@ -305,8 +304,7 @@ def continuation_of(records: Sequence[Record], *, session_id: str, project: str)
 def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
     """Write it atomically to a new file in `folder`, readable by its owner only; returns the path.
 
-    Raises:
-        SessionError: it can't be written.
+    Raises SessionError: it can't be written.
     """
     name = f"{continuation['session_id']}-{secrets.token_hex(4)}.json"
     try:

@@ -223,8 +223,7 @@ class Rewinder:
     def before(self, prompt: str = "", *, why: str = "rewind") -> RewindTarget:
         """The target before the prompt of this branch whose id has this prefix; "" is the last one.
 
-        Raises:
-            DirgeError: there is no such prompt.
+        Raises DirgeError: there is no such prompt.
         """
         records = self._records()
         prompts = [point for point in rewind_points(records) if point.is_prompt]
@@ -235,8 +234,7 @@ class Rewinder:
     def behind(self, message: str) -> RewindTarget:
         """The target at which the message of this branch with this id prefix is the last one.
 
-        Raises:
-            DirgeError: there is no such message.
+        Raises DirgeError: there is no such message.
         """
         records = self._records()
         point = _find_point(rewind_points(records), message)
@@ -251,8 +249,7 @@ class Rewinder:
     def before_last_move(self) -> RewindTarget:
         """The target from which the last move started.
 
-        Raises:
-            DirgeError: there was no move, or a message followed it.
+        Raises DirgeError: there was no move, or a message followed it.
         """
         records = self._records()
         move = last_move(records)

@@ -36,8 +36,7 @@ APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NON
 def open_regular(path: Path, flags: int) -> int:
     """Open a regular file; returns its descriptor.
 
-    Raises:
-        SessionError: it can't be opened, or is a link, folder, pipe or the like.
+    Raises SessionError: it can't be opened, or is a link, folder, pipe or the like.
     """
     try:
         fd = os.open(path, flags)
@@ -213,8 +212,7 @@ def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
 def read_segments(first: Path) -> SessionFiles:
     """Read all segments, without a lock.
 
-    Raises:
-        SessionError: there is none, or one can't be read.
+    Raises SessionError: there is none, or one can't be read.
     """
     numbers = segment_numbers(first) or [1]
     with _no_collecting():
@@ -267,8 +265,7 @@ _Place = list[str | int]
 def store_large_texts(record: Record, folder: Path) -> Record:
     """The record to store, with references to its large texts, which are written to `folder`/blobs.
 
-    Raises:
-        OSError: one couldn't be written.
+    Raises OSError: one couldn't be written.
     """
     places = [place for root, part in _results(record) for place in _large_texts(part, root)]
     if not places:

@@ -207,8 +207,7 @@ class Store:
     def create(self, session_id: str | None = None) -> Journal:
         """Create a session and lock it for writing. Its file appears with the first record.
 
-        Raises:
-            SessionError: the id is taken or invalid, or the state folder can't be written.
+        Raises SessionError: the id is taken or invalid, or the state folder can't be written.
         """
         return self._create(session_id, {})
 
@@ -236,8 +235,7 @@ class Store:
 
         Takes no lock, and writes and repairs nothing. `notices` say so, and which process writes.
 
-        Raises:
-            SessionError: none or several match, or it can't be read.
+        Raises SessionError: none or several match, or it can't be read.
         """
         loaded = replay(self.events_since(name, 0), notices=[self.why_only_to_look(name)])
         return replace(loaded, open_calls=())
@@ -245,8 +243,7 @@ class Store:
     def why_only_to_look(self, name: str) -> str:
         """Why a viewed session accepts no prompts, and how to continue it.
 
-        Raises:
-            SessionError: none or several match.
+        Raises SessionError: none or several match.
         """
         session_id = self.find(name)
         writer = lock_holder(self._path(session_id).with_suffix(".lock"))
@@ -260,8 +257,7 @@ class Store:
 
         The lock isn't included, because a process that moves or removes these files holds it.
 
-        Raises:
-            SessionError: the id is invalid.
+        Raises SessionError: the id is invalid.
         """
         first = self._path(check_session_id(session_id))
         belonging = (first, first.with_suffix(".damaged"), folder_of(first))
@@ -273,8 +269,7 @@ class Store:
         Takes no lock, so another process may be writing; the next call returns a record that is
         incomplete now. Events carry the `seq` of their record as `journal_seq`.
 
-        Raises:
-            SessionError: there is no such session, or it cannot be read.
+        Raises SessionError: there is no such session, or it cannot be read.
         """
         records = read_journal(self._path(self.find(name))).records
         return [record for record in records if record.seq > seq]
@@ -288,8 +283,7 @@ class Store:
     def keep_continuation(self, name: str) -> Path:
         """Write the session's continuation to a new file in `continuations/`; returns the file.
 
-        Raises:
-            SessionError: it waits for no decision, or the file can't be written.
+        Raises SessionError: it waits for no decision, or the file can't be written.
         """
         continuation = self.continuation(name)
         return save_continuation(continuation.as_json(), self._state_dir / "continuations")
@@ -299,8 +293,7 @@ class Store:
 
         The original is only read, so it may be in use. Pictures are shared, not copied.
 
-        Raises:
-            SessionError: as `open` and `create`; a partial fork is removed.
+        Raises SessionError: as `open` and `create`; a partial fork is removed.
         """
         source = self.find(name)
         records = records_to_fork(read_journal(self._path(source)).records, at)
@@ -328,8 +321,7 @@ class Store:
     def find(self, name: str) -> str:
         """The id that matches `name`: an id, its prefix, or a prefix of the part after the date.
 
-        Raises:
-            SessionError: none or several match; the message lists up to five of them.
+        Raises SessionError: none or several match; the message lists up to five of them.
         """
         if segment_numbers(self._path(check_session_id(name))):
             return name
@@ -487,8 +479,7 @@ class Trash:
     def restore(self, store: Store, name: str) -> str:
         """Restore the last deleted session whose id has the prefix `name`; returns its id.
 
-        Raises:
-            SessionError: none or several match, or a session with this id exists.
+        Raises SessionError: none or several match, or a session with this id exists.
         """
         found = self._find(store, name)
         lock = lock_session(store.folder / f"{found.session_id}.jsonl")

@@ -36,8 +36,7 @@ def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
 
     A record whose parent is missing or comes later continues the record before it in the file.
 
-    Raises:
-        SessionError: there is no record `at`.
+    Raises SessionError: there is no record `at`.
     """
     parents = _parents(records)
     here = len(records) - 1
@@ -67,8 +66,7 @@ def _parents(records: Sequence[Record]) -> list[int]:
 def settings_at(records: Sequence[Record], at: str | None = None) -> Mapping[str, Any]:
     """The settings of the branch that ends `at` a record.
 
-    Raises:
-        SessionError: there is no such record.
+    Raises SessionError: there is no such record.
     """
     return {
         record.data["name"]: record.data.get("value")

@@ -287,8 +287,7 @@ def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
 
     With `other_name`, appends a number to the name until no file has it.
 
-    Raises:
-        FileError: the file exists, or can't be written.
+    Raises FileError: the file exists, or can't be written.
     """
     number = 1
     while True:

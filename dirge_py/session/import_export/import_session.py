@@ -49,8 +49,7 @@ def read_external(
 ) -> ExternalSession:
     """The session in a file of another program.
 
-    Raises:
-        SessionError: it cannot be read, or holds no session of that program.
+    Raises SessionError: it cannot be read, or holds no session of that program.
     """
     try:
         with path.open("rb") as file:
@@ -82,8 +81,7 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
 
     Its id is derived from its source, so that importing it again finds it.
 
-    Raises:
-        SessionError: it can't be written; a partial session is removed.
+    Raises SessionError: it can't be written; a partial session is removed.
     """
     messages = list(found.messages())
     started = messages[0].at

@@ -68,8 +68,7 @@ class SearchQuery:
 
     Parts of a word between punctuation must be adjacent: `a.b` finds `a b`.
 
-    Raises:
-        UsageError: the words hold neither letters nor digits.
+    Raises UsageError: the words hold neither letters nor digits.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -362,8 +361,7 @@ class SessionIndex:
         Each word matches as a prefix. The most recently used sessions come first, with their newest
         matches first.
 
-        Raises:
-            UsageError: the words hold neither letters nor digits.
+        Raises UsageError: the words hold neither letters nor digits.
         """
         query = SearchQuery(words)
         projects = self._projects(everywhere=everywhere)

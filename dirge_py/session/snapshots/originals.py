@@ -52,8 +52,7 @@ class FileCopies:
     def keep(self, real: str, content: bytes) -> Path:
         """Copy the `content` of the file at `real`; returns the copy, which may exist already.
 
-        Raises:
-            FileError: it can't be copied.
+        Raises FileError: it can't be copied.
         """
         digest = sha256_of(content)
         earlier = self._kept.get((real, digest))

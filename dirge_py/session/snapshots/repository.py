@@ -329,8 +329,7 @@ class SnapshotRepository:
     async def difference(self, before: str, after: str, path: str = "") -> str:
         """The unified diff of two trees, below `path` if given.
 
-        Raises:
-            SessionError: one of them is gone.
+        Raises SessionError: one of them is gone.
         """
         self._check_there()
         return await self._alone(self._reader().difference(before, after, path))
@@ -338,8 +337,7 @@ class SnapshotRepository:
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         """The paths, missing in the tree, that its rules ignore: the files may have existed.
 
-        Raises:
-            SessionError: the tree is gone.
+        Raises SessionError: the tree is gone.
         """
         self._check_there()
         return await self._alone(self._ignored_then(tree, paths)) if paths else ()
@@ -347,8 +345,7 @@ class SnapshotRepository:
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         """Write or remove these paths of the working tree so that they match `tree`.
 
-        Raises:
-            SessionError: the tree is gone; nothing was changed.
+        Raises SessionError: the tree is gone; nothing was changed.
         """
         self._check_there()
         return await self._alone(self._restore(tree, paths))

@@ -40,8 +40,7 @@ class StoreFolder:
     async def locked(self) -> AsyncIterator[None]:
         """Hold the lock of the store, to create it, to move it aside, or to add a lease.
 
-        Raises:
-            SessionError: another process doesn't release it, or the folder can't be made.
+        Raises SessionError: another process doesn't release it, or the folder can't be made.
         """
         with contextlib.ExitStack() as lock:
             try:
@@ -98,8 +97,7 @@ class StoreFolder:
 
         With `is_partial`, returns the output of a failed command, too.
 
-        Raises:
-            GitFailed: the last command failed.
+        Raises GitFailed: the last command failed.
         """
         store, *others = stores or [self.path]
         with self.scratch() as scratch:
@@ -190,8 +188,7 @@ class StoreLease:
 def acquire_lease(store: Path, session: str) -> StoreLease:
     """Acquire a lease of a locked store, with the newest published index.
 
-    Raises:
-        OSError: its folder can't be made.
+    Raises OSError: its folder can't be made.
     """
     above = store / _LEASES_FOLDER
     above.mkdir(mode=0o700, exist_ok=True)
