@@ -6,8 +6,8 @@ a setting that git obeys.
 """
 
 import os
-import string
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -17,9 +17,7 @@ from dirge_py.lib.paths import upwards
 
 MAX_CONFIG_BYTES = 256 * 1024
 _MAX_FILE_BYTES = 64 * 1024
-_SPACE = " \t\r\n"
-_KEY_LETTERS = frozenset(string.ascii_letters + string.digits + "-")
-_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
 class UnreadableRepository(Exception):
@@ -58,7 +56,7 @@ def work_tree_of(folder: str) -> str:
 def git_dir_at(work_tree: str) -> str:
     """The physical git folder of the work tree, which a `.git` file may name.
 
-    Raises OSError, UnreadableRepository, ValueError: there is none, or it cannot be told.
+    Raises OSError, UnreadableRepository, ValueError: there is none, or it can't be read.
     """
     entry = f"{work_tree}/.git"
     if os.path.isdir(entry):
@@ -72,7 +70,7 @@ def git_dir_at(work_tree: str) -> str:
 def common_dir(git_dir: str) -> str:
     """The folder of what all work trees of the repository share.
 
-    Raises OSError, UnreadableRepository, ValueError: it cannot be told.
+    Raises OSError, UnreadableRepository, ValueError: it can't be read.
     """
     pointer = f"{git_dir}/commondir"
     if not os.path.lexists(pointer):
@@ -141,112 +139,54 @@ def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
     """
     if "\0" in text:
         raise UnreadableRepository("a settings file with a NUL in it")
-    return tuple(_Reader(text.removeprefix("\ufeff").replace("\r\n", "\n")).settings())
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    settings = []
+    section: str | None = None
+    position = 0
+    while position < len(text):
+        item = _ITEM.match(text, position)
+        if item is None or (item["key"] and section is None):
+            line = text.count("\n", 0, position) + 1
+            raise UnreadableRepository(f"line {line} of a settings file is not as git writes it")
+        if item["key"]:
+            settings.append((f"{section}.{item['key'].lower()}", _unquote(item["value"] or "")))
+        elif item["subsection"] is not None:
+            name = _ESCAPED.sub(r"\1", item["subsection"])
+            section = f"{item['section'].lower()}.{name}"
+        elif item["section"]:
+            section = item["section"].lower()
+        position = item.end()
+    return tuple(settings)
 
 
-class _Reader:
-    """A place in the text. The end of the text reads as an end of line, as in git."""
+_ITEM = re.compile(
+    r"""
+    [\ \t\r\n]++
+    | [#;][^\n]*+
+    | \[ (?P<section>[a-zA-Z0-9.-]*+)
+      (?: (?<!\[)] | [\ \t\r]++ "(?P<subsection> (?: [^"\\\n] | \\[^\n] )*+ )"] )
+    | (?P<key> [a-zA-Z][a-zA-Z0-9-]*+ ) [\ \t]*+
+      (?: = (?P<value> (?: [^"\\\n\#;] | \\(?:[ntb\\"\n]|\Z)
+              | " (?: [^"\\\n] | \\[ntb\\"\n] )*+ " )*+ ) (?:[#;][^\n]*+)? )?
+      (?: \n | \Z )
+    """,
+    re.VERBOSE,
+)
+"""Blanks, a comment, the head of a section, or a setting with its value as it is written."""
+_ESCAPED = re.compile(r"\\(.)")
+_PIECE = re.compile(r'\\(?:\n|\Z)|\\(.)|(")|([ \t\r])|([^"\\ \t\r]+)')
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._position = 0
 
-    def settings(self) -> Iterator[tuple[str, str]]:
-        section: str | None = None
-        while self._position < len(self._text):
-            char = self._next()
-            if char in _SPACE:
-                continue
-            if char in "#;":
-                self._skip_line()
-            elif char == "[":
-                section = self._section()
-            elif section is None or char not in string.ascii_letters:
-                raise self._wrong()
-            else:
-                key, char = self._key(char)
-                yield f"{section}.{key}", self._value_after(char)
-
-    def _next(self) -> str:
-        char = self._text[self._position : self._position + 1]
-        self._position += 1
-        return char or "\n"
-
-    def _skip_line(self) -> None:
-        while self._next() != "\n":
-            pass
-
-    def _section(self) -> str:
-        name = ""
-        while True:
-            char = self._next()
-            if char == "]" and name:
-                return name
-            if char in _SPACE:
-                return f"{name}.{self._subsection(char)}"
-            if char not in _KEY_LETTERS and char != ".":
-                raise self._wrong()
-            name += char.lower()
-
-    def _subsection(self, char: str) -> str:
-        while char in _SPACE:
-            if char == "\n":
-                raise self._wrong()
-            char = self._next()
-        if char != '"':
-            raise self._wrong()
-        name = ""
-        while (char := self._next()) != '"':
-            if char == "\\":
-                char = self._next()
-            if char == "\n":
-                raise self._wrong()
-            name += char
-        if self._next() != "]":
-            raise self._wrong()
-        return name
-
-    def _key(self, first: str) -> tuple[str, str]:
-        """The key, and the first letter behind it and its blanks."""
-        key = first.lower()
-        while (char := self._next()) in _KEY_LETTERS:
-            key += char.lower()
-        while char in " \t":
-            char = self._next()
-        return key, char
-
-    def _value_after(self, char: str) -> str:
-        if char == "\n":
-            return ""
-        if char != "=":
-            raise self._wrong()
-        value, is_quoted, blanks = "", False, ""
-        while (char := self._next()) != "\n":
-            if not is_quoted and char in "#;":
-                self._skip_line()
-                return value
-            if not is_quoted and char in _SPACE:
-                blanks += char if value else ""
-                continue
-            if char == '"':
-                is_quoted = not is_quoted
-                value, blanks = value + blanks, ""
-                continue
-            if char == "\\":
-                char = self._escaped()
-            value, blanks = value + blanks + char, ""
-        if is_quoted:
-            raise self._wrong()
-        return value
-
-    def _escaped(self) -> str:
-        char = self._next()
-        if char == "\n":
-            return ""
-        if char not in _ESCAPES:
-            raise self._wrong()
-        return _ESCAPES[char]
-
-    def _wrong(self) -> UnreadableRepository:
-        line = self._text.count("\n", 0, self._position) + 1
-        return UnreadableRepository(f"line {line} of a settings file is not as git writes it")
+def _unquote(written: str) -> str:
+    """The value that is written, without quotes, escapes, and blanks around it."""
+    value, blanks, is_quoted = "", "", False
+    for escaped, quote, blank, plain in _PIECE.findall(written):
+        if quote:
+            is_quoted = not is_quoted
+            value, blanks = value + blanks, ""
+        elif blank and not is_quoted:
+            blanks += blank if value else ""
+        else:
+            letter = _ESCAPES.get(escaped, escaped) or blank or plain
+            value, blanks = value + blanks + letter, ""
+    return value
