@@ -1,18 +1,18 @@
-"""Capturing one snapshot: changed files go into the private index, and that into a tree.
+"""Captures one snapshot: adds changed files to the private index, and writes that as a tree.
 
-Git lists what differs since the last snapshot; the sizes of the files decide what is left out. Many
-new files are written as one pack: a file per object takes ten times as long. What is ignored
-follows the project's own rules, the person's, and ours.
+Git lists what differs from the last snapshot; files that are too large are left out. Many new files
+are written as one pack, because a file per object takes ten times as long. The ignore rules are the
+project's, the user's, and dirge's.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import shlex
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,20 +41,20 @@ def is_never_held(path: str) -> bool:
 
 
 FileStamp: TypeAlias = tuple[int, int, int]
-"""Size, time of the last change in ns, inode: another one means another content."""
+"""Size, time of the last change in ns, and inode; a file with another stamp has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotCandidates:
-    """What git listed, sorted out."""
+    """The changes to make to the index, and the files that it can't hold."""
 
-    present: Sequence[str] = ()
+    present: Sequence[str]
     """Paths whose content is to be written."""
-    absent: Sequence[str] = ()
+    absent: Sequence[str]
     """Paths that are to be removed from the index."""
-    large: Mapping[str, FileStamp] = field(default_factory=dict)
+    large: Mapping[str, FileStamp]
     """All files above the limit."""
-    left_out: frozenset[str] = frozenset()
+    left_out: frozenset[str]
     """Folders (with a `/`) of other repositories, and files that cannot be read."""
 
 
@@ -66,9 +66,9 @@ def select_candidates(
     limit_bytes: int,
     also: Collection[str] = (),
 ) -> SnapshotCandidates:
-    """Sort out what git listed: `changed` are held and differ, `others` are not held.
+    """Sort the paths that git listed: `changed` ones are in the index, `others` are not.
 
-    Those of `also` are taken in up to `MAX_KEPT_BYTES`.
+    Files in `also` may have up to `MAX_KEPT_BYTES`.
     """
     present: list[str] = []
     absent: list[str] = []
@@ -101,7 +101,7 @@ def select_candidates(
 def _may_be_held(status: os.stat_result, path: str) -> bool:
     if stat.S_ISREG(status.st_mode):
         return True
-    # Git takes no link of this name, as it would follow it when it looks for its settings.
+    # Git refuses a link of this name, because it would follow it when it looks for its settings.
     return stat.S_ISLNK(status.st_mode) and os.path.basename(path).lower() != ".gitmodules"
 
 
@@ -110,9 +110,9 @@ def stamp_of(status: os.stat_result) -> FileStamp:
 
 
 def _stamps(root: str, paths: Iterable[str]) -> dict[str, FileStamp]:
-    """The stamps of those that are there."""
-    found = {path: _status(f"{root}/{path}") for path in paths}
-    return {path: stamp_of(status) for path, status in found.items() if status is not None}
+    """The stamps of the existing files among `paths`."""
+    statuses = {path: _status(f"{root}/{path}") for path in paths}
+    return {path: stamp_of(status) for path, status in statuses.items() if status is not None}
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -122,34 +122,35 @@ def _status(path: str) -> os.stat_result | None:
         return None
 
 
-_TAKE_OUT = b"0 " + b"0" * 40 + b"\t"
-"""In front of a path it makes `git update-index --index-info` take that out."""
+_REMOVED = b"0 " + b"0" * 40 + b"\t"
+"""Before a path, it makes `git update-index --index-info` remove the path."""
 
 
 PACK_FROM_FILES = 200
-"""With so many new files, they are written as one pack."""
+"""The number of new files from which on they are written as one pack."""
 
 
 class ProjectTooLarge(Exception):
-    """The project has too many files, or takes too long: the text says which, for the person."""
+    """The project has too many files, or reading them takes too long; the text says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLimits:
-    """What is taken into a snapshot."""
+    """The limits of one snapshot."""
 
     file_bytes: int
-    """The largest file."""
+    """The size of the largest file that it holds."""
     files: int = 60_000
-    """How many files a tree may have."""
+    """The most files that a tree may have."""
     take_s: float = 20.0
-    """How long one snapshot may take."""
+    """The most seconds that taking it may last."""
 
 
 class SnapshotCapture:
-    """Takes snapshots into one store, with the index of one lease. One at a time.
+    """Takes snapshots into one store, one at a time, with the index of one lease.
 
-    `ref` is the folder of refs that keep them; `own_folder` is our state folder in the project.
+    `ref` is the folder of the refs that keep them. `own_folder` is dirge's state folder relative to
+    the project, "" if it is elsewhere.
     """
 
     def __init__(
@@ -175,27 +176,28 @@ class SnapshotCapture:
         self._tree = ""
         self._tracked: tuple[str, ...] = ()
         self._tracked_of: Mapping[str, FileStamp] | None = None
-        self._tracked_stamps: Mapping[str, FileStamp] = {}
-        self._held: dict[str, FileStamp | None] = {}
-        self._named: set[str] = set()
+        self._stamps: Mapping[str, FileStamp] = {}
+        self._held: set[str] = set()
+        self._reported: set[str] = set()
         self._deadline = 0.0
 
     async def take_snapshot(self, date: int, also: Sequence[str] = ()) -> Snapshot:
-        """The work tree as it is now; `date` in seconds is kept with it.
+        """Take a snapshot of the work tree; `date` in seconds is stored with it.
 
-        The files `also`, relative to the project, are in it although rules or their size leave
-        them out; from now on they are held like the others.
+        The files `also`, relative to the project, are in it even if they are ignored or large; from
+        now on they are held like the others.
 
         Raises:
-            ProjectTooLarge: there is too much of it.
-            GitFailed, OSError: the store or its disk does not do.
+            ProjectTooLarge: the project has too many files, or the first snapshot takes too long.
+            SessionError: another snapshot takes too long.
+            GitFailed, OSError: git can't write to the store.
         """
         self._deadline = time.monotonic() + self._limits.take_s
         is_first = not self._lease.index.exists()
         try:
-            found = await self._list_candidates(frozenset(also))
-            await self._check_count(found)
-            await self._write(found, date)
+            candidates = await self._list_candidates(frozenset(also))
+            await self._check_count(candidates)
+            await self._write(candidates, date)
         except (PackTimeout, GitFailed) as error:
             if isinstance(error, GitFailed) and not error.timed_out:
                 raise
@@ -203,7 +205,7 @@ class SnapshotCapture:
             if is_first:
                 raise ProjectTooLarge(slow) from error
             raise SessionError(f"A snapshot was not taken: {slow}.") from error
-        left_out = await asyncio.to_thread(self._left_out, found)
+        left_out = await asyncio.to_thread(self._left_out, candidates)
         return Snapshot(tree=self._tree, left_out=left_out)
 
     async def _run(self, *commands: str, is_durable: bool = False) -> None:
@@ -222,23 +224,23 @@ class SnapshotCapture:
     @property
     def held(self) -> Collection[str]:
         """The paths that this process was asked to hold."""
-        return self._held.keys()
+        return self._held
 
     # -- listing files
 
     def _listing(self, *options: str, stdout: Path) -> str:
-        """The command that lists files by the rules of what is ignored."""
+        """The command that lists files by the ignore rules."""
         files = (self._personal, self._exclude)
         ignores = ignore_options(own_folder=self._own_folder, files=files)
         return self._git.command("ls-files", "-z", *options, *ignores, stdout=stdout)
 
     async def _list_candidates(self, also: frozenset[str]) -> SnapshotCandidates:
-        # What a killed command left would stop every one that comes.
+        # The lock of a killed command would stop all later ones.
         (self._scratch / "index.lock").unlink(missing_ok=True)
         changed, others = self._scratch / "changed", self._scratch / "others"
         differing = ("diff-files", "-z", "--name-only", "--no-renames")
         now = _stamps("", [str(self._project_index)]) if self._project_index is not None else None
-        # All in one: beside starting a command, what it does costs little.
+        # Start them together, because starting costs more than listing.
         await self._run(
             self._git.command(*differing, stdout=changed),
             self._listing("--others", stdout=others),
@@ -247,79 +249,76 @@ class SnapshotCapture:
         if now != self._tracked_of:
             self._tracked = tuple(read_names(self._scratch / "tracked"))
             self._tracked_of = now
-        before, self._tracked_stamps = self._tracked_stamps, _stamps(self._git.root, self._tracked)
-        tracked = [path for path, s in self._tracked_stamps.items() if before.get(path) != s]
-        asked_for = self._asked_for(also)
+        # No rule lists these, so compare them here.
+        self._held |= also
+        forced = {*self._tracked, *self._held}
+        named = [path for path in forced if not _is_behind_link(self._git.root, path)]
+        before, self._stamps = self._stamps, _stamps(self._git.root, named)
+        stamps = self._stamps.items()
+        differing = [path for path, stamp in stamps if path in also or before.get(path) != stamp]
         return await asyncio.to_thread(
             lambda: select_candidates(
                 self._git.root,
                 changed=read_names(changed),
-                others=[*read_names(others), *tracked, *asked_for],
+                others=[*read_names(others), *differing],
                 limit_bytes=self._limits.file_bytes,
-                also=self._held.keys(),
+                also=self._held,
             )
         )
 
     def _tracked_listing(self) -> str:
-        """The command that lists what the project's git has although a rule ignores it.
+        """The command that lists the ignored files that the project's git tracks.
 
-        From then on it is in our index, and the rules say nothing about it any more.
+        Once they are in dirge's index, the rules don't apply to them any more.
         """
-        listed = self._scratch / "tracked"
-        ask = self._listing("--cached", "--ignored", stdout=listed)
-        # An index of a kind that cannot be read alone names nothing.
-        index, quoted = shlex.quote(str(self._project_index)), shlex.quote(str(listed))
-        return f"{{ GIT_INDEX_FILE={index} {ask} || : >{quoted}; }}"
+        output = self._scratch / "tracked"
+        listing = self._listing("--cached", "--ignored", stdout=output)
+        # A split index can't be read alone; it yields an empty list.
+        index, quoted = shlex.quote(str(self._project_index)), shlex.quote(str(output))
+        return f"{{ GIT_INDEX_FILE={index} {listing} || : >{quoted}; }}"
 
-    def _asked_for(self, also: frozenset[str]) -> list[str]:
-        """What was once asked to be held and differs from what it was, with what is asked now."""
-        # Git stops at a path that leads through a link.
-        root = self._git.root
-        named = {path for path in (*self._held, *also) if not _is_behind_link(root, path)}
-        found = _stamps(root, named)
-        differing = [path for path, stamp in found.items() if self._held.get(path) != stamp]
-        self._held = {path: found.get(path) for path in (*self._held, *also)}
-        return [*differing, *(path for path in also & named if path not in differing)]
+    async def _check_count(self, candidates: SnapshotCandidates) -> None:
+        """Check the number of files, without those that are ignored by now.
 
-    async def _check_count(self, found: SnapshotCandidates) -> None:
-        """Raises ProjectTooLarge: too many files, also without those that are ignored by now."""
+        Raises ProjectTooLarge: there are too many.
+        """
         index, most = self._lease.index, self._limits.files
         count = count_index_entries(index)
-        if count + len(found.present) <= most:
+        if count + len(candidates.present) <= most:
             return
         if count:
             ignored, gone = self._scratch / "ignored", self._scratch / "gone"
             await self._run(self._listing("--cached", "--ignored", stdout=ignored))
-            await asyncio.to_thread(write_names, gone, read_names(ignored), _TAKE_OUT)
-            await self._run(self._take_out(gone))
-        if count_index_entries(index) + len(found.present) > most:
+            await asyncio.to_thread(write_names, gone, read_names(ignored), _REMOVED)
+            await self._run(self._remove_command(gone))
+        if count_index_entries(index) + len(candidates.present) > most:
             raise ProjectTooLarge(f"it has more than {most:,} files")
 
-    # -- writing it
+    # -- writing the snapshot
 
-    async def _write(self, found: SnapshotCandidates, date: int) -> None:
-        if self._tree and not found.present and not found.absent:
+    async def _write(self, candidates: SnapshotCandidates, date: int) -> None:
+        if self._tree and not candidates.present and not candidates.absent:
             return
         present, gone = self._scratch / "present", self._scratch / "gone"
-        await asyncio.to_thread(write_names, present, found.present)
-        await asyncio.to_thread(write_names, gone, found.absent, _TAKE_OUT)
-        # Hundreds of files are packed, and not waited for: a power cut costs a first snapshot.
-        is_many = len(found.present) >= PACK_FROM_FILES
+        await asyncio.to_thread(write_names, present, candidates.present)
+        await asyncio.to_thread(write_names, gone, candidates.absent, _REMOVED)
+        # Don't flush a pack of many files: a power cut would cost only the first snapshot.
+        is_many = len(candidates.present) >= PACK_FROM_FILES
         commands = []
         stream = self._scratch / "contents"
         if is_many:
             await asyncio.to_thread(
                 write_import_stream,
                 self._git.root,
-                found.present,
+                candidates.present,
                 stream,
                 deadline=lambda: self._deadline,
             )
             options = ("-c", "pack.compression=1", "fast-import", "--quiet", "--depth=0")
             commands.append(self._git.command(*options, stdin=stream))
-        if found.absent:
-            commands.append(self._take_out(gone))
-        if found.present:
+        if candidates.absent:
+            commands.append(self._remove_command(gone))
+        if candidates.present:
             add = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
             commands.append(self._git.command(*add, stdin=present))
         await self._run(*commands, self._commit(date), is_durable=not is_many)
@@ -328,13 +327,13 @@ class SnapshotCapture:
         if is_many:
             await asyncio.to_thread(self._lease.publish)
 
-    def _take_out(self, gone: Path) -> str:
+    def _remove_command(self, gone: Path) -> str:
         return self._git.command("update-index", "-z", "--index-info", stdin=gone)
 
     def _commit(self, date: int) -> str:
         """Write the tree, and a commit whose ref keeps it from being pruned and dates it."""
         git, tree = shlex.quote(self._git.program), shlex.quote(str(self._scratch / "tree"))
-        # Without the sign git takes a number of few digits, or of too many, for no date at all.
+        # Without the `@`, git reads only numbers of certain lengths as a date.
         when = f"@{max(0, date)} +0000"
         return (
             f"{git} write-tree >{tree} && "
@@ -343,20 +342,19 @@ class SnapshotCapture:
             f'{git} update-ref "{self._ref}/$(<{tree})" "$commit"'
         )
 
-    def _left_out(self, found: SnapshotCandidates) -> tuple[str, ...]:
-        """Files that changed and are or were too large to be held; once, what is never held."""
+    def _left_out(self, candidates: SnapshotCandidates) -> tuple[str, ...]:
+        """Changed files that are or were too large; paths that are never held only once."""
         stored = self._scratch / "large.json"
-        named: Iterable[str] = ()
-        try:
+        changed: Iterable[str] = ()
+        before = None
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
             before = {p: tuple(stamp) for p, stamp in json.loads(stored.read_text("ascii")).items()}
-            named = {path for path, _ in before.items() ^ found.large.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            before = None
-        if found.large != before:
-            stored.write_text(json.dumps(found.large), encoding="ascii")
-        once = found.left_out - self._named
-        self._named |= once
-        return (*sorted(named), *sorted(once))
+            changed = {path for path, _ in before.items() ^ candidates.large.items()}
+        if candidates.large != before:
+            stored.write_text(json.dumps(candidates.large), encoding="ascii")
+        new = candidates.left_out - self._reported
+        self._reported |= new
+        return (*sorted(changed), *sorted(new))
 
 
 def _is_behind_link(root: str, path: str) -> bool:

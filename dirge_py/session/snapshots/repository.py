@@ -116,14 +116,12 @@ class SnapshotReader:
 
     async def should_hold(self, tree: str) -> bool:
         """Whether a ref of the current store leads to `tree`. Raises as `holds`."""
-        if not TREE_ID.fullmatch(tree):
-            return False
         try:
             refs = await self._output(["for-each-ref", "--format=%(refname)", "refs/dirge"])
         except GitFailed as error:
             if error.is_inconclusive:
                 raise
-            return True
+            return bool(TREE_ID.fullmatch(tree))
         return f"/{tree}\n".encode() in refs
 
     async def is_damaged(self) -> bool:
@@ -323,32 +321,28 @@ class SnapshotRepository:
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
         """The changes between two trees, by path. Raises SessionError: one of them is gone."""
-        self._check_there()
-        return await self._alone(self._reader().changes(before, after))
+        return await self._read(lambda reader: reader.changes(before, after))
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
         """The unified diff of two trees, below `path` if given.
 
         Raises SessionError: one of them is gone.
         """
-        self._check_there()
-        return await self._alone(self._reader().difference(before, after, path))
+        return await self._read(lambda reader: reader.difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         """The paths, missing in the tree, that its rules ignore: the files may have existed.
 
         Raises SessionError: the tree is gone.
         """
-        self._check_there()
-        return await self._alone(self._ignored_then(tree, paths)) if paths else ()
+        return await self._read(lambda reader: self._ignored_then(reader, tree, paths))
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         """Write or remove these paths of the working tree so that they match `tree`.
 
         Raises SessionError: the tree is gone; nothing was changed.
         """
-        self._check_there()
-        return await self._alone(self._restore(tree, paths))
+        return await self._read(lambda reader: self._restore(reader, tree, paths))
 
     async def prune(self) -> None:
         """Remove snapshots that are too old or take too much space, at most once a day.
@@ -358,8 +352,8 @@ class SnapshotRepository:
         if self._is_closed or self._is_missing() or self._lease is None:
             return
         pruner = StorePruner(
-            self._git,
-            self._folder,
+            git=self._git,
+            folder=self._folder,
             session=self._session,
             retention=self._retention,
             clock=self._clock,
@@ -385,8 +379,18 @@ class SnapshotRepository:
             async with self._turn:
                 return await work
 
-        task = asyncio.ensure_future(in_turn())
-        return await asyncio.shield(task)
+        return await asyncio.shield(asyncio.ensure_future(in_turn()))
+
+    async def _read(self, work: Callable[[SnapshotReader], Coroutine[Any, Any, T]]) -> T:
+        if self._is_missing():
+            raise SessionError(
+                f"There are no snapshots of {self._root}.", hint=self.unavailable or NO_GIT
+            )
+
+        async def read() -> T:
+            return await work(self._reader())
+
+        return await self._alone(read())
 
     # -- taking
 
@@ -434,11 +438,7 @@ class SnapshotRepository:
             attempt += 1
 
     async def _ready(self) -> SnapshotCapture:
-        if (
-            self._capture is not None
-            and self._lease is not None
-            and self._lease.index.parent.is_dir()
-        ):
+        if self._capture is not None and self._lease is not None and self._lease.folder.is_dir():
             return self._capture
         self._release()
         async with self._folder.locked():
@@ -485,12 +485,6 @@ class SnapshotRepository:
     def _is_missing(self) -> bool:
         return not self._git.program or not (self._folder.is_there or self._folder.damaged())
 
-    def _check_there(self) -> None:
-        if self._is_missing():
-            raise SessionError(
-                f"There are no snapshots of {self._root}.", hint=self.unavailable or NO_GIT
-            )
-
     def _reader(self) -> SnapshotReader:
         return SnapshotReader(self._git, self._folder)
 
@@ -515,8 +509,9 @@ class SnapshotRepository:
         await self._set_aside()
         return await self._reader().holds(tree)
 
-    async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
-        reader = self._reader()
+    async def _ignored_then(
+        self, reader: SnapshotReader, tree: str, paths: Sequence[str]
+    ) -> Collection[str]:
         entries = await reader.entries(tree)
         # Git follows no link to a file of rules.
         rules = {
@@ -530,8 +525,9 @@ class SnapshotRepository:
         files = (self._personal, project.exclude if project is not None else None)
         return await reader.ignored(paths, rules=texts, files=files)
 
-    async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
-        reader = self._reader()
+    async def _restore(
+        self, reader: SnapshotReader, tree: str, paths: Sequence[str]
+    ) -> RestoreResult:
         entries = await reader.entries(tree)
         wanted = {path: entries.get(path) for path in paths}
         standing = await asyncio.to_thread(

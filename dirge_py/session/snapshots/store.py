@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import errno
 import os
+import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,8 +23,8 @@ from dirge_py.lib.file_lock import hold_lock, try_lock, wait_for_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import SessionError
 
-SCRATCH_PREFIX = "read"
-NEW_PREFIX = "new"
+_SCRATCH_PREFIX = "read"
+_NEW_PREFIX = "new"
 _INIT_S = 20.0
 _LOCK_S = 10.0
 
@@ -64,23 +65,22 @@ class StoreFolder:
     def is_whole(self) -> bool:
         """Whether it looks like a store of snapshots; objects are checked when they are used."""
         path = self.path
-        try:
+        with contextlib.suppress(OSError, ValueError):
             return (
                 not path.is_symlink()
-                and all((path / name).is_dir() for name in ("objects", "refs", "info"))
+                and all((path / name).is_dir() for name in ("objects", "refs"))
                 and all((path / name).is_file() for name in ("HEAD", "config"))
                 and (path / "info" / "attributes").read_text(encoding="ascii") == ATTRIBUTES
             )
-        except (OSError, ValueError):
-            return False
+        return False
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
         """A folder for the time of the block, beside the store."""
         self._above.mkdir(mode=0o700, parents=True, exist_ok=True)
-        prefix = f"{self._name}.{SCRATCH_PREFIX}-"
+        name = f"{self._name}.{_SCRATCH_PREFIX}-"
         with tempfile.TemporaryDirectory(
-            prefix=prefix, dir=self._above, ignore_cleanup_errors=True
+            prefix=name, dir=self._above, ignore_cleanup_errors=True
         ) as folder:
             yield Path(folder)
 
@@ -93,7 +93,7 @@ class StoreFolder:
         stores: Sequence[Path] = (),
         is_partial: bool = False,
     ) -> bytes:
-        """The output of a pipe of git commands, run on the first of `stores`, by default this one.
+        """Run a pipe of git commands on the first of `stores`, by default this one; its output.
 
         With `is_partial`, returns the output of a failed command, too.
 
@@ -101,45 +101,39 @@ class StoreFolder:
         """
         store, *others = stores or [self.path]
         with self.scratch() as scratch:
-            asked, printed = scratch / "stdin", scratch / "stdout"
-            asked.write_text(stdin, encoding="utf-8")
-            *first, last = commands
-            lines = [git.command(*words, stdin=asked) for words in first]
-            lines.append(git.command(*last, stdin=None if first else asked, stdout=printed))
+            input_file, output_file = scratch / "stdin", scratch / "stdout"
+            input_file.write_text(stdin, encoding="utf-8")
+            pipe = " | ".join(git.command(*words) for words in commands)
+            line = f"{{ {pipe}; }} <{shlex.quote(str(input_file))} >{shlex.quote(str(output_file))}"
             try:
-                await git.run(
-                    " | ".join(lines), store=store, alternates=others, timeout_s=timeout_s
-                )
+                await git.run(line, store=store, alternates=others, timeout_s=timeout_s)
             except GitFailed:
                 if not is_partial:
                     raise
-            return printed.read_bytes()
+            return output_file.read_bytes()
 
     def leftovers(self) -> Iterator[Path]:
         """Temporary files beside the store, of killed processes and of running ones."""
-        for kind in (SCRATCH_PREFIX, NEW_PREFIX):
+        for kind in (_SCRATCH_PREFIX, _NEW_PREFIX):
             yield from self._above.glob(f"{self._name}.{kind}-*")
 
     def damaged(self) -> list[Path]:
         """The damaged stores that were moved aside, newest first; intact objects are readable."""
-        found = self._above.glob(f"{self._name}.git.damaged-*")
-        return sorted((path for path in found if (path / "objects").is_dir()), reverse=True)
+        paths = self._above.glob(f"{self._name}.git.damaged-*")
+        return sorted((path for path in paths if (path / "objects").is_dir()), reverse=True)
 
     def set_aside(self) -> Path | None:
         """Move the store aside and return its new path; None if there is none."""
         if not self.is_there:
             return None
-        date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        aside, number = self.path.with_name(f"{self.path.name}.damaged-{date}"), 1
-        while os.path.lexists(aside):
-            number += 1
-            aside = self.path.with_name(f"{self.path.name}.damaged-{date}-{number}")
+        date = datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f")
+        aside = self.path.with_name(f"{self.path.name}.damaged-{date}")
         os.rename(self.path, aside)
         return aside
 
     async def make(self, git: Git) -> None:
         """Create an empty store atomically. Raises GitFailed, OSError: it can't be created."""
-        fresh = Path(tempfile.mkdtemp(prefix=f"{self._name}.{NEW_PREFIX}-", dir=self._above))
+        fresh = Path(tempfile.mkdtemp(prefix=f"{self._name}.{_NEW_PREFIX}-", dir=self._above))
         try:
             made = git.command(
                 "-c", "init.defaultBranch=main", "init", "--quiet", "--bare", "--template=", fresh
@@ -259,88 +253,76 @@ class SnapshotRetention:
     """The most bytes of the store."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ref:
-    date: int
-    name: str
-
-    @property
-    def session(self) -> str:
-        return self.name.split("/")[2]
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StorePruner:
-    """Prunes one store, at most once a day over all processes. `clock` is in seconds."""
+    """Prunes one store, at most once a day over all processes."""
 
-    def __init__(
-        self,
-        git: Git,
-        folder: StoreFolder,
-        *,
-        session: str,
-        retention: SnapshotRetention,
-        clock: Callable[[], float],
-    ) -> None:
-        self._git = git
-        self._folder = folder
-        self._store = folder.path
-        self._session = session
-        self._retention = retention
-        self._clock = clock
+    git: Git
+    """Runs the commands."""
+    folder: StoreFolder
+    """The store."""
+    session: str
+    """The session of this process, whose snapshots stay."""
+    retention: SnapshotRetention
+    """How much stays of other sessions."""
+    clock: Callable[[], float]
+    """The time in seconds."""
 
     async def run(self) -> bool:
         """Prune if the last time is long enough ago; False if the store is damaged."""
         with contextlib.ExitStack() as lock:
             try:
-                stamp = lock.enter_context(hold_lock(self._store / _LEASES_FOLDER / "pruning", 0))
+                stamp = lock.enter_context(
+                    hold_lock(self.folder.path / _LEASES_FOLDER / "pruning", 0)
+                )
             except OSError:
                 return True  # another process prunes
             status = os.fstat(stamp)
             # A new store is empty, and its own time doesn't tell when it was pruned.
-            if status.st_size and abs(self._clock() - status.st_mtime) < DAY_S:
+            if status.st_size and abs(self.clock() - status.st_mtime) < DAY_S:
                 return True
             try:
                 await self._prune()
             except GitFailed as error:
                 return error.is_inconclusive
             os.pwrite(stamp, b"pruned\n", 0)
-            os.utime(stamp, (self._clock(), self._clock()))
+            os.utime(stamp, (self.clock(), self.clock()))
         return True
 
     async def _prune(self) -> None:
         self._remove_leftovers()
-        in_use = {self._session, *sessions_in_use(self._store)}
-        every = await self._refs()
-        staying = [ref for ref in every if ref.session in in_use]
-        others = [ref for ref in every if ref.session not in in_use]
-        oldest = self._clock() - self._retention.days * DAY_S
-        leaving = [ref for ref in others if ref.date < oldest]
-        others = others[len(leaving) :]
-        is_full = size_of(self._store) > self._retention.max_bytes
+        in_use = {self.session, *sessions_in_use(self.folder.path)}
+        refs = await self._refs()
+        # `refs/dirge/<session>/<tree>`
+        staying = {name for _, name in refs if name.split("/")[2] in in_use}
+        oldest = self.clock() - self.retention.days * DAY_S
+        leaving = [name for date, name in refs if date < oldest and name not in staying]
+        others = [name for date, name in refs if date >= oldest and name not in staying]
+        is_full = size_of(self.folder.path) > self.retention.max_bytes
         if is_full:
             count = await self._fitting(staying, others)
             leaving += others[: len(others) - count]
         if leaving:
-            orders = "".join(f"delete {ref.name}\n" for ref in leaving)
+            orders = "".join(f"delete {name}\n" for name in leaving)
             await self._output(["update-ref", "--stdin"], stdin=orders, timeout_s=_LIST_S)
-        folders = (self._store / "objects").glob("[0-9a-f][0-9a-f]")
+        folders = (self.folder.path / "objects").glob("[0-9a-f][0-9a-f]")
         if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
             # Repack everything that is kept into one pack, without unneeded objects. Only once:
             # repacked objects count as new, and would stay for the grace period.
             repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
-            await self._git.run(
-                self._git.command("pack-refs", "--all", "--prune"),
-                self._git.command(*repack),
-                self._git.command("prune", f"--expire={_GRACE}"),
-                store=self._store,
+            await self.git.run(
+                self.git.command("pack-refs", "--all", "--prune"),
+                self.git.command(*repack),
+                self.git.command("prune", f"--expire={_GRACE}"),
+                store=self.folder.path,
                 timeout_s=_PACK_S,
             )
 
     async def _output(self, *commands: Sequence[str], stdin: str = "", timeout_s: float) -> str:
-        printed = await self._folder.output(self._git, *commands, stdin=stdin, timeout_s=timeout_s)
+        printed = await self.folder.output(self.git, *commands, stdin=stdin, timeout_s=timeout_s)
         return printed.decode()
 
-    async def _fitting(self, staying: Sequence[_Ref], others: Sequence[_Ref]) -> int:
+    async def _fitting(self, staying: Collection[str], others: Sequence[str]) -> int:
         """How many of the newest `others` fit into the limit together with `staying`."""
         fits, too_many = 0, len(others) + 1
         while too_many - fits > 1:
@@ -350,28 +332,28 @@ class StorePruner:
             sizes = await self._output(
                 ["rev-list", "--objects", "--no-object-names", "--stdin"],
                 ["cat-file", "--batch-check=%(objectsize:disk)", "--buffer"],
-                stdin="".join(f"{ref.name}\n" for ref in kept),
+                stdin="".join(f"{name}\n" for name in kept),
                 timeout_s=_PACK_S,
             )
-            if sum(map(int, sizes.split())) <= self._retention.max_bytes:
+            if sum(map(int, sizes.split())) <= self.retention.max_bytes:
                 fits = count
             else:
                 too_many = count
         return fits
 
-    async def _refs(self) -> Sequence[_Ref]:
-        """The refs of all snapshots, the oldest first."""
+    async def _refs(self) -> Sequence[tuple[int, str]]:
+        """The date and the name of each snapshot's ref, the oldest first."""
         form = "--format=%(creatordate:unix) %(refname)"
         listed = await self._output(["for-each-ref", form, "refs/dirge"], timeout_s=_LIST_S)
         lines = [line.partition(" ") for line in listed.splitlines()]
-        return sorted((_Ref(int(date), name) for date, _, name in lines), key=lambda ref: ref.date)
+        return sorted((int(date), name) for date, _, name in lines)
 
     def _remove_leftovers(self) -> None:
         """Remove temporary files of killed processes, and damaged stores that are too old."""
         now = time.time()
         limits = [
-            *((path, DAY_S) for path in self._folder.leftovers()),
-            *((path, self._retention.days * DAY_S) for path in self._folder.damaged()),
+            *((path, DAY_S) for path in self.folder.leftovers()),
+            *((path, self.retention.days * DAY_S) for path in self.folder.damaged()),
         ]
         for path, limit_s in limits:
             with contextlib.suppress(OSError):
