@@ -7,11 +7,12 @@ from pydantic import model_validator
 
 from dirge_py.files.resolve import check_spelling
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.file_edits.file_changes import AppliedChanges, apply_changes, preview_changes
 from dirge_py.tools.file_edits.patch import PatchOperation, parse_patch
 from dirge_py.tools.file_edits.patch_plan import PatchPlan, PatchPlanner
 from dirge_py.tools.file_edits.text_edits import TextEdit
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 

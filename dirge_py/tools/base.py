@@ -5,23 +5,11 @@ description for the model. Tools never mention permission: they declare claims, 
 hook reads.
 """
 
-import asyncio
 import inspect
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    ClassVar,
-    Generic,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-)
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
@@ -124,7 +112,6 @@ class ToolServices:
     ask: AskPerson | None = None
     memory: MemoryStore | None = None
     limits: ToolLimits = ToolLimits()
-    """The time and size limits of tools."""
     session_id: str = ""
     """The id of the stored session; "" if it is not stored."""
     app: Any = None
@@ -166,8 +153,8 @@ class ToolContext:
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """Show the progress as text and, if known, as a share. Callable from any thread."""
-        update = text_result(text) if done is None else text_result(text, done=done, total=total)
-        self.on_update(update)
+        share = {} if done is None else {"done": done, "total": total}
+        self.on_update(text_result(text, **share))
 
     def stop_if_aborted(self) -> None:
         """Raise in the thread of a call if the run was aborted, so that nothing changes."""
@@ -243,9 +230,7 @@ class Tool(ABC, Generic[Args]):
         return arguments
 
     def unavailable(self, services: ToolServices) -> str:
-        """Return why the tool is unavailable, or "". Called before every model call and every
-        run.
-        """
+        """Return why the tool can't be used now, or "". Called before each model call and run."""
         return ""
 
 
@@ -273,61 +258,8 @@ def rename_keys(arguments: Any, names: Mapping[str, str]) -> Any:
     changed: dict[str, Any] = {}
     for key, value in arguments.items():
         name = names.get(key, key)
-        if name in changed and not _is_same(changed[name], value):
+        # `1` and `true` are equal, but not the same argument.
+        if name in changed and (type(changed[name]), changed[name]) != (type(value), value):
             return arguments
         changed[name] = value
     return changed
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other)
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-async def in_thread(
-    signal: AbortSignal, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
-) -> R:
-    """Run `work` in its own thread, which is abandoned when the run is aborted.
-
-    The thread is a daemon: one that hangs in a system call must not keep the program from exiting.
-
-    Raises:
-        ToolFailed: the run was aborted first.
-    """
-    if signal.aborted:
-        raise ToolFailed("Aborted.", outcome="aborted")
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[R] = loop.create_future()
-
-    def settle(result: R | None, error: BaseException | None) -> None:
-        if answer.done():
-            return
-        if error is None:
-            answer.set_result(result)  # type: ignore[arg-type]
-        else:
-            answer.set_exception(error)
-
-    def body() -> None:
-        result: R | None = None
-        failure: BaseException | None = None
-        try:
-            result = work(*args, **kwargs)
-        except Exception as error:
-            failure = error
-        except BaseException as error:
-            # `sys.exit()` in a thread ends only the thread, without an error message.
-            failure = ToolFailed(f"It ended itself with {error!r}. Take another way.")
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=body, name=f"dirge-{work.__name__}", daemon=True).start()
-    try:
-        await signal.wait(unless=answer)
-        if not answer.done():
-            raise ToolFailed("Aborted.", outcome="aborted")
-        return answer.result()
-    finally:
-        answer.cancel()

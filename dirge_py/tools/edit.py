@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import model_validator
 
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.file_edits.file_changes import (
     AppliedChanges,
     PlannedChange,
@@ -21,6 +21,7 @@ from dirge_py.tools.file_edits.text_edits import (
     plan_edits,
     require_known,
 )
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 _NAMES = {"file_path": "path", "old_string": "old_text", "new_string": "new_text"}

@@ -12,17 +12,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import (
-    Annotated,
-    Any,
-    Generic,
-    ParamSpec,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    get_origin,
-    overload,
-)
+from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, create_model
@@ -30,16 +20,9 @@ from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import (
-    NO_HINTS,
-    Hints,
-    Tool,
-    ToolArgs,
-    ToolContext,
-    ToolServices,
-    in_thread,
-)
+from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolArgs, ToolContext, ToolServices
 from dirge_py.tools.schema import parameters_of
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import (
     Claim,
     Interceptor,
@@ -54,11 +37,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-_CONTEXT_NAMES = ("ctx", "_ctx")
-
-
-Available: TypeAlias = Callable[[], bool | str]
-"""Returns whether a tool can be used now; a text is the reason why not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +46,7 @@ class ToolOptions:
     op: Operation = "other"
     """What a call does, for the permission check."""
     resource: str | None = None
-    """The parameter with the path, command or name that the call is about; None: the tool's
-    name."""
+    """The parameter with the path, command or name that a call is about; None: the tool's name."""
     name: str | None = None
     """The tool's name; None: the function's."""
     description: str | None = None
@@ -80,8 +57,8 @@ class ToolOptions:
     """Its own time limit; None: the default, 0: no limit."""
     hints: Hints = NO_HINTS
     """Properties of its calls."""
-    available: Available | None = None
-    """Called before each model call; returns whether the tool can be used."""
+    available: Callable[[], bool | str] | None = None
+    """Called before each model call; returns whether the tool can be used, or why it can't."""
     around: Sequence[Interceptor] = ()
     """Interceptors of its calls, the outermost first."""
 
@@ -94,14 +71,15 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         name = options.name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
-        hints = _hints(function, name)
+        annotations = _annotations(function, name)
+        names = inspect.signature(function).parameters
         self._function = function
-        self._context_name = _context_name(function, hints)
+        self._context_name = next((each for each in names if _is_context(each, annotations)), None)
         self._op: Operation = options.op
         self._resource = resource = options.resource
         self._description = options.description or inspect.cleandoc(function.__doc__ or "")
         self._available = options.available
-        args = _arguments(function, name, hints, self._context_name)
+        args = _arguments(function, name, annotations, self._context_name)
         if resource is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
         # Built-in tools set this on their class; function tools share one class.
@@ -129,19 +107,15 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         function: Callable[..., Any] = self._function
         if inspect.iscoroutinefunction(function):
             return _as_result(await function(**arguments))
-
-        def work() -> Any:
-            return function(**arguments)
-
         # In a thread, because it may take long.
-        value = await in_thread(ctx.signal, work)
+        value = await in_thread(ctx.signal, function, **arguments)
         return _as_result(await value if inspect.isawaitable(value) else value)
 
     def unavailable(self, services: ToolServices) -> str:
         answer = self._available() if self._available is not None else True
         if isinstance(answer, str):
             return answer
-        return "" if answer else "it says so itself, without a reason"
+        return "" if answer else "it gives no reason"
 
     def claims(self, args: BaseModel, ctx: ToolContext) -> Sequence[Claim]:
         named = getattr(args, self._resource, None) if self._resource else None
@@ -171,7 +145,7 @@ def tool(
     mode: ToolExecutionMode | None = None,
     timeout_s: float | None = None,
     hints: Hints = NO_HINTS,
-    available: Available | None = None,
+    available: Callable[[], bool | str] | None = None,
     around: Sequence[Interceptor] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -213,22 +187,22 @@ def _host(resource: str) -> str:
         return resource
 
 
-def _hints(function: Callable[..., Any], name: str) -> Mapping[str, Any]:
+def _annotations(function: Callable[..., Any], name: str) -> Mapping[str, Any]:
     try:
         return inspect.get_annotations(function, eval_str=True)
     except Exception as error:
         raise TypeError(f"The annotations of `{name}` cannot be read: {error}.") from error
 
 
-def _context_name(function: Callable[..., Any], hints: Mapping[str, Any]) -> str | None:
-    for name in inspect.signature(function).parameters:
-        if name in _CONTEXT_NAMES or hints.get(name) is ToolContext:
-            return name
-    return None
+def _is_context(name: str, annotations: Mapping[str, Any]) -> bool:
+    return name in ("ctx", "_ctx") or annotations.get(name) is ToolContext
 
 
 def _arguments(
-    function: Callable[..., Any], name: str, hints: Mapping[str, Any], context_name: str | None
+    function: Callable[..., Any],
+    name: str,
+    annotations: Mapping[str, Any],
+    context_name: str | None,
 ) -> type[BaseModel]:
     """Return the argument model, from the parameters that the model fills in."""
     fields: dict[str, Any] = {}
@@ -237,10 +211,10 @@ def _arguments(
             continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise TypeError(f"`{name}` cannot be a tool: give every parameter a name of its own.")
-        if parameter.name not in hints:
+        if parameter.name not in annotations:
             raise TypeError(f"`{name}` cannot be a tool: `{parameter.name}` has no annotation.")
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (_with_description(hints[parameter.name]), default)
+        fields[parameter.name] = (_with_description(annotations[parameter.name]), default)
     try:
         args: type[BaseModel] = create_model(f"{name}_arguments", __base__=ToolArgs, **fields)
         parameters_of(args)
@@ -254,8 +228,8 @@ def _with_description(hint: Any) -> Any:
     if get_origin(hint) is not Annotated:
         return hint
     kind, *notes = get_args(hint)
-    read = [Field(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated[(kind, *read)]
+    fields = [Field(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(kind, *fields)]
 
 
 def _as_result(value: Any) -> LoopToolResult | str:

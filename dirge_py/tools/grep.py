@@ -8,9 +8,8 @@ from typing import Any
 from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
-from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
     LineMatches,
@@ -19,9 +18,10 @@ from dirge_py.tools.search.lines import (
     find_ripgrep,
     search_lines,
 )
-from dirge_py.tools.search.paths import count_noun, path_below, withheld_note
+from dirge_py.tools.search.paths import count_noun, path_below, walk_folder, withheld_note
 from dirge_py.tools.search.pattern import path_matcher, portable_pattern
-from dirge_py.types.errors import FileError, ToolFailed
+from dirge_py.tools.threads import in_thread
+from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
 
 MAX_LINES = 200
@@ -53,14 +53,10 @@ class GrepTool(PathTool[GrepArgs]):
         return rename_keys(arguments, {"glob": "include"})
 
     async def run(self, args: GrepArgs, ctx: ToolContext) -> LoopToolResult:
-        if ctx.services.processes is None:
-            raise ToolFailed("Searching needs to start a program, and none may be started here.")
+        assert ctx.services.processes is not None
         pattern = portable_pattern(args.pattern)
-        path = ctx.absolute(args.path)
-        places = await in_thread(
-            ctx.signal, _places, args, path, ctx.files, lambda: ctx.signal.aborted
-        )
-        found = await search_lines(
+        places = await in_thread(ctx.signal, _places, args, ctx)
+        matches = await search_lines(
             LineSearch(
                 pattern=pattern,
                 folder=places.search.root,
@@ -73,12 +69,13 @@ class GrepTool(PathTool[GrepArgs]):
             signal=ctx.signal,
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
-        text = _report(found, len(places.paths), places.shown)
+        text = _report(matches, len(places.paths), places.shown)
         if places.large:
             first, *rest = places.large
             others = f" and {len(rest)} more" if rest else ""
             text += f"\n(Over 10 MiB, not searched: {first}{others}; give such a file as the path.)"
-        return text_result(text + withheld_note(places.search), path=path)
+        text += withheld_note(places.search.withheld)
+        return text_result(text, path=ctx.absolute(args.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +94,8 @@ class _Places:
     """Whether the call names a large file."""
 
 
-def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[], bool]) -> _Places:
-    located = files.locate(path)
+def _places(args: GrepArgs, ctx: ToolContext) -> _Places:
+    located = ctx.files.locate(ctx.absolute(args.path))
     if located.kind == "file":
         folder, name = os.path.split(located.real)
         return _Places(
@@ -107,42 +104,37 @@ def _places(args: GrepArgs, path: str, files: CallFiles, is_aborted: Callable[[]
             shown=lambda _: args.path,
             has_large=os.path.getsize(located.real) > FILE_LIMIT,
         )
-    if located.kind != "dir":
+    if located.kind == "missing":
         raise FileError(f"{args.path} does not exist.", hint="Use `glob` to find the path.")
     search = FileSearch(
-        root=located.real,
+        root="",
         include_hidden=args.include_hidden,
-        is_aborted=is_aborted,
+        is_aborted=lambda: ctx.signal.aborted,
         wanted=path_matcher(args.include) if args.include else lambda path: True,
     )
-    found: list[str] = []
-    large: list[str] = []
-    for each in files.walk(search):
-        # `./` keeps a name that begins with a dash from being read as an option.
-        (found if each.size <= FILE_LIMIT else large).append(f"./{each.path}")
+    files = sorted((file.path, file.size) for file in walk_folder(args.path, search, ctx))
     return _Places(
         search=search,
-        paths=sorted(found),
+        # `./` keeps a name that begins with a dash from being read as an option.
+        paths=[f"./{path}" for path, size in files if size <= FILE_LIMIT],
         shown=lambda path: path_below(args.path, path[2:]),
-        large=[path_below(args.path, path[2:]) for path in sorted(large)],
+        large=[path_below(args.path, path) for path, size in files if size > FILE_LIMIT],
     )
 
 
-def _report(found: LineMatches, searched: int, shown: Callable[[str], str]) -> str:
-    matches = found.count
-    if not matches:
-        return f"No matches found (searched {count_noun(searched, 'file')})."
-    sizes = accumulate(len(line.text) for line in found.lines)
+def _report(matches: LineMatches, searched: int, shown: Callable[[str], str]) -> str:
+    files = count_noun(searched, "file")
+    if not matches.count:
+        return f"No matches found (searched {files})."
+    sizes = accumulate(len(line.text) for line in matches.lines)
     fitting = sum(size <= MAX_CHARACTERS for size in sizes)
-    kept = found.lines[: max(1, fitting)]
-    header = (
-        f"{count_noun(matches, 'match')} ({count_noun(len(kept), 'output line')}, "
-        f"searched {count_noun(searched, 'file')}):"
-    )
+    kept = matches.lines[: max(1, fitting)]
+    output = count_noun(len(kept), "output line")
+    header = f"{count_noun(matches.count, 'match')} ({output}, searched {files}):"
     body = [header, *_render_matches(kept, shown)]
     if any(len(line.text) == LINE_LIMIT for line in kept):
         body.append("(…[truncated]: `read` shows more of such a line.)")
-    missing = matches - sum(line.is_match for line in kept)
+    missing = matches.count - sum(line.is_match for line in kept)
     if missing:
         body.append(f"… {missing} more; narrow the pattern, the path or the include.")
     return "\n".join(body)
@@ -156,10 +148,8 @@ def _render_matches(lines: Sequence[MatchedLine], shown: Callable[[str], str]) -
         if has_context and before and not follows:
             yield "--"
         text = line.text + ("…[truncated]" if len(line.text) == LINE_LIMIT else "")
-        place = shown(line.path)
-        yield (
-            f"{place}:{line.number}:{text}" if line.is_match else f"{place}-{line.number}: {text}"
-        )
+        place = f":{line.number}:" if line.is_match else f"-{line.number}: "
+        yield shown(line.path) + place + text
         before = line
 
 

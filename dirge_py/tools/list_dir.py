@@ -1,19 +1,17 @@
 """The `list_dir` tool: lists a folder."""
 
-from collections.abc import Callable
-
 from pydantic import Field
 
 from dirge_py.files.walk import DirectoryEntry
-from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.paths import (
     count_noun,
-    folder_error,
     human_size,
     printable_name,
-    withheld_count,
+    require_folder,
+    withheld_note,
 )
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
 
@@ -31,20 +29,14 @@ class ListDirTool(PathTool[ListDirArgs]):
     args = ListDirArgs
 
     async def run(self, args: ListDirArgs, ctx: ToolContext) -> LoopToolResult:
-        path = ctx.absolute(args.path)
-        withheld = ctx.services.files.withheld
-        text = await in_thread(ctx.signal, _list, args, path, ctx.files, withheld)
-        return text_result(text, path=path)
+        text = await in_thread(ctx.signal, _list, args, ctx)
+        return text_result(text, path=ctx.absolute(args.path))
 
 
-def _list(
-    args: ListDirArgs, path: str, files: CallFiles, is_withheld: Callable[[str], bool]
-) -> str:
-    located = files.locate(path)
-    if located.kind != "dir":
-        raise folder_error(args.path, located.kind)
-    listed = files.entries(path)
-    entries = [e for e in listed if e.kind != "file" or not is_withheld(f"{located.real}/{e.name}")]
+def _list(args: ListDirArgs, ctx: ToolContext) -> str:
+    folder, is_withheld = require_folder(args.path, ctx), ctx.services.files.withheld
+    listed = ctx.files.entries(ctx.absolute(args.path))
+    entries = [e for e in listed if e.kind != "file" or not is_withheld(f"{folder}/{e.name}")]
     entries.sort(key=lambda entry: entry.kind != "dir")
     folders = sum(entry.kind == "dir" for entry in entries)
     counts = f"{count_noun(folders, 'folder')}, {count_noun(len(entries) - folders, 'file')}"
@@ -58,7 +50,7 @@ def _list(
     end = args.offset + len(kept)
     if end < len(entries):
         lines.append(f"… {len(entries) - end} more; continue with offset={end}.")
-    return "\n".join(lines) + withheld_count(len(listed) - len(entries))
+    return "\n".join(lines) + withheld_note(len(listed) - len(entries))
 
 
 def _line(entry: DirectoryEntry) -> str:

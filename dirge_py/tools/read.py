@@ -14,16 +14,9 @@ from pydantic import ConfigDict, Field
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
 from dirge_py.files.versions import FileIdentity, sha256_of
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, LocatedPath
-from dirge_py.tools.base import (
-    Hints,
-    PathText,
-    PathTool,
-    ToolArgs,
-    ToolContext,
-    in_thread,
-    rename_keys,
-)
+from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.search.paths import human_size
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 from dirge_py.types.tools import LoopToolResult, text_result

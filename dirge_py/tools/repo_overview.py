@@ -3,7 +3,7 @@
 The tree is cut to a size limit: upper levels first, with equal shares for all folders.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
@@ -11,9 +11,10 @@ from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import fair_shares
-from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext, in_thread
+from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.file_edits.document import count_lines
-from dirge_py.tools.search.paths import count_noun, folder_error, printable_name, withheld_note
+from dirge_py.tools.search.paths import count_noun, printable_name, walk_folder, withheld_note
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
 
@@ -51,20 +52,16 @@ def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> Re
             counts[folder] = counts.get(folder, 0) + 1
             folder = folder.rpartition("/")[0]
     # By depth: readers want the upper levels first.
-    folders = sorted(
-        (each for each in counts if _depth(each) <= max_depth),
-        key=lambda each: (_depth(each), each),
-    )
-    shown = folders[:max_nodes]
-    open_ones = ["", *(each for each in shown if _depth(each) < max_depth)]
-    shares = fair_shares([len(files.get(each, ())) for each in open_ones], max_nodes - len(shown))
+    folders = sorted((_depth(each), each) for each in counts if _depth(each) <= max_depth)
+    shown = [folder for _, folder in folders[:max_nodes]]
+    expanded = ["", *(each for each in shown if _depth(each) < max_depth)]
+    shares = fair_shares([len(files.get(each, ())) for each in expanded], max_nodes - len(shown))
     listed = {
         folder: files.get(folder, [])[:share]
-        for folder, share in zip(open_ones, shares, strict=True)
+        for folder, share in zip(expanded, shares, strict=True)
     }
     entries = _in_tree_order(shown, counts, listed)
-    total = sum(len(each) for each in listed.values())
-    return RepoOutline(entries=entries, folders=len(counts), left_out=len(paths) - total)
+    return RepoOutline(entries=entries, folders=len(counts), left_out=len(paths) - sum(shares))
 
 
 def _depth(path: str) -> int:
@@ -77,18 +74,15 @@ def _in_tree_order(
     inner: dict[str, list[str]] = {}
     for folder in sorted(folders):
         inner.setdefault(folder.rpartition("/")[0], []).append(folder)
-    entries: list[OutlineEntry] = []
-    waiting = [OutlineEntry("", 0)]
-    while waiting:
-        entry = waiting.pop()
-        if entry.path:
-            entries.append(entry)
-        if entry.files is None:
-            continue
-        below = [OutlineEntry(path, counts[path]) for path in inner.get(entry.path, ())]
-        below += [OutlineEntry(path) for path in listed.get(entry.path, ())]
-        waiting += reversed(below)
-    return entries
+
+    def below(folder: str) -> Iterator[OutlineEntry]:
+        # At most as deep as the outline.
+        for each in inner.get(folder, ()):
+            yield OutlineEntry(each, counts[each])
+            yield from below(each)
+        yield from map(OutlineEntry, listed.get(folder, ()))
+
+    return list(below(""))
 
 
 MAX_NODES = 400
@@ -108,18 +102,13 @@ class RepoOverviewTool(PathTool[RepoOverviewArgs]):
     hints = Hints(read_only=True)
 
     async def run(self, args: RepoOverviewArgs, ctx: ToolContext) -> LoopToolResult:
-        path = ctx.absolute(args.path)
-        search = FileSearch(root="", is_aborted=lambda: ctx.signal.aborted)
-        text = await in_thread(ctx.signal, _overview, args, path, ctx.files, search)
-        return text_result(text + withheld_note(search), path=path)
+        text = await in_thread(ctx.signal, _overview, args, ctx)
+        return text_result(text, path=ctx.absolute(args.path))
 
 
-def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: FileSearch) -> str:
-    located = files.locate(path)
-    if located.kind != "dir":
-        raise folder_error(args.path, located.kind)
-    search.root = located.real
-    sizes = {found.path: found.size for found in files.walk(search)}
+def _overview(args: RepoOverviewArgs, ctx: ToolContext) -> str:
+    search = FileSearch(root="", is_aborted=lambda: ctx.signal.aborted)
+    sizes = {file.path: file.size for file in walk_folder(args.path, search, ctx)}
     outline = build_outline(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)
     folders = count_noun(outline.folders, "folder")
     lines = [f"{args.path}: {count_noun(len(sizes), 'file')} in {folders}"]
@@ -129,35 +118,25 @@ def _overview(args: RepoOverviewArgs, path: str, files: CallFiles, search: FileS
         if entry.files is not None:
             lines.append(f"{indent}{name}/ ({count_noun(entry.files, 'file')})")
         elif args.include_line_counts and not search.is_aborted():
-            lines.append(
-                indent + name + _lines_of(f"{path}/{entry.path}", sizes[entry.path], files)
-            )
+            path = f"{ctx.absolute(args.path)}/{entry.path}"
+            lines.append(indent + name + _line_count(path, sizes[entry.path], ctx.files))
         else:
             lines.append(indent + name)
-    return "\n".join(lines + _rest(args, outline))
+    if outline.left_out:
+        deeper = "" if args.max_depth == 6 else ", or a larger max_depth"
+        missing = count_noun(outline.left_out, "file")
+        lines.append(f"… {missing} not shown; give the path of a folder{deeper}.")
+    return "\n".join(lines) + withheld_note(search.withheld)
 
 
-def _rest(args: RepoOverviewArgs, outline: RepoOutline) -> list[str]:
-    if not outline.left_out:
-        return []
-    deeper = "" if args.max_depth == 6 else ", or a larger max_depth"
-    return [
-        f"… {count_noun(outline.left_out, 'file')} not shown; give the path of a folder{deeper}."
-    ]
-
-
-def _lines_of(path: str, size: int, files: CallFiles) -> str:
+def _line_count(path: str, size: int, files: CallFiles) -> str:
     """Return a file's number of lines in brackets; "" if it is large, not text, or gone."""
-    if size > COUNTED_BYTES:
-        return ""
     try:
         with files.open(path) as (stream, _, _):
-            content = stream.read(COUNTED_BYTES)
+            content = stream.read(COUNTED_BYTES) if size <= COUNTED_BYTES else b"\0"
     except FileError:
         return ""
-    if b"\0" in content:
-        return ""
-    return f" ({count_noun(count_lines(content), 'line')})"
+    return "" if b"\0" in content else f" ({count_noun(count_lines(content), 'line')})"
 
 
 TOOL = RepoOverviewTool()

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, in_thread, rename_keys
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.file_edits.diff import diff_of_texts
 from dirge_py.tools.file_edits.document import count_lines, encode_text, require_utf8
 from dirge_py.tools.file_edits.file_changes import (
@@ -17,6 +17,7 @@ from dirge_py.tools.file_edits.file_changes import (
     apply_changes,
     preview_changes,
 )
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 

@@ -18,11 +18,10 @@ from dirge_py.types.tools import Claim, InvalidArguments
 NOT_TOOLS = {
     "__init__",
     "base",
-    "command_results",
     "function_tool",
-    "registry",
     "schema",
     "syntax_check",
+    "threads",
     "todo_list",
     "toolbox",
 }

@@ -18,10 +18,10 @@ from dirge_py.processes.output import OutputStore
 from dirge_py.processes.programs import find_program
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.running_command import CommandResult, shell_arguments
-from dirge_py.tools.base import in_thread
 from dirge_py.tools.search import line_matcher
 from dirge_py.tools.search.paths import printable_name
 from dirge_py.tools.search.pattern import guard_pattern
+from dirge_py.tools.threads import in_thread
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
 

@@ -1,9 +1,10 @@
-"""Formats found files, their number and their size for the model."""
+"""Finds the files below a folder, and formats their paths, number and size for the model."""
 
 import os
 from collections.abc import Sequence
 
-from dirge_py.files.walk import FileSearch
+from dirge_py.files.walk import FileSearch, FoundFile
+from dirge_py.tools.base import ToolContext
 from dirge_py.types.errors import FileError
 
 
@@ -14,10 +15,24 @@ def path_below(asked: str, path: str) -> str:
     return path if folder in ("", ".") and not asked.startswith("/") else f"{folder}/{path}"
 
 
-def folder_error(path: str, kind: str) -> FileError:
-    """Return the error for a `path` that should be a folder, but is of another kind or missing."""
-    problem = "does not exist" if kind == "missing" else "is not a folder; use `read`"
-    return FileError(f"{path} {problem}.")
+def require_folder(asked: str, ctx: ToolContext) -> str:
+    """Return the physical path of the folder `asked`. Raises FileError if it is no folder."""
+    located = ctx.files.locate(ctx.absolute(asked))
+    if located.kind == "missing":
+        raise FileError(f"{asked} does not exist.", hint="Give the path of a folder.")
+    if located.kind != "dir":
+        raise FileError(f"{asked} is not a folder.", hint="Give a folder, or `read` the file.")
+    return located.real
+
+
+def walk_folder(asked: str, search: FileSearch, ctx: ToolContext) -> list[FoundFile]:
+    """Return the files below the folder `asked`, which becomes the root of `search`.
+
+    Raises:
+        FileError: it is not a folder.
+    """
+    search.root = require_folder(asked, ctx)
+    return list(ctx.files.walk(search))
 
 
 def list_found(title: str, asked: str, shown: Sequence[str], total: int) -> str:
@@ -35,19 +50,13 @@ def printable_name(name: str) -> str:
     return os.fsencode(name).decode(errors="replace")
 
 
-def withheld_note(search: FileSearch) -> str:
-    """Return a line about files that the rules hide from the model; "" if there are none."""
-    return withheld_count(search.withheld)
-
-
-def withheld_count(files: int) -> str:
+def withheld_note(files: int) -> str:
     """Return a line that says how many files the rules hide from the model; "" for none."""
     if not files:
         return ""
     them = "it" if files == 1 else "them"
-    return (
-        f"\n({count_noun(files, 'file')} left out: permission rules keep {them} from being read.)"
-    )
+    left_out = f"{count_noun(files, 'file')} left out"
+    return f"\n({left_out}: permission rules keep {them} from being read.)"
 
 
 def count_noun(number: int, noun: str) -> str:
@@ -60,9 +69,8 @@ def human_size(size: int) -> str:
     """Return `size` in the largest unit that leaves at least 1, such as `1.5 KiB`."""
     if size < 1024:
         return f"{size} B"
-    value = float(size)
-    for unit in ("KiB", "MiB", "GiB"):
+    value, units = size / 1024, ["KiB", "MiB", "GiB", "TiB"]
+    while value >= 1024 and len(units) > 1:
         value /= 1024
-        if value < 1024:
-            return f"{value:.1f} {unit}"
-    return f"{value / 1024:.1f} TiB"
+        del units[0]
+    return f"{value:.1f} {units[0]}"

@@ -3,13 +3,12 @@
 Connections go to addresses of the public internet, and to hosts that the user listed.
 """
 
-import asyncio
 import socket
-import threading
 from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
-from typing import Any, ParamSpec, TypeAlias, TypeVar
+from typing import TypeAlias
 
+from dirge_py.tools.threads import run_in_daemon_thread
 from dirge_py.tools.web.url import IPAddress, ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
 
@@ -219,32 +218,3 @@ def embedded_ipv4(address: IPv6Address) -> Sequence[IPv4Address]:
 
 def _low_32(number: int) -> IPv4Address:
     return IPv4Address(number & 0xFFFFFFFF)
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-async def run_in_daemon_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return what `work` returns, or raise what it raises. When cancelled, the thread is abandoned.
-
-    A daemon thread, not one of a pool: a name server that does not answer must neither keep the
-    program from exiting nor block other work.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[R] = loop.create_future()
-
-    def settle(setter: Callable[[Any], None], outcome: Any) -> None:
-        if not answer.done():
-            setter(outcome)
-
-    def body() -> None:
-        try:
-            setter, outcome = answer.set_result, work(*args, **kwargs)
-        except Exception as error:
-            setter, outcome = answer.set_exception, error  # type: ignore[assignment]
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, setter, outcome)
-
-    threading.Thread(target=body, name=f"dirge-{work.__name__}", daemon=True).start()
-    return await answer

@@ -10,7 +10,7 @@ import httpx
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
-from dirge_py.tools.web.dns_guard import run_in_daemon_thread
+from dirge_py.tools.threads import run_in_daemon_thread
 from dirge_py.tools.web.markdown import html_to_markdown
 from dirge_py.tools.web.transport import GuardedTransport, read_body
 from dirge_py.tools.web.url import OutgoingRequest, ParsedUrl, parse_reference
