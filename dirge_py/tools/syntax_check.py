@@ -1,10 +1,9 @@
 """Checks whether a change breaks a file's syntax.
 
-JSON, TOML and YAML are read by the parsers that are there anyway; any other language, and a file
-that was broken before, by its tree-sitter grammar, which is imported when the first such file is
-checked. The grammars of Bash and Python always come with dirge, the others with the extra `syntax`:
-what needs a grammar that is missing is not checked. A fault is named by the bracket or quote that
-has no partner, if there is one.
+JSON, TOML and YAML are checked by the parsers that dirge has anyway. Other languages, and files
+that were broken before, are checked by tree-sitter grammars, imported when first needed. Those of
+Bash and Python come with dirge, the others with the extra `syntax`; without its grammar, a language
+is not checked. If a bracket or quote has no partner, the error names it.
 """
 
 import ast
@@ -24,98 +23,41 @@ import yaml
 
 from dirge_py.lib.lean_dataclass import dataclass
 
-
-@dataclass(frozen=True, slots=True)
-class Grammar:
-    """A language, and where its tree-sitter grammar comes from."""
-
-    language: str
-    """The name of the language."""
-    module: str
-    """The module that holds the grammar."""
-    function: str = "language"
-    """The function of that module that returns the grammar."""
-    is_exact: bool = False
-    """Whether the grammar covers the whole language, so that an error in its tree is a real one."""
-
-
-_GRAMMARS = {
-    "bash": Grammar("bash", "tree_sitter_bash"),
-    "c": Grammar("c", "tree_sitter_c"),
-    "cpp": Grammar("cpp", "tree_sitter_cpp"),
-    "css": Grammar("css", "tree_sitter_css"),
-    "go": Grammar("go", "tree_sitter_go", is_exact=True),
-    "html": Grammar("html", "tree_sitter_html"),
-    "java": Grammar("java", "tree_sitter_java"),
-    "javascript": Grammar("javascript", "tree_sitter_javascript", is_exact=True),
-    "json": Grammar("json", "tree_sitter_json", is_exact=True),
-    # JSON variants with comments and trailing commas.
-    "jsonc": Grammar("jsonc", "tree_sitter_json"),
-    "python": Grammar("python", "tree_sitter_python", is_exact=True),
-    "ruby": Grammar("ruby", "tree_sitter_ruby", is_exact=True),
-    "rust": Grammar("rust", "tree_sitter_rust"),
-    "toml": Grammar("toml", "tree_sitter_toml", is_exact=True),
-    "tsx": Grammar("tsx", "tree_sitter_typescript", "language_tsx"),
-    "typescript": Grammar("typescript", "tree_sitter_typescript", "language_typescript"),
-    "yaml": Grammar("yaml", "tree_sitter_yaml", is_exact=True),
-}
+_EXACT = frozenset(("go", "javascript", "json", "python", "ruby", "toml", "yaml"))
+"""Languages whose grammar covers everything, so that an error in the tree is a real one."""
 _PARSED = frozenset(("json", "toml", "yaml"))
-"""Languages with a parser; their grammars only count the faults of a file that had some before."""
-_ENDINGS: Mapping[str, str] = {
-    ".bash": "bash",
-    ".c": "c",
-    ".cc": "cpp",
-    ".cjs": "javascript",
-    ".cpp": "cpp",
-    ".css": "css",
-    ".cts": "typescript",
-    ".cxx": "cpp",
-    ".geojson": "json",
-    ".go": "go",
-    ".h": "cpp",
-    ".hh": "cpp",
-    ".hpp": "cpp",
-    ".htm": "html",
-    ".html": "html",
-    ".hxx": "cpp",
-    ".java": "java",
-    ".js": "javascript",
-    ".json": "json",
-    ".jsonc": "jsonc",
-    ".jsx": "javascript",
-    ".mjs": "javascript",
-    ".mts": "typescript",
-    ".py": "python",
-    ".pyi": "python",
-    ".rake": "ruby",
-    ".rb": "ruby",
-    ".rs": "rust",
-    ".sh": "bash",
-    ".toml": "toml",
-    ".ts": "typescript",
-    ".tsx": "tsx",
-    ".webmanifest": "json",
-    ".yaml": "yaml",
-    ".yml": "yaml",
+"""Languages with a parser; their grammars only count the errors of a file that had some before."""
+_GRAMMARS: Mapping[str, tuple[str, str]] = {
+    "jsonc": ("tree_sitter_json", "language"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
-_NAMES: Mapping[str, str] = {
-    ".babelrc": "jsonc",
-    ".bash_profile": "bash",
-    ".bashrc": "bash",
-    ".eslintrc": "jsonc",
-    ".jshintrc": "jsonc",
-    ".profile": "bash",
-    "BUILD.bazel": "python",
-    "Cargo.lock": "toml",
-    "Gemfile": "ruby",
-    "Pipfile": "toml",
-    "Rakefile": "ruby",
-    "poetry.lock": "toml",
-    "uv.lock": "toml",
+"""Module and function of a language's grammar, unless it is `tree_sitter_LANGUAGE.language`."""
+_FILES: Mapping[str, str] = {
+    "bash": "*.bash *.sh .bash_profile .bashrc .profile",
+    "c": "*.c",
+    "cpp": "*.cc *.cpp *.cxx *.h *.hh *.hpp *.hxx",
+    "css": "*.css",
+    "go": "*.go",
+    "html": "*.htm *.html",
+    "java": "*.java",
+    "javascript": "*.cjs *.js *.jsx *.mjs",
+    "json": "*.geojson *.json *.webmanifest",
+    # JSON with comments and trailing commas.
+    "jsonc": "*.code-workspace *.jsonc .babelrc .eslintrc .jshintrc",
+    "python": "*.py *.pyi BUILD.bazel",
+    "ruby": "*.rake *.rb Gemfile Rakefile",
+    "rust": "*.rs",
+    "toml": "*.toml Cargo.lock Pipfile poetry.lock uv.lock",
+    "tsx": "*.tsx",
+    "typescript": "*.cts *.mts *.ts",
+    "yaml": "*.yaml *.yml",
 }
+"""The endings and names of each language's files."""
+_LANGUAGES = {file: language for language, files in _FILES.items() for file in files.split()}
 _COMMENTED_JSON = re.compile(
     r"(ts|js|app)?config(\..*)?\.json|\.?eslintrc\.json|\.?devcontainer\.json|\.?swcrc|settings\.json"
-    r"|(launch|tasks|keybindings|extensions)\.json|\.?jshintrc|.*\.code-workspace|deno\.json"
+    r"|(launch|tasks|keybindings|extensions)\.json|\.?jshintrc|deno\.json"
     r"|(turbo|nx|biome|api-extractor|angular|language-configuration|tslint|typedoc)\.json",
 )
 
@@ -124,34 +66,21 @@ def language_of(path: str) -> str | None:
     """Return the language of the file with this name; None if it cannot be checked."""
     name = os.path.basename(path)
     ending = os.path.splitext(name)[1].lower()
-    language = _NAMES.get(name) or _ENDINGS.get(ending)
+    language = _LANGUAGES.get(name) or _LANGUAGES.get(f"*{ending}")
     if language == "json" and (_COMMENTED_JSON.fullmatch(name) or "/.vscode/" in path):
-        language = "jsonc"
-    if ending == ".code-workspace":
-        language = "jsonc"
+        return "jsonc"
     return language
 
 
 @functools.cache
-def load_grammar(grammar: Grammar) -> tree_sitter.Language:
-    """Return the grammar, ready for a parser.
-
-    Raises:
-        ImportError: it is not installed.
-    """
-    return tree_sitter.Language(getattr(import_module(grammar.module), grammar.function)())
+def load_grammar(language: str) -> tree_sitter.Language:
+    """Return the grammar of a language. Raises ImportError if it is not installed."""
+    module, function = _GRAMMARS.get(language, (f"tree_sitter_{language}", "language"))
+    return tree_sitter.Language(getattr(import_module(module), function)())
 
 
-_CLOSERS = {
-    "(": ")",
-    "[": "]",
-    "{": "}",
-    "${": "}",
-    "#{": "}",
-    "$(": ")",
-    "<(": ")",
-    ">(": ")",
-}
+_CLOSERS = dict.fromkeys(("(", "$(", "<(", ">("), ")")
+_CLOSERS |= {"[": "]"} | dict.fromkeys(("{", "${", "#{"), "}")
 # Some languages have these as one token, and as two tokens elsewhere.
 _DOUBLE = {"[[": "[[", "]]": "]]", "((": "((", "))": "))", "$((": "(("}
 _CLOSING = frozenset(_CLOSERS.values())
@@ -202,20 +131,17 @@ def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator
 def find_faults(root: tree_sitter.Node, source: bytes, language: str) -> list[SyntaxFault]:
     """Return delimiters without a partner, in the order of the text.
 
-    An open quote includes the brackets after it, so it comes before all that follow.
+    Brackets after an open quote don't count: they may belong to its string.
     """
-    quotes = list(_quotes(root, source, language))
-    found = _brackets(root, source.split(b"\n"))
-    if quotes:
-        first = min(quotes, key=_fault_position)
-        found = [
-            fault for fault in found if _fault_position(fault) < _fault_position(first)
-        ] + quotes
-    return sorted(found, key=_fault_position)
 
+    def position(fault: SyntaxFault) -> tuple[int, int]:
+        return fault.row, fault.column
 
-def _fault_position(fault: SyntaxFault) -> tuple[int, int]:
-    return fault.row, fault.column
+    faults = _brackets(root, source.split(b"\n"))
+    if quotes := list(_quotes(root, source, language)):
+        first = min(map(position, quotes))
+        faults = [fault for fault in faults if position(fault) < first] + quotes
+    return sorted(faults, key=position)
 
 
 def _quotes(root: tree_sitter.Node, source: bytes, language: str) -> Iterator[SyntaxFault]:
@@ -229,9 +155,9 @@ def _quotes(root: tree_sitter.Node, source: bytes, language: str) -> Iterator[Sy
         elif node.is_error:
             if source.startswith(b"/*", node.start_byte):
                 yield SyntaxFault(row, column, "the comment that begins with `/*` is never closed")
-            lone = _lone_quote(node)
-            if lone is not None and _counts_as_quote(lone, language):
-                yield _open_string(lone, source)
+            quote = _lone_quote(node)
+            if quote is not None and _begins_string(quote, language):
+                yield _open_string(quote, source)
 
 
 def _lone_quote(error: tree_sitter.Node) -> tree_sitter.Node | None:
@@ -246,8 +172,8 @@ def _lone_quote(error: tree_sitter.Node) -> tree_sitter.Node | None:
     return min(last.values(), key=lambda node: node.start_byte, default=None)
 
 
-def _counts_as_quote(quote: tree_sitter.Node, language: str) -> bool:
-    """Whether the quote begins a string. In HTML only after `=`: any other is an apostrophe."""
+def _begins_string(quote: tree_sitter.Node, language: str) -> bool:
+    """Whether the quote begins a string. In HTML only one after `=` does, others are text."""
     if language == "html":
         return quote.prev_sibling is not None and quote.prev_sibling.type == "="
     return language not in _WITH_MACROS
@@ -269,7 +195,7 @@ def _brackets(root: tree_sitter.Node, lines: Sequence[bytes]) -> list[SyntaxFaul
             open_ones.append(token)
         elif open_ones and _CLOSERS[open_ones[-1].token] == token.token:
             opening = open_ones.pop()
-            if _stands_further_left(token, opening, lines):
+            if _is_further_left(token, opening, lines):
                 suspects.append(opening)
         elif any(_CLOSERS[each.token] == token.token for each in open_ones):
             while _CLOSERS[open_ones[-1].token] != token.token:
@@ -277,7 +203,7 @@ def _brackets(root: tree_sitter.Node, lines: Sequence[bytes]) -> list[SyntaxFaul
             open_ones.pop()
         else:
             faults.append(SyntaxFault(token.row, token.column, f"`{token.token}` closes nothing"))
-    return faults + [_likelier_culprit(each, suspects).fault for each in open_ones]
+    return faults + [_likely_unclosed(each, suspects).fault for each in open_ones]
 
 
 def _tokens(root: tree_sitter.Node) -> Iterator[_Bracket]:
@@ -290,24 +216,18 @@ def _tokens(root: tree_sitter.Node) -> Iterator[_Bracket]:
             yield _Bracket(token, *node.start_point)
 
 
-def _stands_further_left(closing: _Bracket, opening: _Bracket, lines: Sequence[bytes]) -> bool:
-    """Whether a closing bracket's line is indented less than the line it would close."""
+def _is_further_left(closing: _Bracket, opening: _Bracket, lines: Sequence[bytes]) -> bool:
+    """Whether a closing bracket begins its line, left of the line with the opening one."""
     begins_line = not lines[closing.row][: closing.column].strip()
-    return begins_line and closing.column < _indent(lines[opening.row])
+    line = lines[opening.row]
+    return begins_line and closing.column < len(line) - len(line.lstrip())
 
 
-def _indent(line: bytes) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _likelier_culprit(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
-    """Return the bracket that was probably not closed, so that later closers are off by one."""
-    within = [
-        each
-        for each in suspects
-        if each.token == outer.token and (each.row, each.column) > (outer.row, outer.column)
-    ]
-    return within[0] if within else outer
+def _likely_unclosed(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
+    """Return the bracket that was probably not closed: an inner suspect, else `outer` itself."""
+    place = (outer.row, outer.column)
+    alike = (each for each in suspects if each.token == outer.token)
+    return next((each for each in alike if (each.row, each.column) > place), outer)
 
 
 MAX_BYTES = 1 << 20
@@ -323,16 +243,15 @@ _CASES = re.compile(r"\bcase\b")
 _JSON_STRING = re.compile(r'"(?:\\.|[^"\\\n])*(?:"|$)', re.MULTILINE)
 _JSON_COMMENT = re.compile(r"(?<![\w:/*.])/[/*]")
 _CONTROLS = {code: " " for code in range(32) if code != ord("\n")}
-_JSON_BLANKS = re.compile(r"[ \t\r\n]*")
+_NOT_BLANK = re.compile(r"[^ \n]")
 
 
 def check_syntax(path: str, before: str, after: str) -> str:
     """Return the syntax error that a change adds, such as "line 12, column 5: `(` is never closed".
 
-    "" if the text has no more errors than before, so that a broken file can be repaired step by
-    step; and whenever that is uncertain: an unknown language, a template, a file over 1 MiB, a
-    check that takes too long, syntax that the grammar may not know. Columns count characters from
-    1.
+    Returns "" if the text has no more errors than before, so that a broken file can be repaired
+    step by step. Also if that is uncertain: an unknown language, a template, a file over 1 MiB, a
+    check that takes too long, syntax that the grammar may not know.
     """
     language = language_of(path)
     if language is None or before == after or max(len(before), len(after)) > MAX_BYTES:
@@ -347,8 +266,8 @@ def check_syntax(path: str, before: str, after: str) -> str:
             if not (fault and before and _parser_fault(language, before, deadline)):
                 return fault
         # A parser stops at the first fault; only the trees tell whether there are more than before.
-        return _new_fault(_GRAMMARS[language], before, after, deadline, fault)
-    # A bug in the check must not keep anyone from writing a file.
+        return _new_fault(language, before, after, deadline, fault)
+    # A bug in the check must not prevent a file from being written.
     except (ImportError, OSError, RecursionError, MemoryError, TypeError, ValueError):
         return ""
 
@@ -356,8 +275,7 @@ def check_syntax(path: str, before: str, after: str) -> str:
 def _parser_fault(language: str, text: str, deadline: float) -> str:
     """Return the parser's error for JSON, TOML or YAML, with its place; "" if there is none.
 
-    Raises:
-        ValueError: it took too long, or the text is not Unicode.
+    Raises ValueError if it took too long, or the text is not Unicode.
     """
     text.encode()
     text = text.removeprefix("\ufeff")
@@ -388,47 +306,34 @@ def _parser_fault(language: str, text: str, deadline: float) -> str:
 def _parse_json(text: str) -> None:
     """Raise JSONDecodeError unless the text is JSON: one value, several, or any with comments.
 
-    Tabs and the like in strings are let pass, as many readers do; a line end is a lost quote.
+    Control characters in strings are accepted, as by many parsers, except for a line end.
     """
     readable = text.translate(_CONTROLS)
-    decoder, end = json.JSONDecoder(), _after_blanks(readable, 0)
+    decoder, end = json.JSONDecoder(), 0
     try:
-        while end < len(readable):
-            _, end = decoder.raw_decode(readable, end)
-            end = _after_blanks(readable, end)
+        while value := _NOT_BLANK.search(readable, end):
+            _, end = decoder.raw_decode(readable, value.start())
     except json.JSONDecodeError as error:
         is_comment = text.startswith(("//", "/*"), error.pos)
-        # A string that is not closed ends with its line, and makes no comment of `https://`.
+        # An open string ends with its line, and the `//` of `https://` in it is no comment.
         if not is_comment and not _JSON_COMMENT.search(_JSON_STRING.sub('""', text)):
             raise
 
 
-def _after_blanks(text: str, start: int) -> int:
-    blanks = _JSON_BLANKS.match(text, start)
-    return blanks.end() if blanks else start
+def _parse(language: str, text: str, deadline: float) -> tuple[tree_sitter.Node, bytes]:
+    """Return the root of the text's tree, and the text as bytes.
 
-
-@dataclass(frozen=True, slots=True)
-class _Parsed:
-    root: tree_sitter.Node
-    source: bytes
-
-
-def _parse(grammar: Grammar, text: str, deadline: float) -> _Parsed:
-    """Return the tree of `text`.
-
-    Raises:
-        ValueError: it took too long, or the text is too large or not Unicode.
+    Raises ValueError if it took too long, or the text is too large or not Unicode.
     """
     source = text.encode()
     if len(source) > MAX_BYTES:
         raise ValueError("too large")
     # Only a text that is read piece by piece can be abandoned.
-    tree = tree_sitter.Parser(load_grammar(grammar)).parse(
+    tree = tree_sitter.Parser(load_grammar(language)).parse(
         lambda offset, point: source[offset : offset + _PIECE],
         progress_callback=lambda offset, has_error: time.monotonic() > deadline,
     )
-    return _Parsed(tree.root_node, source)
+    return tree.root_node, source
 
 
 def _is_doubtful(language: str, path: str, text: str) -> bool:
@@ -437,8 +342,8 @@ def _is_doubtful(language: str, path: str, text: str) -> bool:
         return True
     match language:
         case "bash":
-            # Such characters can crash the grammar's native code, and the brackets of a `case` have
-            # no partners.
+            # Characters beyond U+FFFF can crash the grammar's native code; the brackets in a `case`
+            # have no partners.
             return max(text, default="") > "\uffff" or _CASES.search(text) is not None
         case "c" | "cpp":
             return _ALTERNATIVES.search(text) is not None
@@ -446,37 +351,36 @@ def _is_doubtful(language: str, path: str, text: str) -> bool:
             return language in _MARKUP and _FILLED_IN.search(text) is not None
 
 
-def _new_fault(grammar: Grammar, before: str, after: str, deadline: float, fault: str) -> str:
-    """What the tree of the text has more errors in than the tree before; "" if nothing.
+def _new_fault(language: str, before: str, after: str, deadline: float, fault: str) -> str:
+    """Return the first error that the tree of `after` adds to that of `before`; "" if none.
 
-    `fault` is what a parser of the language finds wrong in the text, if it has one.
+    `fault` is the error that a parser of the language found in `after`, "" without a parser.
     """
-    new = _parse(grammar, after, deadline)
-    if not new.root.has_error:
+    new, source = _parse(language, after, deadline)
+    if not new.has_error:
         return ""
-    old = _parse(grammar, before, deadline)
-    wrong = [node for node in walk_nodes(new.root, only_faulty=True) if _is_wrong(node)]
-    if len(wrong) <= sum(_is_wrong(node) for node in walk_nodes(old.root, only_faulty=True)):
+    old, old_source = _parse(language, before, deadline)
+    wrong = _wrong_nodes(new)
+    if len(wrong) <= len(_wrong_nodes(old)):
         return ""
-    opinion = _python_fault(after) if grammar.language == "python" else fault or None
-    if opinion == "":
+    parser_fault = _python_fault(after) if language == "python" else fault or None
+    if parser_fault == "":
         return ""
-    known = find_faults(old.root, old.source, grammar.language)
-    faults = find_faults(new.root, new.source, grammar.language)
+    known = find_faults(old, old_source, language)
+    faults = find_faults(new, source, language)
     if len(faults) > len(known):
-        # The first error that is new, compared by its text and line.
-        seen = {(fault.words, _line_at(old.source, fault.row)) for fault in known}
-        fresh = (
-            each for each in faults if (each.words, _line_at(new.source, each.row)) not in seen
-        )
-        return _describe_fault(next(fresh, faults[0]), new.source)
-    if not grammar.is_exact:
+        # Errors are compared by their text and line.
+        seen = {(each.words, _line_at(old_source, each.row)) for each in known}
+        added = (each for each in faults if (each.words, _line_at(source, each.row)) not in seen)
+        return _describe_fault(next(added, faults[0]), source)
+    if language not in _EXACT:
         return ""
-    return opinion or _describe_fault(_fault_of(wrong[0], new.source), new.source)
+    return parser_fault or _describe_fault(_fault_of(wrong[0], source), source)
 
 
-def _is_wrong(node: tree_sitter.Node) -> bool:
-    return node.is_error or node.is_missing
+def _wrong_nodes(root: tree_sitter.Node) -> list[tree_sitter.Node]:
+    nodes = walk_nodes(root, only_faulty=True)
+    return [node for node in nodes if node.is_error or node.is_missing]
 
 
 _WARNINGS = threading.Lock()
@@ -499,17 +403,16 @@ def _python_fault(text: str) -> str | None:
 def _fault_of(node: tree_sitter.Node, source: bytes) -> SyntaxFault:
     row, column = node.start_point
     if node.is_missing:
-        what = "a name" if node.type == "identifier" else f"`{node.type}`"
-        return SyntaxFault(row, column, f"{what} is missing")
+        token = "a name" if node.type == "identifier" else f"`{node.type}`"
+        return SyntaxFault(row, column, f"{token} is missing")
     first = node.child(0) if node.child_count else None
     if first is not None and first.type in _ENDED_BY_END:
         return SyntaxFault(row, column, f"`{first.type}` has no `end`")
     text = source[node.start_byte : node.end_byte].decode(errors="replace")
     first_line = text.strip().split("\n")[0].rstrip()
     shown = first_line[:_SHOWN_CHARS] + ("…" if len(first_line) > _SHOWN_CHARS else "")
-    return SyntaxFault(
-        row, column, f"`{shown}` does not belong here" if shown else "the line ends early"
-    )
+    words = f"`{shown}` does not belong here" if shown else "the line ends early"
+    return SyntaxFault(row, column, words)
 
 
 def _describe_fault(fault: SyntaxFault, source: bytes) -> str:

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dirge_py
-from dirge_py.tools.syntax_check import _GRAMMARS, check_syntax, language_of, load_grammar
+from dirge_py.tools.syntax_check import _FILES, check_syntax, language_of, load_grammar
 from tests.security.sizes import size
 
 
@@ -163,7 +163,7 @@ def test_a_text_that_takes_too_long_passes_in_time():
 
 
 def test_every_language_has_its_grammar():
-    assert all(load_grammar(grammar) for grammar in _GRAMMARS.values())
+    assert all(load_grammar(language) for language in _FILES)
     assert language_of("x/Dockerfile") is None
 
 
@@ -198,7 +198,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=size(50, 150))
 @given(
-    st.sampled_from(sorted(_GRAMMARS)),
+    st.sampled_from(sorted(_FILES)),
     st.lists(PIECES, max_size=30),
     st.lists(PIECES, max_size=9),
 )
