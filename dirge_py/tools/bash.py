@@ -11,7 +11,7 @@ from pydantic import Field
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import MAX_TIMEOUT_S
 from dirge_py.processes.running_command import CommandResult
-from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S, NewOutput, Shell, ShellState
+from dirge_py.processes.shells import BACKGROUND_TIMEOUT_S, NewOutput, ShellState
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import FileError, ToolFailed
@@ -28,21 +28,16 @@ from dirge_py.types.tools import (
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5
 """How long a background command is watched at its start, so that an early failure is reported."""
-_NAMES = {
-    **dict.fromkeys(
-        ("cwd", "directory", "dir", "dir_path", "working_directory", "working_dir", "workingDir"),
-        "workdir",
-    ),
-    "workingDirectory": "workdir",
-    **dict.fromkeys(
-        ("run_in_background", "runInBackground", "is_background", "isBackground"), "background"
-    ),
-    "timeoutMs": "timeout_ms",
+_OTHER_NAMES = {
+    "workdir": "cwd directory dir dir_path working_directory working_dir workingDir"
+    " workingDirectory",
+    "background": "run_in_background runInBackground is_background isBackground",
+    "timeout_ms": "timeoutMs",
 }
+_NAMES = {other: name for name, others in _OTHER_NAMES.items() for other in others.split()}
 """Names that other agents use for these properties."""
-_LEAST_MS, _MOST_MS = 10_000, MAX_TIMEOUT_S * 1000
-"""The smallest number that must be milliseconds: more seconds than a call may ask for. Smaller
-numbers count as seconds, as the schema says."""
+_MIN_MS, _MAX_MS = 10_000, MAX_TIMEOUT_S * 1000
+"""Whole thousands in this range must be milliseconds; other numbers are seconds."""
 
 
 class BashArgs(ToolArgs):
@@ -95,14 +90,15 @@ TOOL = BashTool()
 
 
 def _in_seconds(arguments: Any) -> Any:
-    """Return the arguments with a time in milliseconds converted to seconds."""
+    """Convert a timeout in milliseconds to seconds."""
     if not isinstance(arguments, dict):
         return arguments
     timeout_ms, timeout = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
     if timeout_ms is not None and "timeout" not in arguments:
-        rest = {name: each for name, each in arguments.items() if name != "timeout_ms"}
-        return {**rest, "timeout": timeout_ms / 1000}
-    if timeout is not None and _LEAST_MS <= timeout <= _MOST_MS and timeout % 1000 == 0:
+        arguments = {**arguments, "timeout": timeout_ms / 1000}
+        del arguments["timeout_ms"]
+        return arguments
+    if timeout is not None and _MIN_MS <= timeout <= _MAX_MS and timeout % 1000 == 0:
         return {**arguments, "timeout": timeout / 1000}
     return arguments
 
@@ -115,7 +111,7 @@ def _number(value: Any) -> float | None:
 
 
 def _folder(args: BashArgs, ctx: ToolContext) -> str:
-    """Return the absolute folder to start in, resolved like `cd`: `..` leaves a link."""
+    """Return the absolute folder to start in. As with `cd`, `LINK/..` is the link's own folder."""
     if args.workdir is None:
         return ctx.cwd
     folder = os.path.normpath(ctx.absolute(args.workdir))
@@ -123,22 +119,18 @@ def _folder(args: BashArgs, ctx: ToolContext) -> str:
 
 
 def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
-    """Return the folder's current path; it must be the judged one. Raises FileError."""
+    """Return the physical folder to start in. Raises FileError if that wasn't judged."""
     folder = _folder(args, ctx)
     if folder == ctx.cwd:
         return folder
     located = ctx.files.locate(folder)
+    if located.kind == "dir":
+        return located.real
+    problem, hint = f"{args.workdir} is not a folder", "Give the folder to start in as `workdir`."
     if not located.exists:
-        raise FileError(
-            f"There is no folder {args.workdir}, so the command was not run.",
-            hint="Create it first, or give another `workdir`.",
-        )
-    if located.kind != "dir":
-        raise FileError(
-            f"{args.workdir} is not a folder, so the command was not run.",
-            hint="Give the folder to start in as `workdir`.",
-        )
-    return located.real
+        problem = f"There is no folder {args.workdir}"
+        hint = "Create it first, or give another `workdir`."
+    raise FileError(f"{problem}, so the command was not run.", hint=hint)
 
 
 def _as_typed(args: BashArgs, ctx: ToolContext) -> str:
@@ -147,11 +139,7 @@ def _as_typed(args: BashArgs, ctx: ToolContext) -> str:
 
 
 def _with_input(args: BashArgs) -> str:
-    """Return the command line with the input in it.
-
-    Input can contain commands as well (for `bash`, `python`), so it is judged and shown like the
-    command itself.
-    """
+    """Return the command line with its input, which is judged too: it can be commands."""
     if args.input is None:
         return args.command
     lines = args.input.split("\n")
@@ -163,23 +151,11 @@ def _with_input(args: BashArgs) -> str:
 
 
 async def _finish(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
-    timeout_s = args.timeout or ctx.services.limits.command_timeout_s
-    ended = await _run(args, folder, ctx, timeout_s=timeout_s)
-    if isinstance(ended, CommandResult):
-        return finished_result(args.command, ended, timeout_s)
-    moved = NewOutput(output=ended.output, state=ended.state)
-    return shell_result(moved, "The user moved the command to the background. It continues.")
-
-
-async def _run(
-    args: BashArgs, folder: str, ctx: ToolContext, *, timeout_s: float
-) -> CommandResult | Shell:
     services = ctx.services
+    timeout_s = args.timeout or services.limits.command_timeout_s
     runner = services.shells or services.processes
-    if runner is None:
-        raise ToolFailed("Commands cannot be run here. Use the file tools.")
-
-    return await runner.run(
+    assert runner is not None
+    ended = await runner.run(
         args.command,
         cwd=folder,
         timeout_s=timeout_s,
@@ -193,6 +169,10 @@ async def _run(
             on_quiet=lambda tail, quiet_s: ctx.on_update(text_result(tail, quiet_s=round(quiet_s))),
         ),
     )
+    if isinstance(ended, CommandResult):
+        return _finished_result(args.command, ended, timeout_s)
+    moved = NewOutput(output=ended.output, state=ended.state)
+    return shell_result(moved, "The user moved the command to the background. It continues.")
 
 
 async def _start(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResult:
@@ -210,19 +190,17 @@ async def _start(args: BashArgs, folder: str, ctx: ToolContext) -> LoopToolResul
     return shell_result(shell.read_new_output())
 
 
-_SILENT = "(no output)"
-_LEAST_TOLD_S = 1.0
+_MIN_QUIET_S = 1.0
 
 
-def finished_result(command: str, finished: CommandResult, timeout_s: float) -> LoopToolResult:
-    """Return the result of a finished call. A failed command is a result, not an error of the tool.
+def _finished_result(command: str, finished: CommandResult, timeout_s: float) -> LoopToolResult:
+    """Return the result of a command. A failed one is a result, not an error of the tool.
 
-    `outcome="failed_command"` marks it for guards, the last line tells the model.
+    `outcome="failed_command"` marks it for guards, the last line for the model.
     """
-    code = _exit_code(finished)
-    outcome = _outcome(finished, code)
+    outcome, code = _outcome(finished)
     output = excerpt(finished.output).removesuffix("\n")
-    parts = [output or _SILENT, *_notes(finished, timeout_s)]
+    parts = [output or "(no output)", *_notes(finished, timeout_s)]
     if outcome == "failed_command":
         parts.append(f"Exit code: {code}")
     return text_result(
@@ -240,7 +218,7 @@ def finished_result(command: str, finished: CommandResult, timeout_s: float) -> 
 def shell_result(new: NewOutput, note: str = "") -> LoopToolResult:
     """Return the new output of a background command, followed by its state."""
     state = new.state
-    code = _code_of(state)
+    code = _exit_code(state)
     output = excerpt(new.output).removesuffix("\n")
     parts = [output or "(no new output)", *([note] if note else []), describe_shell(state)]
     if code:
@@ -255,7 +233,7 @@ def shell_details(state: ShellState) -> dict[str, Any]:
         "shell_id": state.id,
         "state": state.status,
         "command": state.command,
-        "exit_code": _code_of(state),
+        "exit_code": _exit_code(state),
         "duration_ms": round(state.duration_s * 1000),
         "output_path": state.output_path,
     }
@@ -263,52 +241,48 @@ def shell_details(state: ShellState) -> dict[str, Any]:
 
 def describe_shell(state: ShellState) -> str:
     """Describe the state of a background command in one line."""
-    after = f"after {state.duration_s:.3g} s"
+    seconds = f"{state.duration_s:.3g} s"
+    if state.status == "running" and state.question:
+        return (
+            f"{state.id} has been running for {seconds} and waits for an answer that cannot come:"
+            f" {state.question!r}. End it with `kill_shell`, and start it again with `input` or a"
+            " flag that answers."
+        )
     if state.status == "running":
-        if state.question:
-            return (
-                f"{state.id} has been running for {state.duration_s:.3g} s and waits for an answer"
-                f" that cannot come: {state.question!r}. End it with `kill_shell`, and start it"
-                " again with `input` or a flag that answers."
-            )
-        return f"{state.id} has been running for {state.duration_s:.3g} s."
+        return f"{state.id} has been running for {seconds}."
+    ending = "has ended" if state.status == "exited" else "was stopped"
     if state.status == "exited" and state.signal is not None:
-        return f"{state.id} was ended by {_signal_name(state.signal)} {after}."
-    if state.status == "timed_out":
-        return f"{state.id} was stopped at its time limit, {after}."
-    return f"{state.id} {'has ended' if state.status == 'exited' else 'was stopped'} {after}."
+        ending = f"was ended by {_signal_name(state.signal)}"
+    elif state.status == "timed_out":
+        ending = "was stopped at its time limit,"
+    return f"{state.id} {ending} after {seconds}."
 
 
-def _code_of(state: ShellState) -> int | None:
-    return state.exit_code if state.signal is None else 128 + state.signal
+def _exit_code(ended: CommandResult | ShellState) -> int | None:
+    """Return the exit code as a shell reports it."""
+    return ended.exit_code if ended.signal is None else 128 + ended.signal
 
 
-def _exit_code(finished: CommandResult) -> int | None:
-    """Return the exit code as a shell would report it; None if dirge ended the command."""
-    if finished.timed_out or finished.aborted or finished.question:
-        return None
-    return finished.exit_code if finished.signal is None else 128 + finished.signal
-
-
-def _outcome(finished: CommandResult, code: int | None) -> ToolOutcome:
+def _outcome(finished: CommandResult) -> tuple[ToolOutcome, int | None]:
+    """Return the outcome and the exit code, which is None if dirge ended the command."""
     if finished.timed_out:
-        return "timeout"
+        return "timeout", None
     if finished.aborted:
-        return "aborted"
+        return "aborted", None
+    code = None if finished.question else _exit_code(finished)
     if code is None:
-        return "error"
-    return "ok" if code == 0 else "failed_command"
+        return "error", None
+    return "ok" if code == 0 else "failed_command", code
 
 
 def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     notes = []
     if finished.timed_out:
         quiet = ""
-        if finished.quiet_s >= _LEAST_TOLD_S:
-            last = (
-                f"in its last {finished.quiet_s:.0f} s" if finished.output.total_bytes else "at all"
-            )
-            quiet = f" It wrote nothing {last}."
+        if finished.quiet_s >= _MIN_QUIET_S:
+            has_output = finished.output.total_bytes > 0
+            when = f"in its last {finished.quiet_s:.0f} s" if has_output else "at all"
+            quiet = f" It wrote nothing {when}."
         notes.append(
             f"The command timed out after {timeout_s:g} s and was stopped with all its"
             f" processes.{quiet} What it did until then stays done. Narrow it, give"
@@ -329,20 +303,17 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
         notes.append(
             f"{finished.stopped} background {processes} stopped: none outlives its command."
         )
-    if finished.left:
-        notes.append(_left_note(finished.left))
+    if pids := finished.left:
+        processes, are, them = "processes", "are", "them"
+        if len(pids) == 1:
+            processes, are, them = "process", "is", "it"
+        notes.append(
+            f"{len(pids)} {processes} of this command {are} still running"
+            f" (pid {', '.join(map(str, pids))}): dirge could not stop {them}, or another command"
+            f" that still runs may have started {them}. It tries again when that command ends and"
+            " when the session ends."
+        )
     return notes
-
-
-def _left_note(pids: Sequence[int]) -> str:
-    subject, them = ("process", "it") if len(pids) == 1 else ("processes", "them")
-    verb = "is" if len(pids) == 1 else "are"
-    return (
-        f"{len(pids)} {subject} of this command {verb} still running"
-        f" (pid {', '.join(map(str, pids))}): dirge could not stop {them}, or another command that"
-        f" still runs may have started {them}. It tries again when that command ends and when the"
-        " session ends."
-    )
 
 
 def _signal_name(number: int) -> str:

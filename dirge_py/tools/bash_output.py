@@ -4,7 +4,6 @@ from pydantic import Field
 
 from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext
 from dirge_py.tools.bash import shell_result
-from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult
 
 _MAX_WAIT_S = 60.0
@@ -13,10 +12,7 @@ _MAX_WAIT_S = 60.0
 class BashOutputArgs(ToolArgs):
     id: str = Field(description="Such as `sh1`.")
     wait: float = Field(
-        default=0.0,
-        ge=0,
-        le=_MAX_WAIT_S,
-        description="Seconds to wait for new output or the end.",
+        default=0.0, ge=0, le=_MAX_WAIT_S, description="Seconds to wait for new output or the end."
     )
 
 
@@ -28,8 +24,7 @@ class BashOutputTool(SessionTool[BashOutputArgs]):
     polls = True
 
     async def run(self, args: BashOutputArgs, ctx: ToolContext) -> LoopToolResult:
-        if ctx.services.shells is None:
-            raise ToolFailed("Nothing runs in the background here.")
+        assert ctx.services.shells is not None
         new = await ctx.services.shells.new_output(args.id, wait_s=args.wait, signal=ctx.signal)
         return shell_result(new)
 

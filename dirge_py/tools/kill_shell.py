@@ -4,7 +4,6 @@ from pydantic import Field
 
 from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext
 from dirge_py.tools.bash import describe_shell, shell_details
-from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result
 
 
@@ -20,8 +19,7 @@ class KillShellTool(SessionTool[KillShellArgs]):
     needs = ("shells",)
 
     async def run(self, args: KillShellArgs, ctx: ToolContext) -> LoopToolResult:
-        if ctx.services.shells is None:
-            raise ToolFailed("Nothing runs in the background here.")
+        assert ctx.services.shells is not None
         state = await ctx.services.shells.kill(args.id)
         return text_result(describe_shell(state), **shell_details(state))
 

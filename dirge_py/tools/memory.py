@@ -13,7 +13,6 @@ from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
 
 _FILES = {"memory": "MEMORY.md", "user": "USER.md"}
 _NAMES = {"target": "store", "text": "content", "old_text": "match", "substring": "match"}
-_LATER = "It is in your prompt from the next run on."
 
 
 class MemoryArgs(ToolArgs):
@@ -40,16 +39,15 @@ class MemoryTool(Tool[MemoryArgs]):
         if args.action == "view":
             return None
         file = _FILES[args.store]
-        what = f"what holds `{args.match}` in {file}" if args.match else f"all of {file}"
+        part = f"the part of {file} with `{args.match}`" if args.match else f"all of {file}"
         if args.action == "remove":
-            return Preview(kind="text", text=f"remove {what}")
-        heading = f"add to {file}" if args.action == "add" else f"replace {what}"
+            return Preview(kind="text", text=f"remove {part}")
+        heading = f"add to {file}" if args.action == "add" else f"replace {part}"
         return Preview(kind="text", text=f"{heading}:\n{args.content}")
 
     async def run(self, args: MemoryArgs, ctx: ToolContext) -> LoopToolResult:
         stores = ctx.services.memory
-        if stores is None:
-            raise ToolFailed("Nothing is remembered beyond this session. Work without it.")
+        assert stores is not None
         if args.action == "view":
             text = clean(await stores.read(args.store)).strip()
             return text_result(text or f"{_FILES[args.store]} is empty.", store=args.store)
@@ -59,7 +57,11 @@ class MemoryTool(Tool[MemoryArgs]):
             store=args.store, action=args.action, content=args.content, match=args.match
         )
         done = await stores.update(change)
-        return text_result(f"{done} {_LATER}", store=args.store, action=args.action)
+        return text_result(
+            f"{done} It is in your prompt from the next run on.",
+            store=args.store,
+            action=args.action,
+        )
 
 
 TOOL = MemoryTool()

@@ -58,15 +58,14 @@ class QuestionTool(SessionTool[QuestionArgs]):
             arguments = {"questions": arguments}
         if not isinstance(arguments, Mapping):
             return arguments
-        given = dict(arguments)
-        if "questions" not in given and _TEXT_NAMES & given.keys():
-            given = {"questions": [given]}
-        questions = given.get("questions")
+        if "questions" not in arguments and {"question", "prompt", "text"} & arguments.keys():
+            arguments = {"questions": arguments}
+        questions = arguments.get("questions")
         if isinstance(questions, str | Mapping):
             questions = [questions]
         if not isinstance(questions, list):
-            return given
-        return {**given, "questions": [_prepare_question(each) for each in questions]}
+            return arguments
+        return {**arguments, "questions": [_prepare_question(each) for each in questions]}
 
     async def run(self, args: QuestionArgs, ctx: ToolContext) -> LoopToolResult:
         if ctx.services.ask is None:
@@ -78,17 +77,15 @@ class QuestionTool(SessionTool[QuestionArgs]):
                 "The user cancelled the question. Continue with what you know, or wait.",
                 answered=False,
             )
-        lines = [
-            (f"{number}. " if len(questions) > 1 else "   ") + f"{question.question}\n"
-            f"   {_describe_answer(answer)}"
-            for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1)
-        ]
-        return text_result("\n".join(["The user answered:", *lines]), answered=True)
+        lines = ["The user answered:"]
+        for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
+            mark = f"{number}. " if len(questions) > 1 else "   "
+            lines += [f"{mark}{question.question}", f"   {_describe_answer(answer)}"]
+        return text_result("\n".join(lines), answered=True)
 
 
 TOOL = QuestionTool()
 
-_TEXT_NAMES = {"question", "prompt", "text"}
 _NAMES = {
     "prompt": "question",
     "text": "question",
@@ -120,9 +117,7 @@ def _prepare_question(question: Any) -> Any:
 
 
 def _make_question(args: AskedArgs) -> Question:
-    """Return the question to ask. Equal labels are merged; without options it is an open
-    question.
-    """
+    """Return the question to ask: open without options, and without options of equal labels."""
     offered = args.options or ()
     if len(offered) > _MAX_OPTIONS:
         raise ToolFailed(f"{len(offered)} options are too many: offer at most {_MAX_OPTIONS}.")
@@ -130,16 +125,13 @@ def _make_question(args: AskedArgs) -> Question:
     return Question(
         question=args.question,
         header=(args.header or "")[:_HEADER_CHARS],
-        options=tuple(
-            QuestionOption(label=label, description=description)
-            for label, description in options.items()
-        ),
+        options=tuple(QuestionOption(label=a, description=b) for a, b in options.items()),
         is_multiple=bool(args.multi_select),
         is_open=args.custom is not False or not options,
     )
 
 
 def _describe_answer(answer: QuestionAnswer) -> str:
-    chosen = "; ".join(answer.chosen)
-    said = f"in their own words: {answer.text.strip()}" if answer.text.strip() else ""
-    return " - ".join(part for part in (chosen, said) if part) or "(no answer)"
+    chosen, text = "; ".join(answer.chosen), answer.text.strip()
+    own_words = f"in their own words: {text}" if text else ""
+    return " - ".join(filter(None, (chosen, own_words))) or "(no answer)"

@@ -16,16 +16,11 @@ MOST_ITEMS = 50
 
 _MARKS: dict[TodoStatus, str] = {"done": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 _OTHER_STATUSES = {
-    "completed": "done",
-    "complete": "done",
-    "finished": "done",
-    "in-progress": "in_progress",
-    "in progress": "in_progress",
-    "doing": "in_progress",
-    "active": "in_progress",
-    "todo": "pending",
-    "open": "pending",
+    **dict.fromkeys(("completed", "complete", "finished"), "done"),
+    **dict.fromkeys(("in-progress", "in progress", "doing", "active"), "in_progress"),
+    **dict.fromkeys(("todo", "open"), "pending"),
 }
+"""Words that models use for the statuses."""
 
 
 def _as_text(value: Any) -> Any:
@@ -65,8 +60,7 @@ class TodoTool(SessionTool[TodoArgs]):
 
     async def run(self, args: TodoArgs, ctx: ToolContext) -> LoopToolResult:
         todo = ctx.services.todo
-        if todo is None:
-            raise ToolFailed("There is no todo list here. Keep track in your answers.")
+        assert todo is not None
         if args.items is not None:
             todo.put(_merge_items(todo.items, args) if args.merge else _replace_items(args.items))
         return text_result(_report(todo.items), items=todo.stored())
@@ -75,65 +69,63 @@ class TodoTool(SessionTool[TodoArgs]):
 TOOL = TodoTool()
 
 
-def _replace_items(given: Sequence[TodoItemArgs]) -> list[TodoItem]:
-    _check_ids(given)
-    nameless = [item.id for item in given if not _text_of(item)]
+def _replace_items(items: Sequence[TodoItemArgs]) -> list[TodoItem]:
+    _check_ids(items)
+    nameless = [item.id for item in items if not _text_of(item)]
     if nameless:
         raise ToolFailed(
             f"Items without `text`: {_list_ids(nameless)}. Nothing was changed. Give each its "
             "text, or set `merge` to change items that are on the list."
         )
-    return [_item(item) for item in given]
+    return [_item(item) for item in items]
 
 
 def _merge_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
-    given = args.items or ()
-    _check_ids(given)
+    changes = args.items or ()
+    _check_ids(changes)
     merged = {item.id: item for item in current}
-    unknown = [item.id for item in given if item.id not in merged and not _text_of(item)]
+    unknown = [item.id for item in changes if item.id not in merged and not _text_of(item)]
     if unknown:
         known = f"On the list: {_list_ids(list(merged))}." if merged else "The list is empty."
         raise ToolFailed(
             f"There is no item {_list_ids(unknown)}. Nothing was changed. {known} "
             "A new item needs `text`."
         )
-    for item in given:
-        old = merged.get(item.id)
-        merged[item.id] = _item(item, old)
+    for item in changes:
+        merged[item.id] = _item(item, merged.get(item.id))
     if len(merged) > MOST_ITEMS:
         raise ToolFailed(
-            f"That would be {len(merged)} items, and {MOST_ITEMS} are the most. Nothing was "
-            "changed. Put several into one, or replace the list without what is done."
+            f"That would be {len(merged)} items, and at most {MOST_ITEMS} are allowed. Nothing was "
+            "changed. Combine several into one, or replace the list without the done items."
         )
     return list(merged.values())
 
 
-def _check_ids(given: Sequence[TodoItemArgs]) -> None:
-    ids = Counter(item.id for item in given)
-    repeated = [item_id for item_id, times in ids.items() if times > 1]
+def _check_ids(items: Sequence[TodoItemArgs]) -> None:
+    repeated = [item_id for item_id, n in Counter(item.id for item in items).items() if n > 1]
     if repeated:
         raise ToolFailed(f"Ids that come twice: {_list_ids(repeated)}. Nothing was changed.")
 
 
-def _item(given: TodoItemArgs, old: TodoItem | None = None) -> TodoItem:
-    old = old or TodoItem(id=given.id, text="")
-    return TodoItem(id=old.id, text=_text_of(given) or old.text, status=given.status or old.status)
+def _item(change: TodoItemArgs, old: TodoItem | None = None) -> TodoItem:
+    old = old or TodoItem(id=change.id, text="")
+    text, status = _text_of(change) or old.text, change.status or old.status
+    return TodoItem(id=old.id, text=text, status=status)
 
 
-def _text_of(given: TodoItemArgs) -> str:
-    return " ".join((given.text or "").split())
+def _text_of(item: TodoItemArgs) -> str:
+    return " ".join((item.text or "").split())
 
 
 def _report(items: Sequence[TodoItem]) -> str:
     if not items:
         return "The todo list is empty."
     counts = Counter(item.status for item in items)
-    words = {"done": "done", "in_progress": "in progress", "pending": "pending"}
-    parts = [f"{counts[status]} {words[status]}" for status in _MARKS if counts[status]]
+    parts = [f"{counts[each]} {each.replace('_', ' ')}" for each in _MARKS if counts[each]]
     lines = [f"{count_noun(len(items), 'item')}: {', '.join(parts)}."]
     lines += [f"{_MARKS[item.status]} {item.id}: {item.text}" for item in items]
     if counts["in_progress"] > 1:
-        lines.append("More than one is in progress: finish or set back all but one.")
+        lines.append("More than one is in progress: finish all but one, or set them to pending.")
     return "\n".join(lines)
 
 

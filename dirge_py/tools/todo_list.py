@@ -1,7 +1,7 @@
 """The todo list of a conversation: written by the model, shown to the user, stored."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 
@@ -13,12 +13,11 @@ _MARKS: Mapping[TodoStatus, str] = {"pending": "[ ]", "in_progress": "[~]", "don
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TodoItem:
+    """One item of the list; `id` is unique in it."""
+
     id: str
     text: str
     status: TodoStatus = "pending"
-
-    def stored(self) -> dict[str, str]:
-        return {"id": self.id, "text": self.text, "status": self.status}
 
 
 StoredItems = Sequence[Mapping[str, str]]
@@ -41,10 +40,8 @@ class TodoList:
 
         Empty for a list that was given to the model and not yet changed by it.
         """
-        if self._is_given:
-            return []
-        waiting = [item for item in self._items if item.status != "done"]
-        return [item.text for item in sorted(waiting, key=lambda item: item.status == "pending")]
+        statuses = () if self._is_given else ("in_progress", "pending")
+        return [item.text for each in statuses for item in self._items if item.status == each]
 
     def as_text(self) -> str:
         """Return one line per item with its mark, as `[x] write the test`; "" for an empty list."""
@@ -61,7 +58,10 @@ class TodoList:
     def stored(self) -> list[dict[str, str]]:
         """Return the items as JSON values."""
         given = {"given": "yes"} if self._is_given else {}
-        return [{**item.stored(), **given} for item in self._items]
+        return [
+            {"id": item.id, "text": item.text, "status": item.status, **given}
+            for item in self._items
+        ]
 
     def load(self, stored: Any) -> None:
         """Load what `stored` returned. Invalid items are skipped; `on_change` is not called."""
@@ -82,8 +82,7 @@ def _load_item(entry: Any) -> TodoItem | None:
     if not isinstance(entry, Mapping):
         return None
     item_id, text, status = (entry.get(name) for name in ("id", "text", "status"))
-    if not (isinstance(item_id, str) and isinstance(text, str) and item_id and text):
+    is_valid = isinstance(item_id, str) and isinstance(text, str) and item_id and text
+    if not is_valid or status not in get_args(TodoStatus):
         return None
-    if status not in get_args(TodoStatus):
-        return None
-    return TodoItem(id=item_id, text=text, status=cast(TodoStatus, status))
+    return TodoItem(id=item_id, text=text, status=status)

@@ -66,10 +66,14 @@ async def test_what_is_missing_is_named(remembering: ToolDriver, arguments: dict
         (
             {"action": "replace", "store": "user", "match": "a", "content": "b"},
             "replace user",
-            "replace what holds `a` in USER.md:\nb",
+            "replace the part of USER.md with `a`:\nb",
         ),
         ({"action": "replace", "content": "b"}, "replace memory", "replace all of MEMORY.md:\nb"),
-        ({"action": "remove", "match": "a"}, "remove memory", "remove what holds `a` in MEMORY.md"),
+        (
+            {"action": "remove", "match": "a"},
+            "remove memory",
+            "remove the part of MEMORY.md with `a`",
+        ),
     ],
 )
 def test_it_claims_and_shows_what_it_would_do(

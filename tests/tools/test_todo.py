@@ -99,7 +99,9 @@ async def test_merging_into_an_empty_list_says_that_it_is_empty(driver):
 async def test_more_than_one_in_progress_is_advised_against(driver):
     assert "More than one" not in await driver.text(item("1", status="in_progress"))
     text = await driver.text(item("2", status="in_progress"), merge=True)
-    assert text.endswith("More than one is in progress: finish or set back all but one.")
+    assert text.endswith(
+        "More than one is in progress: finish all but one, or set them to pending."
+    )
 
 
 async def test_other_spellings_are_understood(driver):
@@ -134,7 +136,7 @@ async def test_d59_more_than_fifty_items_are_refused_and_change_nothing(driver):
     await driver.text(*(item(number) for number in range(1, 51)))
     with pytest.raises(ValueError, match="at most 50"):
         await driver.call(items=[item(number) for number in range(1, 52)])
-    assert "51 items, and 50 are the most" in await driver.refusal(item(51), merge=True)
+    assert "51 items, and at most 50 are allowed" in await driver.refusal(item(51), merge=True)
     assert (len(driver.list.items), len(driver.stored)) == (50, 1)
 
 
