@@ -1,19 +1,16 @@
 """The `apply_patch` tool: changes several files together (create, update, delete, rename)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import model_validator
 
-from dirge_py.files.resolve import check_spelling
-from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, check_path_text, rename_keys
 from dirge_py.tools.file_edits.file_changes import AppliedChanges, apply_changes, preview_changes
 from dirge_py.tools.file_edits.patch import PatchOperation, parse_patch
 from dirge_py.tools.file_edits.patch_plan import PatchPlan, PatchPlanner
 from dirge_py.tools.file_edits.text_edits import TextEdit
 from dirge_py.tools.threads import in_thread
-from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
 _NAMES = {
@@ -24,8 +21,12 @@ _NAMES = {
     "new_string": "new_text",
     "move_to": "new_path",
 }
-_ACTIONS = {"add": "create", "edit": "update", "modify": "update", "remove": "delete"} | {
-    "move": "rename"
+_ACTIONS = {
+    "add": "create",
+    "edit": "update",
+    "modify": "update",
+    "remove": "delete",
+    "move": "rename",
 }
 
 
@@ -49,7 +50,7 @@ class OperationArgs(ToolArgs):
                 raise ValueError("rename needs new_path")
         return self
 
-    def operation(self) -> "PatchOperation":
+    def operation(self) -> PatchOperation:
         edits = []
         if self.action != "create" and self.old_text is not None and self.new_text is not None:
             edits = [TextEdit(old=self.old_text, new=self.new_text)]
@@ -71,15 +72,15 @@ class ApplyPatchArgs(ToolArgs):
     def _one_form(self) -> "ApplyPatchArgs":
         if bool(self.patch) == bool(self.operations):
             raise ValueError("give patch or operations")
-        for path in _paths(self.each()):
+        paths = [path for each in self.each() for path in (each.path, each.new_path)]
+        for path in filter(None, paths):
             try:
-                check_spelling(path)
-                path.encode()
-            except (FileError, UnicodeEncodeError):
+                check_path_text(path)
+            except ValueError:
                 raise ValueError(f"no file can be called {path!r}") from None
         return self
 
-    def each(self) -> "Sequence[PatchOperation]":
+    def each(self) -> Sequence[PatchOperation]:
         """Return the operations, in order. Raises ValueError if the patch is invalid."""
         if self.operations:
             return [each.operation() for each in self.operations]
@@ -99,10 +100,8 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
         if not isinstance(arguments, dict):
             return arguments
         if isinstance(operations := arguments.get("operations"), list):
-            arguments = {
-                **arguments,
-                "operations": [_normalize_operation(each) for each in operations],
-            }
+            normalized = [_normalize_operation(each) for each in operations]
+            arguments = {**arguments, "operations": normalized}
         return arguments
 
     def claims(self, args: ApplyPatchArgs, ctx: ToolContext) -> Sequence[Claim]:
@@ -119,14 +118,13 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
-        return preview_changes(_plan_patch(args, files, ctx, is_call=False).files)
+        return preview_changes(PatchPlanner(files, ctx.cwd, is_call=False).plan(args.each()).files)
 
     async def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> LoopToolResult:
         plan, applied = await in_thread(ctx.signal, _apply, args, ctx)
         paths = [each.path for each in applied.files]
-        return applied.result(
-            _report(plan, applied), path=paths[0] if paths else "", paths=tuple(paths)
-        )
+        first = paths[0] if paths else ""
+        return applied.result(_report(plan, applied), path=first, paths=tuple(paths))
 
 
 def _normalize_operation(operation: Any) -> Any:
@@ -136,22 +134,9 @@ def _normalize_operation(operation: Any) -> Any:
     return operation
 
 
-def _paths(operations: "Sequence[PatchOperation]") -> Iterator[str]:
-    for each in operations:
-        yield each.path
-        if each.new_path is not None:
-            yield each.new_path
-
-
 def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[PatchPlan, AppliedChanges]:
-    plan = _plan_patch(args, ctx.files, ctx, is_call=True)
+    plan = PatchPlanner(ctx.files, ctx.cwd, is_call=True).plan(args.each())
     return plan, apply_changes(plan.files, ctx)
-
-
-def _plan_patch(
-    args: ApplyPatchArgs, files: CallFiles, ctx: ToolContext, *, is_call: bool
-) -> PatchPlan:
-    return PatchPlanner(files, ctx.cwd, is_call).plan(args.each())
 
 
 def _report(plan: PatchPlan, applied: AppliedChanges) -> str:

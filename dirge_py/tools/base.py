@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from dirge_py.types.memory import MemoryUpdate, StoreName
 
 
-def _check_path_text(path: str) -> str:
+def check_path_text(path: str) -> str:
+    """Return the path. Raises ValueError if no file can have this name."""
     try:
         check_spelling(path)
         path.encode()
@@ -50,7 +51,7 @@ def _check_path_text(path: str) -> str:
     return path
 
 
-PathText = Annotated[str, AfterValidator(_check_path_text)]
+PathText = Annotated[str, AfterValidator(check_path_text)]
 """A path as a model wrote it; text that no file name can have is an invalid argument."""
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from dirge_py.files.workspace import CallFiles
+from dirge_py.files.versions import FileContent
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.file_edits.file_changes import (
     AppliedChanges,
@@ -49,18 +49,17 @@ class EditToolArgs(ToolArgs):
 
     def each(self) -> Sequence[TextEdit]:
         """Return the edits, in order."""
-        if self.edits:
-            return [
-                TextEdit(
-                    old=each.old_text,
-                    new=each.new_text,
-                    replace_all=each.replace_all or self.replace_all,
-                    name=f"edits[{number}]",
-                )
-                for number, each in enumerate(self.edits)
-            ]
+        if not self.edits:
+            old, new = self.old_text or "", self.new_text or ""
+            return [TextEdit(old=old, new=new, replace_all=self.replace_all)]
         return [
-            TextEdit(old=self.old_text or "", new=self.new_text or "", replace_all=self.replace_all)
+            TextEdit(
+                old=each.old_text,
+                new=each.new_text,
+                replace_all=each.replace_all or self.replace_all,
+                name=f"edits[{number}]",
+            )
+            for number, each in enumerate(self.edits)
         ]
 
 
@@ -76,57 +75,57 @@ class EditTool(Tool[EditToolArgs]):
             return arguments
         if isinstance(edits := arguments.get("edits"), list):
             arguments = {**arguments, "edits": [rename_keys(each, _NAMES) for each in edits]}
-        return _without_the_empty_form(arguments)
+        return _without_empty_form(arguments)
 
     def claims(self, args: EditToolArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
         return [Claim("read", path), Claim("edit", path)]
 
     def preview(self, args: EditToolArgs, ctx: ToolContext) -> Preview | None:
-        path, files = ctx.absolute(args.path), ctx.services.files.for_person()
+        files = ctx.services.files.for_person()
+        content = files.read(ctx.absolute(args.path))
         # A failure is reported to the model, with lines of the file, before the user is asked.
-        files.check_fresh(args.path, files.read(path))
-        planned, _ = _plan_change(args, path, files)
-        return preview_changes([planned])
+        files.check_fresh(args.path, content)
+        plan = plan_edits(content.content, args.each(), path=args.path)
+        return preview_changes([_planned_change(args, content, plan, ctx)])
 
     async def run(self, args: EditToolArgs, ctx: ToolContext) -> LoopToolResult:
-        path = ctx.absolute(args.path)
-        plan, applied = await in_thread(ctx.signal, _apply, args, path, ctx)
-        return applied.result(_report(args, plan, applied), path=path)
+        plan, applied = await in_thread(ctx.signal, _apply, args, ctx)
+        return applied.result(_report(args, plan, applied), path=ctx.absolute(args.path))
 
 
-def _without_the_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
+def _without_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
     """Drop an empty form beside a full one: some models fill in every field."""
+    unused: set[str] = set()
     if arguments.get("edits") and not (arguments.get("old_text") or arguments.get("new_text")):
-        return {key: each for key, each in arguments.items() if key not in ("old_text", "new_text")}
-    if arguments.get("edits") == [] and "old_text" in arguments:
-        return {key: each for key, each in arguments.items() if key != "edits"}
-    return arguments
+        unused = {"old_text", "new_text"}
+    elif arguments.get("edits") == [] and "old_text" in arguments:
+        unused = {"edits"}
+    return {key: value for key, value in arguments.items() if key not in unused}
 
 
-def _apply(args: EditToolArgs, path: str, ctx: ToolContext) -> tuple[EditPlan, AppliedChanges]:
-    files = ctx.files
-    content = files.read(path)
-    require_known(
-        files,
-        args.path,
-        content,
-        lambda: plan_edits(content.content, args.each(), path=args.path).diff.spans,
-    )
+def _apply(args: EditToolArgs, ctx: ToolContext) -> tuple[EditPlan, AppliedChanges]:
+    files, shown = ctx.files, args.path
+    content = files.read(ctx.absolute(shown))
+
+    def plan_change() -> EditPlan:
+        return plan_edits(content.content, args.each(), path=shown)
+
+    require_known(files, shown, content, lambda: plan_change().diff.spans)
     try:
-        planned, plan = _plan_change(args, path, files)
+        plan = plan_change()
     except TextNotFound as miss:
-        raise explain_repeated_miss(miss, args.path, files.ledger.missed(content.real)) from None
-    return plan, apply_changes([planned], ctx)
+        raise explain_repeated_miss(miss, shown, files.ledger.missed(content.real)) from None
+    return plan, apply_changes([_planned_change(args, content, plan, ctx)], ctx)
 
 
-def _plan_change(args: EditToolArgs, path: str, files: CallFiles) -> tuple[PlannedChange, EditPlan]:
-    before = files.read(path)
-    plan = plan_edits(before.content, args.each(), path=args.path)
-    planned = PlannedChange(
+def _planned_change(
+    args: EditToolArgs, before: FileContent, plan: EditPlan, ctx: ToolContext
+) -> PlannedChange:
+    path = ctx.absolute(args.path)
+    return PlannedChange(
         path=path, shown=args.path, before=before, after=plan.content, diff=plan.diff
     )
-    return planned, plan
 
 
 def _report(args: EditToolArgs, plan: EditPlan, applied: AppliedChanges) -> str:

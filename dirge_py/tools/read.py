@@ -81,7 +81,7 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
             files.remember_read(located.real, FileIdentity.of(status, sha256))
 
         def remember_bytes() -> None:
-            """Count a file that is not text as read, so that it can be deleted or renamed."""
+            # A file that is not text counts as read, too, so that it can be deleted or renamed.
             stream.seek(0)
             content = stream.read(WHOLE_FILE_LIMIT + 1)
             if len(content) <= WHOLE_FILE_LIMIT:
@@ -91,16 +91,16 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
         stream.seek(0)
         kind, assets = asset_type(head), ctx.services.assets
         if kind is not None and assets is not None:
-            result = _asset_result(args, path, kind, _store_asset(args, stream, kind, assets))
+            result = _store_asset(args, stream, kind, assets, path=path)
             remember_bytes()
             return result
         window = LineWindow(args.offset, args.limit)
-        wide = _wide_encoding(head) if is_editable else None
-        if wide is not None:
+        wide = next((name for mark, name in _MARKS if head.startswith(mark)), "")
+        if wide and is_editable:
             content = stream.read()
-            scan(io.BytesIO(content.decode(wide[0], "replace").encode(errors="replace")), window)
+            scan(io.BytesIO(content.decode(wide, "replace").encode(errors="replace")), window)
             remember(sha256_of(content))
-            note = f"\n({wide[1]}; `edit` refuses it.)"
+            note = f"\n({wide}; `edit` refuses it.)"
             return text_result(_render(args, window, str(window.total)) + note, path=path)
         if _looks_binary(head):
             remember_bytes()
@@ -114,9 +114,9 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
 
 
 def _store_asset(
-    args: ReadArgs, stream: BinaryIO, kind: AssetType, assets: AssetStore
-) -> tuple[str, int]:
-    """Store the picture or document; return its asset id and its size in bytes."""
+    args: ReadArgs, stream: BinaryIO, kind: AssetType, assets: AssetStore, *, path: str
+) -> LoopToolResult:
+    """Store a picture or document, and return it as a block after a text about it."""
     size = os.fstat(stream.fileno()).st_size
     if size > kind.limit:
         advice = "Scale it down" if kind.is_picture else "Take a part of it"
@@ -127,19 +127,11 @@ def _store_asset(
         )
     content = stream.read(kind.limit)
     try:
-        return assets.put(content), len(content)
+        asset_id = assets.put(content)
     except OSError as error:
-        raise FileError(
-            f"{args.path} could not be stored to be shown: {error.strerror}."
-        ) from error
-
-
-def _asset_result(
-    args: ReadArgs, path: str, kind: AssetType, stored: tuple[str, int]
-) -> LoopToolResult:
-    """Return the file as a block after a text about it."""
-    asset_id, size = stored
-    words = TextBlock(f"{args.path}: {kind.words}, {human_size(size)}")
+        reason = error.strerror
+        raise FileError(f"{args.path} could not be stored to be shown: {reason}.") from error
+    words = TextBlock(f"{args.path}: {kind.words}, {human_size(len(content))}")
     block: ImageBlock | DocumentBlock
     if kind.is_picture:
         block = ImageBlock(asset_id=asset_id, media_type=kind.media_type)
@@ -170,8 +162,8 @@ def _require_file(args: ReadArgs, located: LocatedPath, ctx: ToolContext) -> Non
         folder, name = os.path.split(located.real)
         names = difflib.get_close_matches(name, ctx.files.names_beside(located), 9)
         is_withheld = ctx.services.files.withheld
-        near = [each for each in names if not is_withheld(f"{folder}/{each}")][:3]
-        hint = f"Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
+        near = [f"`{each}`" for each in names if not is_withheld(f"{folder}/{each}")][:3]
+        hint = f"Did you mean {' or '.join(near)}?" if near else ""
         raise FileError(f"{args.path} does not exist.", hint=hint)
 
 
@@ -180,7 +172,7 @@ def _render(args: ReadArgs, window: "LineWindow", total: str) -> str:
         return f"{args.path} is empty (0 lines)."
     if args.offset > window.total:
         raise FileError(
-            f"{args.path} has {total} lines; offset {args.offset} is behind its end.",
+            f"{args.path} has {total} lines; offset {args.offset} is past its end.",
             hint=f"Give an offset of at most {window.total}.",
         )
     width = len(str(window.last))
@@ -190,16 +182,14 @@ def _render(args: ReadArgs, window: "LineWindow", total: str) -> str:
         f"{number:>{width}}: {text}" + (" …[line truncated]" if number in window.cut_lines else "")
         for number, text in enumerate(texts, args.offset)
     )
-    header = f"{args.path}: lines {args.offset}-{window.last} of {total}"
-    parts = [header, "", *numbered]
+    parts = [f"{args.path}: lines {args.offset}-{window.last} of {total}", "", *numbered]
     notes: list[str] = []
     if window.last < window.total:
         notes.append(f"… more lines follow: read with offset={window.last + 1}.")
     if any(is_cut):
         number = args.offset + is_cut.index(True)
-        notes.append(
-            f"(The rest of such a line: `sed -n {number}p FILE | cut -b{LINE_LIMIT + 1}-`.)"
-        )
+        rest = f"`sed -n {number}p FILE | cut -b{LINE_LIMIT + 1}-`"
+        notes.append(f"(The rest of such a line: {rest}.)")
     if not is_utf8:
         notes.append("(Not UTF-8: shown as Windows-1252; `edit` refuses it.)")
     return "\n".join([*parts, "", *notes] if notes else parts)
@@ -207,16 +197,11 @@ def _render(args: ReadArgs, window: "LineWindow", total: str) -> str:
 
 _MARKS = (
     # Longer marks first: UTF-32 begins like UTF-16.
-    (codecs.BOM_UTF32_LE, "utf-32", "UTF-32"),
-    (codecs.BOM_UTF32_BE, "utf-32", "UTF-32"),
-    (codecs.BOM_UTF16_LE, "utf-16", "UTF-16"),
-    (codecs.BOM_UTF16_BE, "utf-16", "UTF-16"),
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-
-
-def _wide_encoding(head: bytes) -> tuple[str, str] | None:
-    """Return codec and name of a multi-byte encoding, by its byte-order mark."""
-    return next(((codec, name) for mark, codec, name in _MARKS if head.startswith(mark)), None)
 
 
 def _decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str], bool]:
@@ -256,7 +241,7 @@ class LineWindow:
     _is_full: bool = False
     _open: bytearray = field(default_factory=bytearray)
     _open_size: int = 0
-    _kept: int = 0
+    _size: int = 0
 
     def feed(self, chunk: bytes) -> None:
         newlines = chunk.count(b"\n")
@@ -289,19 +274,15 @@ class LineWindow:
     def _end_line(self) -> None:
         self.total += 1
         if self.total >= self.first and not self._is_full and len(self.lines) < self.count:
-            self._keep(bytes(self._open).removesuffix(b"\r"))
+            line = bytes(self._open).removesuffix(b"\r")[:LINE_LIMIT]
+            if self._open_size > LINE_LIMIT:
+                self.cut_lines.add(self.total)
+            self._size += len(line)
+            self._is_full = self._size > RESULT_LIMIT and bool(self.lines)
+            if not self._is_full:
+                self.lines.append(line)
         self._open.clear()
         self._open_size = 0
-
-    def _keep(self, line: bytes) -> None:
-        if self._open_size > LINE_LIMIT:
-            self.cut_lines.add(self.total)
-            line = line[:LINE_LIMIT]
-        self._kept += len(line)
-        if self._kept > RESULT_LIMIT and self.lines:
-            self._is_full = True
-            return
-        self.lines.append(line)
 
 
 def scan(
@@ -313,23 +294,23 @@ def scan(
 ) -> str | None:
     """Feed a file to the window; return its sha256, or None if it was not read to its end.
 
-    `stop_after`: stop that many lines after the window.
+    With `stop_after`, it stops that many lines after the window.
     """
     digest = hashlib.sha256()
-    enough = None if stop_after is None else window.first - 1 + window.count + stop_after
+    max_lines = None if stop_after is None else window.first - 1 + window.count + stop_after
     is_first = True
     while chunk := stream.read(_CHUNK):
         digest.update(chunk)
         window.feed(chunk.removeprefix(codecs.BOM_UTF8) if is_first else chunk)
         is_first = False
-        if is_aborted() or (enough is not None and window.total >= enough):
+        if is_aborted() or (max_lines is not None and window.total >= max_lines):
             return None
     window.finish()
     return digest.hexdigest()
 
 
 def _looks_binary(head: bytes) -> bool:
-    """Whether the first bytes of a file are not text: a NUL, or too many control characters."""
+    """Whether a file that begins with `head` has a NUL, or too many control characters."""
     if b"\0" in head:
         return True
     odd = sum(head.count(code) for code in _CONTROLS)

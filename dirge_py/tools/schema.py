@@ -4,7 +4,7 @@ Errors are described as text for the model.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -26,15 +26,16 @@ _KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
     "literal_error": "enum",
     "enum": "enum",
 }
+"""The kinds of problems by pydantic's error types."""
 _OPENING = ("additionalProperties", "patternProperties")
+"""Keywords that allow properties with other names."""
 
 
 @lru_cache(maxsize=256)
 def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
     """Return the JSON Schema of `args`: no titles, no nulls, keys in declaration order.
 
-    It is sent with every request and is part of what providers cache, so it must be short and
-    always the same bytes.
+    It is sent, and cached by providers, with every request: so it is short and always the same.
     """
     schema: dict[str, Any] = _slim(args.model_json_schema())
     schema.pop("description", None)
@@ -69,18 +70,13 @@ def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> Path:
     """Return the path in the arguments, without pydantic's names for branches of a union."""
     path: list[str | int] = []
     for number, step in enumerate(steps, start=1):
-        if _is_there(arguments, step):
-            arguments = arguments[step]
-            path.append(step)
-        elif number == len(steps) and isinstance(arguments, Mapping):
+        items = dict(enumerate(arguments)) if isinstance(arguments, list) else arguments
+        if not isinstance(items, Mapping):
+            continue
+        if step in items or (number == len(steps) and items is arguments):
+            arguments = items.get(step)
             path.append(step)
     return tuple(path)
-
-
-def _is_there(arguments: Any, step: str | int) -> bool:
-    if isinstance(arguments, list):
-        return isinstance(step, int) and step < len(arguments)
-    return isinstance(arguments, Mapping) and step in arguments
 
 
 def booleans_for_numbers(
@@ -91,18 +87,11 @@ def booleans_for_numbers(
         types = types_at(schema, root)
         if "boolean" not in types and "integer" in types:
             yield ArgumentProblem(path=path, kind="type", message="a number, not a boolean")
-    elif isinstance(value, Mapping):
-        for name, each in value.items():
-            if isinstance(each, bool | Mapping | list):
-                yield from booleans_for_numbers(
-                    each, child(schema, name, root), root, (*path, name)
-                )
-    elif isinstance(value, list):
-        for place, each in enumerate(value):
-            if isinstance(each, bool | Mapping | list):
-                yield from booleans_for_numbers(
-                    each, child(schema, place, root), root, (*path, place)
-                )
+        return
+    steps: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
+    for step, each in value.items() if isinstance(value, Mapping) else steps:
+        if isinstance(each, bool | Mapping | list):
+            yield from booleans_for_numbers(each, child(schema, step, root), root, (*path, step))
 
 
 def undeclared_properties(
@@ -119,9 +108,7 @@ def undeclared_properties(
     known = properties_of(schema, root)
     if not isinstance(value, Mapping) or not known:
         return
-    is_open = any(
-        word in part for part in parts(schema, root) for word in _OPENING if part.get(word)
-    )
+    is_open = any(part.get(word) for part in parts(schema, root) for word in _OPENING)
     for name, each in value.items():
         if name in known:
             yield from undeclared_properties(each, child(schema, name, root), root, (*path, name))
@@ -169,7 +156,7 @@ _LONGEST_MESSAGE = 300
 def validate_schema(
     schema: Mapping[str, Any], arguments: Any, *, tool: str = "the tool"
 ) -> Mapping[str, Any]:
-    """Return the arguments if they match; the schema is compiled once.
+    """Return the arguments if they match the schema.
 
     JSON Schema 2020-12 unless the schema names another draft. Nothing is fetched: a `$ref` that
     leads out of the schema is an error.
@@ -186,7 +173,7 @@ def validate_schema(
         ]
     except Exception as error:
         raise InvalidArguments(
-            f"The parameters of `{tool}` are no valid JSON Schema ({_first_line(error)}), so no "
+            f"The parameters of `{tool}` are not a valid JSON Schema ({_first_line(error)}), so no "
             "call can be checked. Use another tool, and tell the user."
         ) from error
     if not problems:
@@ -213,8 +200,7 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
         return "its $schema must be text"
     try:
         validator = _compiled(schema)
-        lost = _lost_reference(schema)
-        if lost:
+        if lost := _lost_reference(schema):
             return f"its $ref {lost!r} leads nowhere; nothing is fetched"
         # A schema with endless references fails with any value.
         list(validator.iter_errors(None))
@@ -222,27 +208,21 @@ def schema_fault(schema: Mapping[str, Any]) -> str:
     except RecursionError:
         return "it is nested too deeply, or refers to itself without end"
     except Exception as error:
-        place = getattr(error, "json_path", "$")
-        # `type` is a word or a list of words; an error about a single word should name that form.
-        forms = [each for each in getattr(error, "context", ()) if each.validator == "enum"]
-        return _first_line(forms[0] if forms else error) + (
-            f" (at {place})" if place != "$" else ""
-        )
+        path = getattr(error, "json_path", "$")
+        # `type` may be a list, too, but the error about a wrong word should list the right ones.
+        inner = (each for each in getattr(error, "context", ()) if each.validator == "enum")
+        return _first_line(next(inner, error)) + (f" (at {path})" if path != "$" else "")
     return ""
 
 
 def _lost_reference(schema: Mapping[str, Any]) -> str:
     """Return a `$ref` that leads out of the schema, or nowhere; "" if there is none."""
+    from referencing import jsonschema  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
-    from referencing.jsonschema import (  # noqa: PLC0415
-        DRAFT202012,
-        EMPTY_REGISTRY,
-        specification_with,
-    )
 
-    kind = specification_with(schema.get("$schema", ""), default=DRAFT202012)
-    root = kind.create_resource(schema)
-    waiting = [(root, EMPTY_REGISTRY.resolver_with_root(root))]
+    draft = jsonschema.specification_with(schema.get("$schema", ""), default=jsonschema.DRAFT202012)
+    root = draft.create_resource(schema)
+    waiting = [(root, jsonschema.EMPTY_REGISTRY.resolver_with_root(root))]
     while waiting:
         resource, resolver = waiting.pop()
         contents = resource.contents
@@ -257,9 +237,8 @@ def _lost_reference(schema: Mapping[str, Any]) -> str:
 
 
 def _describe_problem(problem: ArgumentProblem) -> str:
-    place = "".join(
-        f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.path
-    ).lstrip(".")
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.path)
+    place = "".join(steps).lstrip(".")
     is_named = problem.kind in ("missing", "extra") or not place
     return f"{place}: {problem.message}" if not is_named or "." in place else problem.message
 
@@ -269,14 +248,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _compile(schema: Any) -> "Validator":
-    # Imported late: a start without such a tool does not need it.
+    # Imported late: most starts don't need it.
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from jsonschema.validators import validator_for  # noqa: PLC0415
     from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
 
     kind = validator_for(schema, default=Draft202012Validator)
     kind.check_schema(schema)
-    # Without an explicit registry, it would fetch what a `$ref` names.
+    # Without an explicit registry, it would fetch the targets of `$ref`.
     validator: Validator = kind(schema, registry=EMPTY_REGISTRY)
     return validator
 
@@ -290,7 +269,7 @@ def _problems_of(error: "SchemaViolation") -> Iterator[ArgumentProblem]:
     if len(message) > _LONGEST_MESSAGE:
         message = f"{message[:_LONGEST_MESSAGE]}…"
     if error.validator == "required":
-        # One error for each name, which is only in its message.
+        # There is one error for each missing name, which only its message contains.
         for name in error.validator_value:
             if name not in error.instance and error.message.startswith(repr(name)):
                 yield ArgumentProblem(
@@ -305,9 +284,7 @@ def _problems_of(error: "SchemaViolation") -> Iterator[ArgumentProblem]:
 
 
 def _extras(error: "SchemaViolation") -> Iterator[str]:
-    schema: Mapping[str, Any] = error.schema
-    patterns = schema.get("patternProperties", ())
+    known, patterns = (error.schema.get(key, ()) for key in ("properties", "patternProperties"))
     for name in error.instance:
-        is_named = name in schema.get("properties", ())
-        if not is_named and not any(re.search(each, name) for each in patterns):
+        if name not in known and not any(re.search(pattern, name) for pattern in patterns):
             yield name

@@ -81,14 +81,13 @@ class BoundTool:
         return self.tool.claims(self._parse(arguments), self._context())
 
     def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        """Return the claims of incomplete arguments; ValueError if a given one is wrong."""
+        """Return the claims of incomplete arguments. Raises ValueError if one of them is wrong."""
         try:
             model = self._parse(arguments)
         except ValidationError as error:
             # An error about the whole may be due to the missing part.
-            if any(each["type"] != "missing" and each["loc"] for each in error.errors()):
-                raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
-            if _first_required(self) not in arguments:
+            is_wrong = any(each["type"] != "missing" and each["loc"] for each in error.errors())
+            if is_wrong or _first_required(self) not in arguments:
                 raise ValueError(describe_mistakes(error, self.name, self.parameters)) from None
             model = self.tool.args.model_construct(None, **arguments)
         return self.tool.claims(model, self._context())
@@ -102,11 +101,7 @@ class BoundTool:
         return self.tool.preview(self._parse(arguments), self._context())
 
     async def execute(
-        self,
-        call_id: str,
-        arguments: Mapping[str, Any],
-        signal: AbortSignal,
-        on_update: OnUpdate,
+        self, call_id: str, arguments: Mapping[str, Any], signal: AbortSignal, on_update: OnUpdate
     ) -> LoopToolResult:
         ctx = self._context(call_id, signal, on_update)
         call = ToolCall(id=call_id, name=self.name, arguments=arguments, tool=self)
@@ -136,11 +131,9 @@ class BoundTool:
         except ValidationError as error:
             raise invalid_arguments(error, self.name, self.parameters, arguments) from None
         schema = self.parameters
-        if misplaced := list(booleans_for_numbers(arguments, schema, schema)):
-            text = (
-                f"The arguments of `{self.name}` do not fit: {_places(misplaced)} must be a number."
-            )
-            raise InvalidArguments(text, misplaced)
+        if booleans := list(booleans_for_numbers(arguments, schema, schema)):
+            problem = f"do not fit: {_places(booleans)} must be a number."
+            raise InvalidArguments(f"The arguments of `{self.name}` {problem}", booleans)
         if unknown := list(undeclared_properties(arguments, schema, schema)):
             raise InvalidArguments(f"`{self.name}` has no property {_places(unknown)}.", unknown)
         return model.model_dump(exclude_unset=True)
@@ -183,9 +176,7 @@ class Toolbox:
         return tuple(self._bound.values())
 
     def validate(self, tool: LoopTool, arguments: Any) -> Mapping[str, Any]:
-        """Validate arguments, as a `ToolValidator`. Those of other tools are checked by their
-        schema.
-        """
+        """Validate arguments; those of tools that are not bound here by their JSON Schema."""
         if isinstance(tool, BoundTool):
             return tool.validate(arguments)
         return validate_schema(tool.parameters, arguments, tool=tool.name)
@@ -223,10 +214,9 @@ def _as_result(error: DirgeError) -> LoopToolResult:
 
 
 def _first_required(tool: BoundTool) -> str:
-    for name, field in tool.tool.args.model_fields.items():
-        if field.is_required():
-            return name
-    return next(iter(tool.tool.args.model_fields), "")
+    fields = tool.tool.args.model_fields
+    required = (name for name, field in fields.items() if field.is_required())
+    return next(required, next(iter(fields), ""))
 
 
 _FOLDER = Path(__file__).parent

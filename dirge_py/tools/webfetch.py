@@ -40,7 +40,7 @@ class WebfetchTool(Tool[WebfetchArgs]):
         try:
             return [Claim("network", _web(ctx).target(args.url).host)]
         except ToolFailed:
-            # Nothing will be reached: the call itself says why.
+            # Nothing will be fetched: the result of the call says why.
             return [Claim("meta", self.name)]
 
     def preview(self, args: WebfetchArgs, ctx: ToolContext) -> Preview:
@@ -51,8 +51,8 @@ class WebfetchTool(Tool[WebfetchArgs]):
         page = await web.page(web.target(args.url), is_continued=args.offset > 0)
         if page.moved_to is not None:
             return text_result(
-                f"{page.target} redirects to another host, which was not asked yet: "
-                f"{page.moved_to}\nTo follow it, fetch that URL.",
+                f"{page.target} redirects to another host: {page.moved_to}\n"
+                "To follow it, fetch that URL.",
                 url=str(page.target),
                 moved_to=str(page.moved_to),
             )
@@ -63,8 +63,7 @@ TOOL = WebfetchTool()
 
 
 def _web(ctx: ToolContext) -> WebService:
-    if ctx.services.web is None:
-        raise ToolFailed("The web cannot be reached from here. Work with what is in the folder.")
+    assert ctx.services.web is not None
     return ctx.services.web
 
 
@@ -78,7 +77,7 @@ def _result(page: "WebPage", args: WebfetchArgs) -> LoopToolResult:
     if end < total:
         notes.append(f"Characters {args.offset} to {end} of {total}. To read on: offset={end}.")
     elif not page.is_whole:
-        notes.append("The page is longer than what is read of one; its end was left off.")
+        notes.append("The page is too long to be read whole; its end was left off.")
     return text_result(
         "\n".join(notes),
         url=page.target.url,
@@ -92,7 +91,7 @@ def _result(page: "WebPage", args: WebfetchArgs) -> LoopToolResult:
 
 
 def _end(text: str, start: int, most: int) -> int:
-    """Return where to stop: at the end of a line, if there is one in the last fifth."""
+    """Return where to stop: at the last line end in the last fifth, if there is one."""
     end = start + most
     if end >= len(text):
         return len(text)

@@ -45,10 +45,7 @@ class WriteTool(Tool[WriteArgs]):
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
-        planned = _plan_change(args, ctx.absolute(args.path), files)
-        if planned.before is not None and args.mode == "overwrite":
-            files.check_fresh(args.path, planned.before)
-        return preview_changes([planned])
+        return preview_changes([_plan_change(args, ctx.absolute(args.path), files)])
 
     async def run(self, args: WriteArgs, ctx: ToolContext) -> LoopToolResult:
         path = ctx.absolute(args.path)
@@ -60,8 +57,6 @@ class WriteTool(Tool[WriteArgs]):
 def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
     planned = _plan_change(args, path, ctx.files)
     before = planned.before
-    if before is not None and args.mode == "overwrite":
-        ctx.files.check_fresh(args.path, before)
     was_known = before is None or _is_known(before, ctx.files)
     applied = apply_changes([planned], ctx)
     if before is not None and not was_known:
@@ -72,7 +67,7 @@ def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
 
 
 def _is_known(content: FileContent, files: CallFiles) -> bool:
-    """Whether the model has read, or written, exactly this version."""
+    """Whether the model has read or written this version."""
     try:
         files.check_fresh(content.real, content)
     except FileError:
@@ -88,6 +83,8 @@ def _plan_change(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:
     if before is not None and args.mode == "append":
         require_utf8(before.content, args.path)
         content = before.content + content
+    elif before is not None:
+        files.check_fresh(args.path, before)
     diff = diff_of_texts(before.content if before else None, content, path=args.path)
     return PlannedChange(path=path, shown=args.path, before=before, after=content, diff=diff)
 

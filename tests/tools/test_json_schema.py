@@ -69,7 +69,7 @@ def test_two_missing_names_are_two_problems():
 )
 def test_a_schema_that_cannot_be_used_is_named_and_nothing_is_fetched(schema):
     text = str(refused(schema, {"path": "a"}))
-    assert "`move`" in text and "no valid JSON Schema" in text
+    assert "`move`" in text and "not a valid JSON Schema" in text
 
 
 def test_an_older_draft_is_read_as_what_it_is():
