@@ -202,7 +202,7 @@ async def test_hunks_are_looked_for_behind_one_another(tools):
     [
         (["-x", "+y"], "fits 2 places: lines 2, 4"),
         (["@@ nowhere", "-x", "+y"], "fits 2 places"),
-        (["+y"], "no lines that tell its place"),
+        (["+y"], "no lines that show its place"),
         ([" b", "-z", "+y"], "The nearest lines are:\n3: b"),
     ],
 )

@@ -1,18 +1,17 @@
 """Finds the text of an edit in a file: exactly, else by the first tolerant strategy that fits.
 
-Only the exact strategy may return several places. A tolerant one must find exactly one, because
-the model did not write exactly the text that it changes.
+Only an exact match may occur several times. A tolerant one must be unique, because the model did
+not write exactly the text that it changes.
 
-The most tolerant one finds a block by its first and last line: these two must match except for
-blanks, and the lines between must be similar. A line of the file is only changed if the text has a
-similar one at the same place. Unchanged lines are not written again: they keep the file's blanks
-and line ends.
+The most tolerant strategy finds a block by its first and last line: these two must match except for
+blanks, and the lines between must be similar. A line of the file is only changed if the block has a
+similar one at the same place. Unchanged lines keep the file's blanks and line ends.
 """
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Literal
 
 from dirge_py.lib.hunks import Stretch, find_differences
@@ -24,26 +23,24 @@ BLANKS = b" \t"
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
-    """A change of the lines `old` to `new`, by `runs`. `takes_end`: the last line's end is
-    included.
-    """
+    """A change of the lines `old` to the lines `new`."""
 
     old: Sequence[bytes]
     new: Sequence[bytes]
     runs: Sequence[Stretch]
+    """The lines that differ."""
     takes_end: bool = False
+    """Whether the end of the last old line is replaced, too."""
 
     @classmethod
     def of(cls, old: bytes, new: bytes) -> "LineBlock":
         """Build a block from two texts; one that ends with a line end has whole lines."""
-        ends = old.endswith(b"\n")
-        if ends and (new.endswith(b"\n") or not new):
-            old_lines, new_lines = old[:-1].split(b"\n"), new[:-1].split(b"\n")
-            takes_end = not new
-        else:
-            old_lines, new_lines = old.removesuffix(b"\n").split(b"\n"), new.split(b"\n")
-            takes_end = ends
-        return cls(old_lines, new_lines, list(find_differences(old_lines, new_lines)), takes_end)
+        has_end = old.endswith(b"\n")
+        is_alike = has_end and new.endswith(b"\n")
+        old_lines = old.removesuffix(b"\n").split(b"\n")
+        new_lines = (new[:-1] if is_alike else new).split(b"\n")
+        runs = list(find_differences(old_lines, new_lines))
+        return cls(old_lines, new_lines, runs, takes_end=has_end and not is_alike)
 
 
 class ViewLines:
@@ -76,17 +73,17 @@ class ViewLines:
             position = haystack.find(needle, position + 1)
 
 
-def replacements(
-    standing: Sequence[bytes], block: LineBlock, runs: Sequence[Stretch], *, is_open: bool
+def _replacements(
+    file_lines: Sequence[bytes], block: LineBlock, *, is_open: bool
 ) -> tuple[Replacement, ...]:
-    """Return the changes that `runs` make in the lines of the file, relative to their start.
+    """Return the changes of the block in these lines of the file, relative to their start.
 
-    `is_open`: the last of them has no line end.
+    With `is_open`, the last of them has no line end.
     """
-    starts = list(accumulate((len(each) + 1 for each in standing), initial=0))
+    starts = list(accumulate((len(each) + 1 for each in file_lines), initial=0))
     if block.takes_end and not is_open:
         return (Replacement(0, starts[-1], b"\n".join(block.new)),)
-    return tuple(_replacement(starts, block.new, run, is_open=is_open) for run in runs)
+    return tuple(_replacement(starts, block.new, run, is_open=is_open) for run in block.runs)
 
 
 def _replacement(
@@ -96,18 +93,18 @@ def _replacement(
     text = b"\n".join(new[run.after_at : run.after_end])
     is_last = run.before_end == len(starts) - 1
     start, end = starts[run.before_at], starts[run.before_end] - 1
-    if run.before_at < run.before_end and run.after_at < run.after_end:
+    if run.before_at == run.before_end:
+        if is_last:
+            return Replacement(end, end, b"\n" + text)
+        return Replacement(start, start, text + b"\n")
+    if run.after_at < run.after_end:
         return Replacement(start, end, text)
-    if run.before_at < run.before_end:
-        if is_last and is_open:
-            return Replacement(start - 1, end, b"")
-        return Replacement(start, end + 1, b"")
-    return (
-        Replacement(end, end, b"\n" + text) if is_last else Replacement(start, start, text + b"\n")
-    )
+    if is_last and is_open:
+        return Replacement(start - 1, end, b"")
+    return Replacement(start, end + 1, b"")
 
 
-def adapt_indentation(
+def _adapt_indentation(
     new: Sequence[bytes], pairs: Sequence[tuple[bytes, bytes]]
 ) -> list[bytes] | None:
     """Return `new` with the file's indentation; None if no consistent mapping exists.
@@ -115,11 +112,10 @@ def adapt_indentation(
     `pairs` are lines as the model wrote them and as they are in the file.
     """
     known: dict[bytes, bytes] = {}
-    for written, there in pairs:
-        if there.strip(BLANKS):
-            indent = _indent(there)
-            if known.setdefault(_indent(written), indent) != indent:
-                return None
+    for written, actual in pairs:
+        indent = _indent(actual)
+        if indent != actual and known.setdefault(_indent(written), indent) != indent:
+            return None
     if len(set(known.values())) < len(known):
         return None
     return [_translate_indent(line, known) for line in new] if known else list(new)
@@ -134,14 +130,13 @@ def _translate_indent(line: bytes, known: dict[bytes, bytes]) -> bytes:
     if not line.strip(BLANKS):
         return line
     indent = _indent(line)
-    text = line[len(indent) :]
-    inner = [each for each in known if indent.startswith(each)]
-    if inner:
-        nearest = max(inner, key=len)
-        return known[nearest] + indent[len(nearest) :] + text
+    outer = [each for each in known if indent.startswith(each)]
+    if outer:
+        nearest = max(outer, key=len)
+        return known[nearest] + line[len(nearest) :]
     shallowest = min(known, key=len)
     missing = len(shallowest) - len(indent)
-    return known[shallowest][: max(0, len(known[shallowest]) - missing)] + text
+    return known[shallowest][: max(0, len(known[shallowest]) - missing)] + line[len(indent) :]
 
 
 Strategy = Literal[
@@ -191,17 +186,15 @@ def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
         # Searched as lines, of which the first and the last may be partial.
         block = LineBlock.of(old + b"\n", new + b"\n")
         is_open = any(view[(end := start + len(old)) : end + 1] != b"\n" for start in starts)
-        changes = replacements(block.old, block, block.runs, is_open=is_open)
+        changes = _replacements(block.old, block, is_open=is_open)
         return TextMatches(EXACT, starts, changes)
     if not old.strip():
         return None
-    lines_there = ViewLines(view)
-    strategy, places = find_block(lines_there, LineBlock.of(old, new), STRATEGIES[1:])
+    lines = ViewLines(view)
+    strategy, places = find_block(lines, LineBlock.of(old, new), STRATEGIES[1:])
     if not places:
         return None
-    return TextMatches(
-        strategy, [lines_there.start(each.line) for each in places], places[0].changes
-    )
+    return TextMatches(strategy, [lines.start(each.line) for each in places], places[0].changes)
 
 
 def find_block(
@@ -209,9 +202,8 @@ def find_block(
 ) -> tuple[Strategy, list[TextMatch]]:
     """Return every match of the block's old lines, by the first strategy that finds one."""
     for strategy in strategies:
-        found = list(_find_by(strategy, lines, block))
-        if found:
-            return strategy, found
+        if matches := list(_find_by(strategy, lines, block)):
+            return strategy, matches
     return EXACT, []
 
 
@@ -228,49 +220,40 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
 
 
 def _find_by(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator[TextMatch]:
+    for region in _regions(strategy, lines, block):
+        new: Sequence[bytes] | None = block.new
+        if strategy in (INDENTATION, ANCHORED):
+            new = _adapt_indentation(block.new, region.pairs)
+        if new is None:
+            continue
+        end = region.line + region.count
+        moved = replace(block, new=new, runs=region.runs)
+        is_open = end == len(lines.lines)
+        changes = _replacements(lines.lines[region.line : end], moved, is_open=is_open)
+        yield TextMatch(region.line, changes)
+
+
+def _regions(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator["_Region"]:
+    """Yield the regions of the file that match the block's old lines by this strategy."""
     if strategy == ANCHORED:
-        for region in [] if block.takes_end else find_anchored(lines, block):
-            indented = adapt_indentation(block.new, region.pairs)
-            if indented is not None:
-                end = region.line + region.count
-                moved = replace(block, new=indented, runs=region.runs)
-                yield _match_at(lines, region.line, end, moved)
+        yield from [] if block.takes_end else _find_anchored(lines, block)
         return
+    count = len(block.old)
     for line in lines.find(block.old, _NORMALS[strategy]):
-        end = line + len(block.old)
-        new = block.new
-        if strategy == INDENTATION:
-            pairs = list(zip(block.old, lines.lines[line:end], strict=True))
-            indented = adapt_indentation(block.new, pairs)
-            if indented is None:
-                continue
-            new = indented
-        yield _match_at(lines, line, end, replace(block, new=new))
-
-
-def _match_at(lines: ViewLines, line: int, end: int, block: LineBlock) -> TextMatch:
-    standing = lines.lines[line:end]
-    is_open = end == len(lines.lines)
-    return TextMatch(line, replacements(standing, block, block.runs, is_open=is_open))
+        pairs = list(zip(block.old, lines.lines[line : line + count], strict=True))
+        yield _Region(line, count, block.runs, pairs)
 
 
 def _without_blanks(line: bytes) -> bytes:
     return line.strip(BLANKS)
 
 
-def _unchanged(line: bytes) -> bytes:
-    return line
-
-
-def _without_trailing_blanks(line: bytes) -> bytes:
-    return line.rstrip(BLANKS)
-
-
-_NORMALS = {
-    EXACT: _unchanged,
-    TRAILING: _without_trailing_blanks,
+_NORMALS: dict[Strategy, Callable[[bytes], bytes]] = {
+    EXACT: bytes,
+    TRAILING: lambda line: line.rstrip(BLANKS),
     INDENTATION: _without_blanks,
 }
+"""Functions that return a line in the form in which the strategy compares it."""
 
 
 MIN_SIMILARITY = 0.8
@@ -283,10 +266,10 @@ _MAX_LINE_BYTES_COMPARED = 400
 
 
 @dataclass(frozen=True, slots=True)
-class AnchoredRegion:
+class _Region:
     """A region of `count` lines from `line` that matches a block; `runs` are relative to it.
 
-    `pairs`: lines of the block with those lines of the file that are equal except for blanks.
+    `pairs` are lines of the block and of the file that are equal, or differ only in blanks.
     """
 
     line: int
@@ -295,18 +278,16 @@ class AnchoredRegion:
     pairs: Sequence[tuple[bytes, bytes]]
 
 
-def find_anchored(lines: ViewLines, block: LineBlock) -> list[AnchoredRegion]:
+def _find_anchored(lines: ViewLines, block: LineBlock) -> list[_Region]:
     """Return every region that may match `block`; none if there are too many to compare."""
     wanted = [_without_blanks(line) for line in block.old]
     if not (_MIN_BLOCK_LINES <= len(wanted) <= _MAX_BLOCK_LINES and wanted[0] and wanted[-1]):
         return []
-    bounds = []
-    for each in _anchor_pairs(lines, block.old):
-        bounds.append(each)
-        if len(bounds) > _MAX_REGIONS:
-            return []
-    found = (_match_region(lines, block, wanted, first, last) for first, last in bounds)
-    return [each for each in found if each is not None]
+    bounds = list(islice(_anchor_pairs(lines, block.old), _MAX_REGIONS + 1))
+    if len(bounds) > _MAX_REGIONS:
+        return []
+    regions = (_match_region(lines, block, wanted, first, last) for first, last in bounds)
+    return [region for region in regions if region is not None]
 
 
 def _anchor_pairs(lines: ViewLines, old: Sequence[bytes]) -> Iterator[tuple[int, int]]:
@@ -325,41 +306,40 @@ def _anchor_pairs(lines: ViewLines, old: Sequence[bytes]) -> Iterator[tuple[int,
 
 def _match_region(
     lines: ViewLines, block: LineBlock, wanted: Sequence[bytes], first: int, last: int
-) -> AnchoredRegion | None:
+) -> _Region | None:
     raw = lines.lines[first : last + 1]
-    standing = [_without_blanks(line) for line in raw]
-    matcher = difflib.SequenceMatcher(None, wanted, standing, autojunk=False)
+    actual = [_without_blanks(line) for line in raw]
+    matcher = difflib.SequenceMatcher(None, wanted, actual, autojunk=False)
     where: list[int | None] = [None] * len(wanted)
-    likeness = 0.0
+    total_similarity = 0.0
     pairs = []
     for tag, a, b, c, d in matcher.get_opcodes():
         if b - a != d - c:
             continue
-        for old, there in zip(range(a, b), range(c, d), strict=True):
-            alike = 1.0 if tag == "equal" else _line_similarity(wanted[old], standing[there])
-            if alike >= _MIN_LINE_SIMILARITY:
-                where[old] = there
-                likeness += alike
+        for old, new in zip(range(a, b), range(c, d), strict=True):
+            similarity = 1.0 if tag == "equal" else _line_similarity(wanted[old], actual[new])
+            if similarity >= _MIN_LINE_SIMILARITY:
+                where[old] = new
+                total_similarity += similarity
             if tag == "equal":
-                pairs.append((block.old[old], raw[there]))
-    middle = max(len(wanted), len(standing)) - 2
-    if where[0] != 0 or where[-1] != len(standing) - 1:
+                pairs.append((block.old[old], raw[new]))
+    inner_lines = max(len(wanted), len(actual)) - 2
+    if where[0] != 0 or where[-1] != len(actual) - 1:
         return None
-    if likeness - 2 < MIN_SIMILARITY * middle:
+    if total_similarity - 2 < MIN_SIMILARITY * inner_lines:
         return None
-    runs = [_map_run(run, where, len(standing)) for run in block.runs]
-    found = [run for run in runs if run is not None]
-    return AnchoredRegion(first, len(raw), found, pairs) if len(found) == len(runs) else None
+    runs = [run for each in block.runs if (run := _map_run(each, where, len(actual)))]
+    return _Region(first, len(raw), runs, pairs) if len(runs) == len(block.runs) else None
 
 
 def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch | None:
     """Map a run to the file's lines; None if it would change a line the model didn't write."""
     if run.before_at == run.before_end:
         before = where[run.before_at - 1] if run.before_at else -1
-        behind = where[run.before_at] if run.before_at < len(where) else count
-        if before is None or behind != before + 1:
+        after = where[run.before_at] if run.before_at < len(where) else count
+        if before is None or after != before + 1:
             return None
-        return Stretch(behind, behind, run.after_at, run.after_end)
+        return Stretch(after, after, run.after_at, run.after_end)
     first, last = where[run.before_at], where[run.before_end - 1]
     if first is None or last is None or last - first != run.before_end - 1 - run.before_at:
         return None
@@ -369,7 +349,5 @@ def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch |
 def _line_similarity(one: bytes, other: bytes) -> float:
     if max(len(one), len(other)) > _MAX_LINE_BYTES_COMPARED:
         return 0.0
-    matcher = difflib.SequenceMatcher(
-        None, one.decode(errors="replace"), other.decode(errors="replace"), autojunk=False
-    )
-    return matcher.ratio()
+    texts = (each.decode(errors="replace") for each in (one, other))
+    return difflib.SequenceMatcher(None, *texts, autojunk=False).ratio()

@@ -7,6 +7,7 @@ if its meaning is unambiguous.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 from typing import Literal, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -45,9 +46,7 @@ class PatchHunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatchOperation:
-    """One operation. `update` has `edits`, `hunks` or the whole new `content`, and may also
-    move.
-    """
+    """One operation. An `update` has edits, hunks or the whole content, and may also move."""
 
     action: PatchAction
     path: str
@@ -130,7 +129,7 @@ def _dedent(lines: list[_Line]) -> list[_Line]:
 def _sections(lines: Sequence[_Line]) -> Iterator[_Section]:
     current: tuple[str, str, int] | None = None
     inside: list[_Line] = []
-    for line in lines:
+    for line in (*lines, _Line(0, "*** End Patch")):
         # Within a section a marker is not indented: with a leading blank it is a context line.
         text = line.text if current else line.text.strip()
         header, edge = _HEADER.fullmatch(text.rstrip()), _EDGE.fullmatch(text)
@@ -143,10 +142,6 @@ def _sections(lines: Sequence[_Line]) -> Iterator[_Section]:
             _refuse_stray(inside)
         inside = []
         current = (header[1], _path(header[2], line), line.number) if header else None
-    if current:
-        yield _Section(*current, inside)
-    else:
-        _refuse_stray(inside)
 
 
 def _refuse_stray(lines: Sequence[_Line]) -> None:
@@ -165,9 +160,7 @@ def _operation(section: _Section) -> PatchOperation:
         if stray is not None and not re.fullmatch(r"-.*", stray.text):
             raise ValueError(f"line {stray.number}: `Delete File` takes no lines")
         return PatchOperation(action="delete", path=section.path)
-    lines = [*section.lines]
-    while lines and not lines[0].text.strip():
-        lines.pop(0)
+    lines = list(dropwhile(lambda line: not line.text.strip(), section.lines))
     move = _MOVE.fullmatch(lines[0].text.rstrip()) if lines else None
     new_path = _path(move[1], lines[0]) if move else None
     hunks = _hunks(lines[1:] if move else lines)
@@ -217,6 +210,8 @@ def _hunks(lines: Sequence[_Line]) -> list[PatchHunk]:
 
 
 class _Draft:
+    """A hunk whose lines are still being read."""
+
     def __init__(self) -> None:
         self.anchors: list[str] = []
         self.lines: list[PatchLine] = []
@@ -235,12 +230,8 @@ class _Draft:
         lines = [*self.lines]
         while lines and lines[-1] == _BARE:
             lines.pop()
-        return PatchHunk(
-            anchors=tuple(self.anchors),
-            lines=tuple(lines),
-            at_end=self.at_end,
-            line=self.line,
-        )
+        anchors = tuple(self.anchors)
+        return PatchHunk(anchors=anchors, lines=tuple(lines), at_end=self.at_end, line=self.line)
 
 
 def _hunk_line(line: _Line) -> PatchLine:
@@ -249,7 +240,7 @@ def _hunk_line(line: _Line) -> PatchLine:
     for sign in get_args(LineSign):
         if line.text.startswith(sign):
             return PatchLine(sign, line.text[1:])
-    # Without a sign it can only be a context line, and must be in the file anyway.
+    # Without a sign it can only be a context line, which must be in the file anyway.
     return PatchLine(" ", line.text)
 
 

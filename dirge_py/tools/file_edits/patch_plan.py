@@ -1,7 +1,7 @@
 """Plans a patch over all its files: each operation builds on the previous ones."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -20,7 +20,6 @@ from dirge_py.tools.file_edits.document import (
 from dirge_py.tools.file_edits.file_changes import PlannedChange
 from dirge_py.tools.file_edits.matches import (
     EXACT,
-    STRATEGIES,
     LineBlock,
     Strategy,
     TextMatch,
@@ -53,16 +52,20 @@ class _PlannedFile:
     """Its physical path."""
     before: FileContent | None
     """The file on disk; None where there is none."""
-    content: bytes | None
-    """The content after the operations; None if the file does not exist then."""
     base: FileContent | None
     """The version on disk that `content` comes from, which the model must have read."""
+    content: bytes | None = None
+    """The content after the operations; None if the file does not exist then."""
     moved_from: "_PlannedFile | None" = None
     """The file that was renamed to this one."""
     is_moved: bool = False
     """Whether it was renamed to another one."""
     failed_at: int = 0
     """The number of the operation that failed on it; 0 if none did."""
+
+    @property
+    def old(self) -> bytes | None:
+        return self.before.content if self.before else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +89,7 @@ class PatchPlanner:
     _files: dict[str, _PlannedFile] = field(default_factory=dict)
 
     def plan(self, operations: Sequence[PatchOperation]) -> PatchPlan:
-        """Plan all operations, each on the result of the previous ones.
-
-        Raises:
-            ToolFailed: some of them cannot be done; the message lists all.
-        """
+        """Plan all operations. Raises ToolFailed if some can't be done; the message lists all."""
         lines: list[str] = []
         failures = 0
         for number, operation in enumerate(operations, 1):
@@ -102,8 +101,8 @@ class PatchPlanner:
                 self._mark_failed(operation, number)
         if failures:
             raise _refusal(operations, lines, failures)
-        files = [each for file in self._files.values() for each in _final_changes(file)]
-        return PatchPlan(files=files, lines=lines)
+        changed = (file for file in self._files.values() if file.content != file.old)
+        return PatchPlan(files=[_final_change(file) for file in changed], lines=lines)
 
     def _plan_operation(self, operation: PatchOperation) -> str:
         file = self._file(operation.path)
@@ -125,6 +124,10 @@ class PatchPlanner:
     def _update(self, file: _PlannedFile, operation: PatchOperation) -> str:
         _require_existing(file)
         old = file.content or b""
+
+        def update() -> tuple[bytes, Sequence[str]]:
+            return _update_content(old, operation, file.shown)
+
         if file.base is not None and not self.is_call:
             # Failures are reported to the model before the user is asked.
             self.access.check_fresh(file.shown, file.base)
@@ -134,21 +137,17 @@ class PatchPlanner:
                 self.access,
                 file.shown,
                 file.base,
-                lambda: (
-                    diff_of_texts(
-                        old, _update_content(old, operation, file.shown)[0], path=""
-                    ).spans
-                ),
+                lambda: diff_of_texts(old, update()[0], path="").spans,
             )
         try:
-            file.content, how = _update_content(old, operation, file.shown)
+            file.content, strategies = update()
         except TextNotFound as miss:
             times = self.access.ledger.missed(file.real) if self.is_call else 1
             raise explain_repeated_miss(miss, file.shown, times) from None
         if file.content == old:
             raise FileError(f"This changes nothing in {file.shown}.")
         diff = diff_of_texts(old, file.content, path=file.shown)
-        matched = f"; matched with {', '.join(how)}" if how else ""
+        matched = f"; matched with {', '.join(strategies)}" if strategies else ""
         summary = f"updated {file.shown} (+{diff.added} -{diff.removed} lines{matched})"
         if operation.new_path is None:
             return summary
@@ -177,11 +176,8 @@ class PatchPlanner:
             self.access.check_fresh(shown, file.base)
 
     def _file(self, shown: str) -> _PlannedFile:
-        """Return the current state of the file.
-
-        Raises:
-            FileError: it is a folder or a link that would be moved, or cannot be read.
-            ToolFailed: an earlier operation on it failed.
+        """Return the current state of the file. Raises FileError if it is a folder or can't be
+        read, ToolFailed if an earlier operation on it failed.
         """
         path = absolute(shown, self.cwd)
         located = self.access.locate(path)
@@ -189,26 +185,19 @@ class PatchPlanner:
             raise FileError(f"{shown} is a folder.", hint="Give the path of a file.")
         file = self._files.get(located.real)
         if file is None:
-            before = self.access.read_if_there(path)
-            content = before.content if before else None
-            file = _PlannedFile(
-                path=path,
-                shown=shown,
-                real=located.real,
-                before=before,
-                content=content,
-                base=before,
-            )
-            self._files[located.real] = file
+            before, real = self.access.read_if_there(path), located.real
+            file = _PlannedFile(path=path, shown=shown, real=real, before=before, base=before)
+            file.content = file.old
+            self._files[real] = file
         if file.failed_at:
             raise ToolFailed(f"not tried, because operation {file.failed_at} failed.")
         return file
 
     def _mark_failed(self, operation: PatchOperation, number: int) -> None:
-        for path in (operation.path, operation.new_path):
-            for file in self._files.values():
-                if path is not None and file.path == absolute(path, self.cwd):
-                    file.failed_at = file.failed_at or number
+        paths = [absolute(each, self.cwd) for each in (operation.path, operation.new_path) if each]
+        for file in self._files.values():
+            if file.path in paths:
+                file.failed_at = file.failed_at or number
 
 
 def _update_content(
@@ -222,36 +211,29 @@ def _update_content(
     return encode_text(operation.content or ""), []
 
 
-def _final_changes(file: _PlannedFile) -> list[PlannedChange]:
-    """Return the changes to one file after all operations; empty if it is unchanged."""
-    old = file.before.content if file.before else None
-    if file.content == old:
-        return []
+def _final_change(file: _PlannedFile) -> PlannedChange:
+    """Return the change of a file by all operations together."""
     source = file.moved_from if file.before is None else None
-    return [
-        PlannedChange(
-            path=file.path,
-            shown=file.shown,
-            before=file.before,
-            after=file.content,
-            diff=_diff(file, source),
-            moved_from=source.path if source is not None else None,
-        )
-    ]
+    return PlannedChange(
+        path=file.path,
+        shown=file.shown,
+        before=file.before,
+        after=file.content,
+        diff=_diff(file, source or file),
+        moved_from=source.path if source is not None else None,
+    )
 
 
-def _diff(file: _PlannedFile, source: _PlannedFile | None) -> FileDiff:
-    origin = source or file
-    old = origin.before.content if origin.before else None
-    if file.is_moved and file.content is None:
+def _diff(file: _PlannedFile, source: _PlannedFile) -> FileDiff:
+    old, new = source.old, file.content
+    if file.is_moved and new is None:
         return FileDiff(text="", added=0, removed=0)
-    if source is not None and old == file.content:
-        return FileDiff(
-            text=f"rename from {source.shown}\nrename to {file.shown}", added=0, removed=0
-        )
-    if b"\0" in (old or b"")[:_SNIFFED] + (file.content or b"")[:_SNIFFED]:
+    if source is not file and old == new:
+        text = f"rename from {source.shown}\nrename to {file.shown}"
+        return FileDiff(text=text, added=0, removed=0)
+    if b"\0" in (old or b"")[:_SNIFFED] + (new or b"")[:_SNIFFED]:
         return FileDiff(text=f"Binary file {file.shown} differs", added=0, removed=0)
-    return diff_of_texts(old, file.content, path=origin.shown, new_path=file.shown)
+    return diff_of_texts(old, new, path=source.shown, new_path=file.shown)
 
 
 def _refusal(
@@ -261,8 +243,8 @@ def _refusal(
         f"{number}. {line if 'FAILED' in line else f'{operation}: could be done'}"
         for number, (operation, line) in enumerate(zip(operations, lines, strict=True), 1)
     ]
-    few = "The operation" if len(lines) == 1 else f"{failures} of {len(lines)} operations"
-    return ToolFailed("\n".join([f"Nothing was changed: {few} cannot be done.", *listed]))
+    failed = "The operation" if len(lines) == 1 else f"{failures} of {len(lines)} operations"
+    return ToolFailed("\n".join([f"Nothing was changed: {failed} cannot be done.", *listed]))
 
 
 def _require_existing(file: _PlannedFile) -> None:
@@ -272,7 +254,7 @@ def _require_existing(file: _PlannedFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PlacedHunk:
-    """A placed hunk of a view: its first line, the line after its last, and its changes."""
+    """A hunk with its place: the first line, the line after the last one, and its changes."""
 
     line: int
     end: int
@@ -284,8 +266,6 @@ def apply_hunks(
     content: bytes, hunks: Sequence[PatchHunk], *, path: str
 ) -> tuple[bytes, list[Strategy]]:
     """Return the new content, and the tolerant strategies that were needed.
-
-    Every hunk is searched in the original file, after the previous hunk.
 
     Raises:
         TextNotFound: a hunk does not match exactly one place.
@@ -299,8 +279,8 @@ def apply_hunks(
         name = f"Hunk {number}" if len(hunks) > 1 else "The hunk"
         placed.append(_HunkPlacer(document.view, lines, hunk, f"{name} for {path}").place(after))
     placed.sort(key=lambda each: (each.line, each.end))
-    changes = [each for one in placed for each in one.changes]
-    if any(one.end > other.start for one, other in pairwise(changes)):
+    changes = [change for each in placed for change in each.changes]
+    if any(change.end > following.start for change, following in pairwise(changes)):
         raise TextNotFound(
             f"Two hunks for {path} change the same lines; nothing was changed.",
             hint="Make one hunk of them.",
@@ -312,6 +292,8 @@ def apply_hunks(
 
 
 class _HunkPlacer:
+    """Finds the place of one hunk; its `name` is for errors."""
+
     def __init__(self, view: bytes, lines: ViewLines, hunk: PatchHunk, name: str) -> None:
         self._view = view
         self._lines = lines
@@ -323,98 +305,87 @@ class _HunkPlacer:
         """Return where the hunk belongs; `after` is the line after the previous hunk."""
         if not self._block.old:
             return self._insertion(after)
-        strategy, found = find_block(self._lines, self._block, STRATEGIES)
-        if not found:
+        strategy, matches = find_block(self._lines, self._block)
+        if not matches:
             old = b"\n".join(self._block.old)
             raise text_not_found(f"{self._name} was not found", self._view, old)
-        chosen = self._choose(found, after)
+        chosen = self._choose(matches, after)
         start = self._lines.start(chosen.line)
         changes = [each.moved(start) for each in chosen.changes]
         return _PlacedHunk(chosen.line, chosen.line + len(self._block.old), changes, strategy)
 
-    def _choose(self, found: Sequence[TextMatch], after: int) -> TextMatch:
-        if len(found) == 1:
-            return found[0]
-        for few in self._candidates(found, after):
-            if len(few) == 1:
-                return few[0]
-        starts = [self._lines.start(each.line) for each in found]
+    def _choose(self, matches: Sequence[TextMatch], after: int) -> TextMatch:
+        for candidates in (matches, *self._candidates(matches, after)):
+            if len(candidates) == 1:
+                return candidates[0]
+        starts = [self._lines.start(each.line) for each in matches]
         raise TextNotFound(
-            f"{self._name} fits {len(found)} places: lines {line_numbers(self._view, starts)}; "
+            f"{self._name} fits {len(matches)} places: lines {line_numbers(self._view, starts)}; "
             "nothing was changed.",
             hint="Add context lines, or an `@@` line that says what it is in.",
             view=self._view,
-            line=found[0].line,
+            line=matches[0].line,
         )
 
-    def _candidates(self, found: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
-        """Yield the remaining places after each hint: anchors, position, line number."""
+    def _candidates(self, matches: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
+        """Yield the matches that fit each hint in the patch: end, anchors, line number, order."""
         count = len(self._block.old)
-        ahead = [each for each in found if each.line >= after]
+        following = [each for each in matches if each.line >= after]
         if self._hunk.at_end:
             ends = (len(self._lines.lines), len(self._lines.lines) - 1)
-            yield [each for each in found if each.line + count in ends][-1:]
-        if behind := self._anchored(after):
+            yield [each for each in matches if each.line + count in ends][-1:]
+        if anchored := self._lines_after_anchors(after):
             # After an anchor, the first place is meant, even if there are more further down.
-            first = {next((each.line for each in ahead if each.line >= n), None) for n in behind}
-            yield [each for each in ahead if each.line in first]
+            first = {next((m.line for m in following if m.line >= n), None) for n in anchored}
+            yield [each for each in following if each.line in first]
             return
         if self._hunk.line is not None:
-            yield [each for each in found if each.line == self._hunk.line - 1]
-        yield ahead
+            yield [each for each in matches if each.line == self._hunk.line - 1]
+        yield following
 
-    def _anchored(self, after: int) -> list[int]:
+    def _lines_after_anchors(self, after: int) -> list[int]:
         """Return the lines after each chain of anchors; empty if one is missing."""
-        behind: list[int] = []
+        starts = [after]
         for number, anchor in enumerate(self._hunk.anchors):
-            places = self._lines_like(
-                _normalize_line(normalize_newlines(anchor)), min(behind, default=after)
-            )
-            if number == 0:
-                behind = [line + 1 for line in places]
-            else:
-                first = {next((each for each in places if each >= line), None) for line in behind}
-                behind = sorted(each + 1 for each in first if each is not None)
-            if not behind:
+            places = self._lines_like(_normalize_line(normalize_newlines(anchor)), min(starts))
+            if number > 0:
+                nearest = (next((n for n in places if n >= line), None) for line in starts)
+                places = sorted({place for place in nearest if place is not None})
+            starts = [place + 1 for place in places]
+            if not starts:
                 return []
-        return behind
+        return starts if self._hunk.anchors else []
 
     def _lines_like(self, anchor: bytes, start: int) -> list[int]:
         """Return the lines that equal the anchor, else start with it, else contain it."""
         lines = [_normalize_line(line) for line in self._lines.lines[start:]]
-        tests: Sequence[Callable[[bytes], bool]] = (
-            lambda line: line == anchor,
-            lambda line: line.startswith(anchor),
-            lambda line: anchor in line,
-        )
-        for test in tests:
-            places = [start + n for n, line in enumerate(lines) if test(line)]
-            if places:
+        for test in (bytes.__eq__, bytes.startswith, bytes.__contains__):
+            if places := [start + n for n, line in enumerate(lines) if test(line, anchor)]:
                 return places
         return []
 
     def _insertion(self, after: int) -> _PlacedHunk:
         """Place a hunk with only new lines: after its anchor, or at the end of the file."""
         lines = self._lines.lines
-        behind = self._anchored(after)
-        if len(behind) == 1:
-            line = behind[0]
+        anchored = self._lines_after_anchors(after)
+        if len(anchored) == 1:
+            line = anchored[0]
         elif self._hunk.at_end or lines == [b""]:
             line = len(lines)
         else:
             raise TextNotFound(
-                f"{self._name} has no lines that tell its place; nothing was changed.",
-                hint="Add context lines, an `@@` line of which there is one, or `*** End of File`.",
+                f"{self._name} has no lines that show its place; nothing was changed.",
+                hint="Add context lines, an `@@` line that occurs once, or `*** End of File`.",
                 view=self._view,
                 line=None,
             )
         text = b"\n".join(self._block.new)
         if line < len(lines) - 1 or (line < len(lines) and lines[-1]):
-            start = self._lines.start(line)
-            return _PlacedHunk(line, line, [Replacement(start, start, text + b"\n")], EXACT)
-        end = len(self._view)
-        text = b"\n" + text if lines[-1] else text + b"\n"
-        return _PlacedHunk(line, line, [Replacement(end, end, text)], EXACT)
+            place, text = self._lines.start(line), text + b"\n"
+        else:
+            place = len(self._view)
+            text = b"\n" + text if lines[-1] else text + b"\n"
+        return _PlacedHunk(line, line, [Replacement(place, place, text)], EXACT)
 
 
 def _block_of(hunk: PatchHunk) -> LineBlock:
