@@ -45,7 +45,7 @@ def check_path_text(path: str) -> str:
         check_spelling(path)
         path.encode()
     except UnicodeEncodeError:
-        raise ValueError("holds half of a surrogate pair") from None
+        raise ValueError("contains half of a surrogate pair") from None
     except FileError as error:
         raise ValueError(error.message) from None
     return path
@@ -154,8 +154,8 @@ class ToolContext:
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """Show the progress as text and, if known, as a share. Callable from any thread."""
-        share = {} if done is None else {"done": done, "total": total}
-        self.on_update(text_result(text, **share))
+        update = text_result(text) if done is None else text_result(text, done=done, total=total)
+        self.on_update(update)
 
     def stop_if_aborted(self) -> None:
         """Raise in the thread of a call if the run was aborted, so that nothing changes."""

@@ -1,7 +1,7 @@
 """The todo list of a conversation: written by the model, shown to the user, stored."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 
@@ -82,7 +82,7 @@ def _load_item(entry: Any) -> TodoItem | None:
     if not isinstance(entry, Mapping):
         return None
     item_id, text, status = (entry.get(name) for name in ("id", "text", "status"))
-    is_valid = isinstance(item_id, str) and isinstance(text, str) and item_id and text
-    if not is_valid or status not in get_args(TodoStatus):
+    if not (isinstance(item_id, str) and isinstance(text, str) and item_id and text):
         return None
-    return TodoItem(id=item_id, text=text, status=status)
+    is_known = status in get_args(TodoStatus)
+    return TodoItem(id=item_id, text=text, status=cast(TodoStatus, status)) if is_known else None

@@ -13,16 +13,16 @@ MAX_LINES_A_SIDE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    """A diff. `text` shows at most `MAX_LINES_A_SIDE` lines of each side; the counts include all
-    lines.
-
-    `spans` are the first changed stretches, as lines of the old text (from 0, end excluded).
-    """
+    """The difference of two versions of a file."""
 
     text: str
+    """The unified diff, with at most `MAX_LINES_A_SIDE` lines of each side."""
     added: int
+    """The number of all added lines."""
     removed: int
+    """The number of all removed lines."""
     spans: tuple[tuple[int, int], ...] = ()
+    """The first changed stretches, as lines of the old text (from 0, end excluded)."""
 
 
 def diff_of_texts(
@@ -73,10 +73,7 @@ def _changed_lines(old: bytes, replacements: Iterable[Replacement]) -> Iterator[
 
 
 def _render(
-    old: Sequence[bytes],
-    new: Sequence[bytes],
-    changes: Iterable[Stretch],
-    names: tuple[str, str],
+    old: Sequence[bytes], new: Sequence[bytes], changes: Iterable[Stretch], names: tuple[str, str]
 ) -> FileDiff:
     # Each change has at least one line, so more of them would not be shown.
     first: list[Stretch] = []
@@ -107,16 +104,15 @@ def _render(
     )
 
 
-def _hunks(changes: Sequence[Stretch]) -> Iterator[list[Stretch]]:
+def _hunks(changes: Sequence[Stretch]) -> list[list[Stretch]]:
     """Group changes that share context lines."""
-    hunk: list[Stretch] = []
+    hunks: list[list[Stretch]] = []
     for change in changes:
-        if hunk and change.before_at - hunk[-1].before_end > 2 * CONTEXT:
-            yield hunk
-            hunk = []
-        hunk.append(change)
-    if hunk:
-        yield hunk
+        if hunks and change.before_at - hunks[-1][-1].before_end <= 2 * CONTEXT:
+            hunks[-1].append(change)
+        else:
+            hunks.append([change])
+    return hunks
 
 
 def _hunk_lines(
@@ -125,7 +121,11 @@ def _hunk_lines(
     first, last = hunk[0], hunk[-1]
     before = min(CONTEXT, first.before_at)
     after = min(CONTEXT, len(old) - last.before_end)
-    yield _header(first, last, before, after)
+    old_count = last.before_end - first.before_at + before + after
+    new_count = last.after_end - first.after_at + before + after
+    old_line = first.before_at - before + (1 if old_count else 0)
+    new_line = first.after_at - before + (1 if new_count else 0)
+    yield f"@@ -{old_line},{old_count} +{new_line},{new_count} @@"
     yield from _decode_lines(" ", old[first.before_at - before : first.before_at])
     for change, following in itertools.zip_longest(hunk, hunk[1:]):
         yield from _lines_within_limit(left, "-", old[change.before_at : change.before_end])
@@ -134,14 +134,6 @@ def _hunk_lines(
             return
         end = following.before_at if following else last.before_end + after
         yield from _decode_lines(" ", old[change.before_end : end])
-
-
-def _header(first: Stretch, last: Stretch, before: int, after: int) -> str:
-    old_count = last.before_end - first.before_at + before + after
-    new_count = last.after_end - first.after_at + before + after
-    old_line = first.before_at - before + (1 if old_count else 0)
-    new_line = first.after_at - before + (1 if new_count else 0)
-    return f"@@ -{old_line},{old_count} +{new_line},{new_count} @@"
 
 
 def _lines_within_limit(left: dict[str, int], sign: str, lines: Sequence[bytes]) -> list[str]:

@@ -20,20 +20,17 @@ class Replacement:
     text: bytes
 
     def moved(self, distance: int) -> "Replacement":
-        # There is no line end before the first line to take along.
+        # Before the first line there is no line end to remove with it.
         return Replacement(max(0, self.start + distance), self.end + distance, self.text)
 
 
 @dataclass(frozen=True, slots=True)
 class TextDocument:
-    """A text file. `view` is searched: `original` without its byte-order mark and with CRLF as LF.
-
-    Only replaced stretches are written anew; everything else (mixed line ends, the mark, a missing
-    final newline) stays as it is.
-    """
+    """A text file. Only replaced stretches change: mixed line ends and a byte-order mark stay."""
 
     original: bytes
     view: bytes
+    """The text to search: `original` without a byte-order mark, and with CRLF as LF."""
     _mark_length: int
     _dropped: list[int]
     """Ascending positions in `view` before which a CR was dropped."""
@@ -69,33 +66,26 @@ class TextDocument:
         return replacement.text.replace(b"\n", b"\r\n")
 
     def _ends_with_crlf(self, position: int) -> bool:
-        """Whether the line ends with CRLF; a last line without an end copies the previous."""
+        """Whether the line ends with CRLF; for a last line without an end, the one before it."""
         end = self.view.find(b"\n", position)
         if end < 0:
             end = self.view.rfind(b"\n", 0, position)
-        found = bisect.bisect_left(self._dropped, end)
-        return end >= 0 and found < len(self._dropped) and self._dropped[found] == end
+        index = bisect.bisect_left(self._dropped, end)
+        return end >= 0 and self._dropped[index : index + 1] == [end]
 
 
 def normalize_newlines(text: str) -> bytes:
-    """Return a model's text in the form that is searched and inserted: no byte-order mark, LF.
-
-    `encode_text` reports characters that cannot be encoded.
-    """
+    """Return a model's text as it is searched and inserted: with LF, without byte-order mark."""
     return encode_text(text).removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
 
 
 def encode_text(text: str) -> bytes:
-    """Encode `text` as UTF-8.
-
-    Raises:
-        FileError: it contains half of a surrogate pair.
-    """
+    """Encode `text` as UTF-8. Raises FileError if it contains half of a surrogate pair."""
     try:
         return text.encode()
     except UnicodeEncodeError:
         raise FileError(
-            "The text holds half of a surrogate pair, which no file can.",
+            "The text contains half of a surrogate pair, which can't be written.",
             hint="Write the character itself.",
         ) from None
 
@@ -106,6 +96,7 @@ def count_lines(content: bytes) -> int:
 
 
 def require_utf8(content: bytes, shown: str) -> None:
+    """Raise FileError if the content of the file `shown` is not UTF-8."""
     if content.startswith(_UTF16_MARKS):
         raise FileError(f"{shown} is UTF-16, not UTF-8; nothing was changed.", hint=_CONVERT)
     try:

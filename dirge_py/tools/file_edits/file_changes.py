@@ -1,12 +1,11 @@
 """Planned file changes of a tool: preview, the user's choices, checks, writing."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.files.versions import FileContent
+from dirge_py.files.versions import FileContent, sha256_of
 from dirge_py.files.workspace import CallFiles, WriteTarget
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import REDACTED
@@ -46,7 +45,7 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedChanges:
-    """The written changes."""
+    """The changes that were written."""
 
     files: Sequence[PlannedChange]
     """The files, with the user's changes."""
@@ -130,7 +129,7 @@ def _apply_choices(
     wanted: list[PlannedChange] = []
     notes: set[str] = set()
     for each in files:
-        if _loses_its_move(each, files, access):
+        if _is_move_declined(each, files, access):
             continue
         chosen = access.chosen(each.path)
         after = None if chosen is None else _bytes(chosen.after)
@@ -146,43 +145,46 @@ def _apply_choices(
     return wanted, [_CHANGED] if _CHANGED in notes else sorted(notes)
 
 
-def _loses_its_move(
+def _is_move_declined(
     planned: PlannedChange, files: Sequence[PlannedChange], access: CallFiles
 ) -> bool:
     """Whether this file would be deleted although the user declined the file it moves to."""
-    targets = [each for each in files if each.moved_from == planned.path]
-    chosen = [access.chosen(each.path) for each in targets if planned.after is None]
+    targets = [each.path for each in files if each.moved_from == planned.path]
+    chosen = map(access.chosen, targets if planned.after is None else ())
     return any(each is not None and each.after is None for each in chosen)
 
 
 def _source_of(planned: PlannedChange, files: Sequence[PlannedChange]) -> PlannedChange:
-    """Return the file that this content comes from: itself, or the one it was moved from."""
+    """Return the file that the content comes from: this one, or the one it was moved from."""
     return next((each for each in files if each.path == planned.moved_from), planned)
 
 
 def _is_part(before: bytes | None, planned: bytes | None, after: bytes) -> bool:
-    """Whether `after` only adds lines of the plan, and removes none that the plan keeps."""
+    """Whether `after` adds only lines that the plan adds, and removes only those it removes."""
     old, new, got = (Counter((each or b"").split(b"\n")) for each in (before, planned, after))
     return got - old <= new - old and old - got <= old - new
 
 
 def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
-    """Return notes on problems that the model insists on; raise ToolFailed for new ones."""
+    """Return notes on problems that the model insists on. Raises ToolFailed for new ones."""
     written = [each for each in files if each.after is not None and not each.is_chosen]
-    broken = _syntax_faults(written, files, ctx)
-    lost = _lost_secrets(written, files, ctx)
-    # A syntax check can be wrong: the same change a second time is accepted.
+    # For each file the text before and after, without bytes that are not text.
+    texts = {
+        each.path: (_decode_text(_source_of(each, files).old), _decode_text(each.after))
+        for each in written
+    }
+    broken = _syntax_faults(texts, ctx)
+    lost = [each for each in written if _loses_secret(*texts[each.path], ctx)]
+    # A check can be wrong, so the same change is accepted when it is made again.
     insisted = [
-        ctx.files.ledger.insists(
-            ctx.files.locate(each.path).real, hashlib.sha256(each.after or b"").hexdigest()
-        )
+        ctx.files.ledger.insists(ctx.files.locate(each.path).real, sha256_of(each.after or b""))
         for each in written
         if each.path in broken or each in lost
     ]
     wrong = [f"{each.shown}: {broken[each.path]}" for each in written if each.path in broken]
     names = ", ".join(each.shown for each in lost)
     if all(insisted):
-        notes = [f"Written as you insist, though the syntax looks broken: {one}." for one in wrong]
+        notes = [f"Written as you insist, though the syntax looks broken: {w}." for w in wrong]
         return notes + ([f"Written as you insist, with `{REDACTED}` in {names}."] if lost else [])
     problems: list[str] = []
     if lost:
@@ -200,37 +202,22 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
     )
 
 
-def _syntax_faults(
-    written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
-) -> dict[str, str]:
+def _syntax_faults(texts: Mapping[str, tuple[str, str]], ctx: ToolContext) -> dict[str, str]:
     """Map paths to the syntax errors that the change adds."""
     check = ctx.services.syntax
     if check is None:
         return {}
-    faults = {
-        each.path: check(
-            each.path, _decode_text(_source_of(each, files).old), _decode_text(each.after)
-        )
-        for each in written
-    }
-    return {path: words for path, words in faults.items() if words}
+    faults = {path: check(path, old, new) for path, (old, new) in texts.items()}
+    return {path: fault for path, fault in faults.items() if fault}
 
 
-def _lost_secrets(
-    written: Sequence[PlannedChange], files: Sequence[PlannedChange], ctx: ToolContext
-) -> list[PlannedChange]:
-    """Return the files in which the redaction mark would overwrite a secret."""
-    redact = ctx.services.redact
-    if redact is None:
-        return []
-    losing = []
-    for each in written:
-        old, new = _decode_text(_source_of(each, files).old), _decode_text(each.after)
-        marks = old.count(REDACTED)
-        # In files that only mention the mark, it may occur more often.
-        if new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks:
-            losing.append(each)
-    return losing
+def _loses_secret(old: str, new: str, ctx: ToolContext) -> bool:
+    """Whether the redaction mark would overwrite a secret."""
+    redact, marks = ctx.services.redact, old.count(REDACTED)
+    # In files that only mention the mark, it may occur more often.
+    return (
+        redact is not None and new.count(REDACTED) > marks and redact(old).count(REDACTED) > marks
+    )
 
 
 def _text(content: bytes | None) -> str | None:

@@ -349,5 +349,5 @@ def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch |
 def _line_similarity(one: bytes, other: bytes) -> float:
     if max(len(one), len(other)) > _MAX_LINE_BYTES_COMPARED:
         return 0.0
-    texts = (each.decode(errors="replace") for each in (one, other))
-    return difflib.SequenceMatcher(None, *texts, autojunk=False).ratio()
+    a, b = one.decode(errors="replace"), other.decode(errors="replace")
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio()

@@ -176,9 +176,7 @@ class PatchPlanner:
             self.access.check_fresh(shown, file.base)
 
     def _file(self, shown: str) -> _PlannedFile:
-        """Return the current state of the file. Raises FileError if it is a folder or can't be
-        read, ToolFailed if an earlier operation on it failed.
-        """
+        """Return the state of the file. Raises ToolFailed if an earlier operation on it failed."""
         path = absolute(shown, self.cwd)
         located = self.access.locate(path)
         if located.kind == "dir":

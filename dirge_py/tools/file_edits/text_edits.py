@@ -1,7 +1,7 @@
-"""Plans what an edit will write, from bytes alone, so that it can be shown before it is done.
+"""Plans edits of a file's content, so that they can be shown before anything is written.
 
-Only a model that knows a file's content may change it; an edit whose text is not found shows the
-model more of the file.
+Only a model that knows a file's content may change it. If the text of an edit is not found, the
+error shows lines of the file.
 """
 
 import difflib
@@ -50,6 +50,10 @@ class TextEdit:
     name: str = ""
     """The name of this edit in errors, such as `edits[0]`; "" for the only one."""
 
+    @property
+    def prefix(self) -> str:
+        return f"{self.name}: " if self.name else ""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPlan:
@@ -85,37 +89,33 @@ def plan_edits(content: bytes, edits: Sequence[TextEdit], *, path: str) -> EditP
         strategies=list(dict.fromkeys(each for plan in plans for each in plan.strategies)),
         places=sum(plan.places for plan in plans),
         first_line=plans[0].first_line,
-        diff=diff_of_texts(
-            TextDocument.parse(content, path).view, _view_of(changed, path), path=path
-        ),
+        diff=diff_of_texts(_view_of(content, path), _view_of(changed, path), path=path),
     )
 
 
 def _plan_one(content: bytes, edit: TextEdit, *, path: str) -> EditPlan:
     document = TextDocument.parse(content, path)
     old, new = normalize_newlines(edit.old), normalize_newlines(edit.new)
-    prefix = f"{edit.name}: " if edit.name else ""
+    view = document.view
     if not old:
         raise FileError(
-            f"{prefix}old_text is empty; nothing was changed.",
+            f"{edit.prefix}old_text is empty; nothing was changed.",
             hint="To create a file or fill an empty one, use `write`.",
         )
     if old == new:
-        raise FileError(f"{prefix}old_text and new_text are the same; nothing was changed.")
-    matches = find_text(document.view, old, new)
+        raise FileError(f"{edit.prefix}old_text and new_text are the same; nothing was changed.")
+    matches = find_text(view, old, new)
     if matches is None:
-        raise text_not_found(f"{prefix}old_text was not found in {path}", document.view, old)
-    _require_one(document.view, matches, old, path=path, edit=edit)
+        raise text_not_found(f"{edit.prefix}old_text was not found in {path}", view, old)
+    _require_one_place(view, matches, old, path=path, edit=edit)
     changed = document.replaced(matches.replacements())
-    first = next(matches.replacements()).start
+    first, new_view = next(matches.replacements()).start, _view_of(changed, path)
     return EditPlan(
         content=changed,
         strategies=[] if matches.strategy == EXACT else [matches.strategy],
         places=len(matches.starts),
-        first_line=document.view.count(b"\n", 0, first) + 1,
-        diff=diff_of_replacements(
-            document.view, _view_of(changed, path), matches.replacements(), path=path
-        ),
+        first_line=view.count(b"\n", 0, first) + 1,
+        diff=diff_of_replacements(view, new_view, matches.replacements(), path=path),
     )
 
 
@@ -123,25 +123,19 @@ def _view_of(content: bytes, path: str) -> bytes:
     return TextDocument.parse(content, path).view
 
 
-def _require_one(
+def _require_one_place(
     view: bytes, matches: TextMatches, old: bytes, *, path: str, edit: TextEdit
 ) -> None:
-    places = matches.starts
-    if matches.strategy == EXACT:
-        if edit.replace_all:
-            return
-        if len(places) == 1 and not has_overlap(view, old, view.find(old)):
-            return
-        advice = "Add surrounding lines so that it occurs once, or set replace_all."
-    else:
-        if len(places) == 1:
-            return
-        advice = "Copy the lines exactly as `read` shows them."
-    prefix = f"{edit.name}: " if edit.name else ""
+    places, is_exact = matches.starts, matches.strategy == EXACT
+    overlaps = is_exact and has_overlap(view, old, places[0])
+    if (len(places) == 1 and not overlaps) or (is_exact and edit.replace_all):
+        return
     raise TextNotFound(
-        f"{prefix}old_text occurs {max(2, len(places))} times in {path} ({matches.strategy}): "
-        f"lines {line_numbers(view, matches.starts)}; nothing was changed.",
-        hint=advice,
+        f"{edit.prefix}old_text occurs {max(2, len(places))} times in {path} ({matches.strategy}): "
+        f"lines {line_numbers(view, places)}; nothing was changed.",
+        hint="Add surrounding lines so that it occurs once, or set replace_all."
+        if is_exact
+        else "Copy the lines exactly as `read` shows them.",
         view=view,
         line=view.count(b"\n", 0, places[0]),
     )
@@ -161,11 +155,15 @@ def line_numbers(view: bytes, starts: Sequence[int]) -> str:
 
 def text_not_found(problem: str, view: bytes, old: bytes) -> TextNotFound:
     """Return the error for a text that no strategy found, with the most similar lines."""
-    line = _find_nearest_line(view, old)
+    lines = view.split(b"\n")
+    wanted = [line.strip() for line in old.strip(b"\n").split(b"\n")]
+    line = _by_equal_lines(lines, wanted)
+    if line is None:
+        line = _by_similarity(lines, wanted)
     hint = "Nothing in the file resembles it."
     if line is not None:
-        count = min(old.strip(b"\n").count(b"\n") + 1, _MAX_LINES_SHOWN)
-        hint = f"The nearest lines are:\n{_number_lines(view, line, line + count)}"
+        end = line + min(len(wanted), _MAX_LINES_SHOWN)
+        hint = f"The nearest lines are:\n{_number_lines(view, line, end)}"
     return TextNotFound(
         f"{problem} (tried: {', '.join(STRATEGIES)}); nothing was changed.",
         hint=hint,
@@ -183,13 +181,10 @@ Spans = Sequence[tuple[int, int]]
 def require_known(
     files: CallFiles, shown: str, content: FileContent, places: Callable[[], Spans]
 ) -> None:
-    """Check that the model has read this version of the file.
+    """Check that the model has read this version of the file. Raises FileError if it hasn't.
 
-    If it has read another one, and `places` returns the lines that it would change in this one, the
-    error shows these lines, and the file counts as read.
-
-    Raises:
-        FileError: it was not read, or has changed since.
+    If it has read another version, the error shows the lines that `places` returns, those that it
+    would change in this one. The file then counts as read.
     """
     try:
         files.check_fresh(shown, content)
@@ -213,19 +208,18 @@ def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileErr
         return miss
     start = 0 if miss.line is None else max(0, miss.line - _MAX_LINES_REVEALED // 3)
     lines = _number_lines(miss.view, start, start + _MAX_LINES_REVEALED)
-    now = f"{shown} now reads, from line {start + 1}:\n{lines}\n"
-    if times == 2:
-        advice = "Copy what is to be replaced from these lines, or `read` the part you mean."
-    else:
+    advice = "Copy the text to replace from these lines, or `read` the part you mean."
+    if times > 2:
         advice = (
             f"This failed {times} times. Take another way: replace the whole function, with its "
             "first and last lines copied from above, or the whole file with `write`."
         )
+    now = f"{shown} now reads, from line {start + 1}:\n{lines}\n"
     return FileError(miss.message, hint=f"{now}{advice}")
 
 
 def _lines_around(view: bytes, spans: Spans) -> str:
-    """Return the lines of these stretches with some around them, as `read` shows them."""
+    """Return the lines of these stretches with context, as `read` shows them."""
     pieces: list[str] = []
     shown, left = 0, _MAX_LINES_REVEALED
     for start, end in spans:
@@ -242,14 +236,6 @@ _MIN_LINE_SIMILARITY = 0.6
 _MAX_LINE_CHARS = 200
 
 
-def _find_nearest_line(view: bytes, old: bytes) -> int | None:
-    """Return the first line (from 0) of the text most similar to `old`; None if there is none."""
-    lines = view.split(b"\n")
-    wanted = [line.strip() for line in old.strip(b"\n").split(b"\n")]
-    start = _by_equal_lines(lines, wanted)
-    return _by_similarity(lines, wanted) if start is None else start
-
-
 def _number_lines(view: bytes, start: int, end: int) -> str:
     """Return the lines of `view` from `start` (from 0) to before `end`, as `read` shows them."""
     lines = view.split(b"\n")
@@ -264,7 +250,7 @@ def _number_lines(view: bytes, start: int, end: int) -> str:
 
 
 def _by_equal_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
-    """Return the start at which most of the wanted lines match."""
+    """Return the line (from 0) at which most of the wanted lines match, in order."""
     places = {line: index for index, line in reversed(list(enumerate(wanted))) if len(line) > 3}
     votes = Counter(
         index - places[line.strip()]
@@ -275,14 +261,13 @@ def _by_equal_lines(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | No
 
 
 def _by_similarity(lines: Sequence[bytes], wanted: Sequence[bytes]) -> int | None:
-    """Return the line most similar to the first wanted one; only the head of a long file counts."""
+    """Return the line most similar to the first wanted one; in a long file, of the first lines."""
     first = next((line for line in wanted if line), b"")[:200]
     matcher = difflib.SequenceMatcher(None, "", first.decode(errors="replace"), autojunk=False)
-    best, place = _MIN_LINE_SIMILARITY, None
+    best, nearest = _MIN_LINE_SIMILARITY, None
     for index, line in enumerate(lines[:_MAX_LINES_COMPARED]):
         matcher.set_seq1(line.strip()[:200].decode(errors="replace"))
-        if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
-            ratio = matcher.ratio()
-            if ratio > best:
-                best, place = ratio, index
-    return place
+        is_candidate = matcher.real_quick_ratio() > best and matcher.quick_ratio() > best
+        if is_candidate and (ratio := matcher.ratio()) > best:
+            best, nearest = ratio, index
+    return nearest
