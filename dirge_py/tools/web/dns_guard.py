@@ -1,6 +1,6 @@
-"""Decides which hosts may be reached: names are looked up once, and every address is checked.
+"""Decides which hosts may be reached: public addresses, and hosts that the user listed.
 
-Connections go to addresses of the public internet, and to hosts that the user listed.
+Names are looked up once, and every address is checked.
 """
 
 import socket
@@ -14,6 +14,7 @@ from dirge_py.types.errors import ToolFailed
 
 PORTS = frozenset((80, 443, 8080, 8443))
 _MAX_ADDRESSES = 64
+"""More than any site has; each one needs a lookup in the routing table."""
 _LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".intranet", ".home.arpa", ".lan")
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves host name and port to addresses as text. Raises OSError if there are none."""
@@ -75,34 +76,29 @@ class DnsGuard:
             return (target.address,)
         try:
             texts = await self._resolve(target.host, target.port)
-            found = [ip_address(text) for text in dict.fromkeys(texts)]
+            addresses = [ip_address(text) for text in dict.fromkeys(texts)][:_MAX_ADDRESSES]
         except (OSError, ValueError):
-            found = []
-        if not found:
+            addresses = []
+        if not addresses:
             if self._is_proxied and not self.is_private(target):
                 return ()
             raise ToolFailed(f"The host {target.host} is not known. Check its spelling.")
         if not self.is_private(target):
-            # More than any site has; each one needs a lookup in the routing table.
-            _check_public(target, found[:_MAX_ADDRESSES])
-        return found[:_MAX_ADDRESSES]
+            _check_public(target, addresses)
+        return addresses
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
     """Return the system's addresses for `host`. Raises OSError."""
 
-    def ask() -> list[str]:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return [str(place[4][0]) for place in found]
-
-    return await run_in_daemon_thread(ask)
+    places = await run_in_daemon_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    return [str(place[4][0]) for place in places]
 
 
 def is_own_address(address: IPAddress) -> bool:
     """Whether `address` is one of this machine's. Sends nothing.
 
-    Otherwise a service that listens on every address could be reached through the public one, past
-    the firewall in front of it.
+    Through its public address, a service of this machine could be reached past the firewall.
     """
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
@@ -113,7 +109,7 @@ def is_own_address(address: IPAddress) -> bool:
         return False
 
 
-_EXCEPTION = "Only the user can except it: `private_hosts` under `[web]` in the settings."
+_EXCEPTION = "Only the user can allow it: `private_hosts` under `[web]` in the settings."
 
 
 def _check_public(target: ParsedUrl, addresses: Sequence[IPAddress]) -> None:
@@ -127,14 +123,14 @@ def _check_public(target: ParsedUrl, addresses: Sequence[IPAddress]) -> None:
 
 
 def is_local_target(target: ParsedUrl) -> bool:
-    """Whether the text of `target` shows that it is in the user's own network, without a lookup."""
+    """Whether `target` is in the user's own network, as far as its text shows."""
     if target.address is not None:
         return bool(why_not_public(target.address))
     return "." not in target.host or target.host.endswith(_LOCAL_ENDINGS)
 
 
 def _parse_listed_host(entry: str) -> tuple[str, int | None]:
-    """Return (host, port or None) of one entry. Raises ToolFailed if it is invalid."""
+    """Return host, and port or None, of one entry. Raises ToolFailed if it is invalid."""
     try:
         written = f"[{IPv6Address(entry)}]"
     except ValueError:
@@ -196,9 +192,8 @@ def why_not_public(address: IPAddress) -> str:
     if isinstance(address, IPv4Address):
         named = next((name for net, name in _SPECIAL_IPV4.items() if address in net), "")
         return named or ("" if address.is_global else "not public")
-    carried = embedded_ipv4(address)
-    if any(why_not_public(each) for each in carried):
-        return next(refusal for each in carried if (refusal := why_not_public(each)))
+    if refusal := next(filter(None, map(why_not_public, embedded_ipv4(address))), ""):
+        return refusal
     if any(address in net for net, _ in _CARRIERS) or address in _TEREDO:
         return ""
     named = next((name for net, name in _SPECIAL_IPV6.items() if address in net), "")

@@ -42,33 +42,28 @@ class Article:
 
 
 def html_to_markdown(html: str, source: ParsedUrl) -> Article:
-    """Return the readable part of a page from `source`, with absolute links. Slow for large
-    pages.
-    """
+    """Return the readable part of a page from `source`, with absolute links. Use a thread."""
     start, is_whole = _start(html)
     page: Any = JustHTML(_LOOSE_BRACKET.sub("&lt;", start), sanitize=False, scripting_enabled=False)
     title = page.query_one("title")
     heading = " ".join(title.to_text().split()) if title is not None else ""
     base = _base(page, source)
-    tables = TableConverter()
-    found: list[Any] = []
-    around: dict[int, Any] = {}
-    for element, table in _visible(page.root):
+    converter = TableConverter()
+    tables: list[Any] = []
+    outer_tables: set[int] = set()
+    for element, outer_table in _visible(page.root):
         if element.name == "a":
             _make_absolute(element, base)
         elif element.name == "img":
             _replace_image(element)
         elif element.name == "table":
-            found.append(element)
-            around[id(table)] = table
-    for element in found:
-        tables.extract(element, holds_tables=id(element) in around)
-    text = tables.restore(_main_part(page).to_markdown())
-    return Article(
-        title=heading,
-        text=_EMPTY_LINES.sub("\n\n", text).strip(),
-        is_whole=is_whole,
-    )
+            tables.append(element)
+            outer_tables.add(id(outer_table))
+    for table in tables:
+        converter.extract(table, holds_tables=id(table) in outer_tables)
+    text = converter.restore(_main_part(page).to_markdown())
+    text = _EMPTY_LINES.sub("\n\n", text).strip()
+    return Article(title=heading, text=text, is_whole=is_whole)
 
 
 def _start(html: str) -> tuple[str, bool]:
@@ -105,18 +100,15 @@ def _visible(root: Any) -> Iterator[tuple[Any, Any]]:
         if node.children:
             node.children = [child for child in node.children if _is_shown(child)]
             inner = node if node.name == "table" else table
-            waiting += [
-                (child, inner) for child in reversed(node.children) if child.name != "#text"
-            ]
+            elements = [child for child in node.children if child.name != "#text"]
+            waiting += [(child, inner) for child in reversed(elements)]
         yield node, table
 
 
 def _is_shown(node: Any) -> bool:
     if node.name in _LEFT_OUT:
         return False
-    attributes = getattr(node, "attrs", None)
-    if not attributes:
-        return True
+    attributes = getattr(node, "attrs", None) or {}
     return not (
         "hidden" in attributes
         or attributes.get("aria-hidden") == "true"
@@ -160,23 +152,20 @@ def _replace_image(image: Any) -> None:
 
 def _main_part(page: Any) -> Any:
     """Return the element with the page's main content."""
-    candidates = page.query("main") or page.query('[role="main"]')
-    articles = page.query("article")
-    if not candidates and len(articles) == 1:
-        candidates = articles
+    candidates = page.query("main") or page.query('[role="main"]') or page.query("article")
     if len(candidates) == 1 and len(candidates[0].to_text()) >= _MAIN_CHARS:
         return candidates[0]
     return page.query_one("body") or page.root
 
 
 _MAX_COLUMNS = 100
-_BLOCKS = frozenset(("pre", "ul", "ol", "blockquote", "h1", "h2", "h3"))
+_BLOCKS = "pre, ul, ol, blockquote, h1, h2, h3"
 
 
 class TableConverter:
-    """Takes tables out of a page, and puts them back into its Markdown.
+    """Converts the tables of a page to Markdown, which its HTML converter can't.
 
-    In between, a random mark stands for each, which no page can guess.
+    Meanwhile, a random mark that no page can guess stands for each of them.
     """
 
     def __init__(self) -> None:
@@ -184,14 +173,14 @@ class TableConverter:
         self._rendered: list[str] = []
 
     def extract(self, table: Any, *, holds_tables: bool) -> None:
-        """Replace the content of `table` by its mark. A layout table is dissolved instead."""
+        """Replace the content of `table` by its mark; turn a layout table into `div` elements."""
         rows = list(_table_rows(table))
         width = min(max((len(cells) for _, cells in rows), default=0), _MAX_COLUMNS)
-        if holds_tables or width < 2 or _holds_blocks(table):
+        if holds_tables or width < 2 or table.query_one(_BLOCKS) is not None:
             _dissolve(table, rows)
             return
         lines = []
-        for cells in (cells for _, cells in rows if cells):
+        for cells in filter(None, (cells for _, cells in rows)):
             texts = [" ".join(cell.to_markdown().split()).replace("|", r"\|") for cell in cells]
             texts += [""] * (width - len(texts))
             lines.append(f"| {' | '.join(texts[:width])} |")
@@ -222,13 +211,3 @@ def _dissolve(table: Any, rows: list[tuple[Any, list[Any]]]) -> None:
     for part in (table, *(table.children or ()), *(row for row, _ in rows), *cells):
         if part.name != "#text":
             part.name = "div"
-
-
-def _holds_blocks(table: Any) -> bool:
-    waiting = [table]
-    while waiting:
-        node = waiting.pop()
-        if node.name in _BLOCKS:
-            return True
-        waiting += node.children or ()
-    return False

@@ -3,7 +3,6 @@
 import codecs
 import re
 from collections.abc import Mapping
-from http import HTTPStatus
 
 import httpx
 
@@ -31,7 +30,6 @@ _TEXT_TYPE = re.compile(
     r"|ecmascript|typescript|sql|graphql|sh|shellscript|python|ruby|perl|php|httpd-php|tex|latex"
     r"|rtf|x509-ca-cert|pem-file|www-form-urlencoded)"
 )
-_HTML_TYPES = frozenset(("text/html", "application/xhtml+xml"))
 _SNIFFED_BYTES = 1024
 
 
@@ -54,7 +52,7 @@ class FetchResult:
 
     @property
     def is_html(self) -> bool:
-        return self.media_type in _HTML_TYPES
+        return self.media_type in ("text/html", "application/xhtml+xml")
 
 
 async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> FetchResult:
@@ -81,12 +79,12 @@ async def _read_response(
     target: ParsedUrl, response: httpx.Response, max_bytes: int
 ) -> FetchResult:
     if not 200 <= response.status_code < 300:
-        raise ToolFailed(_status_words(target, response.status_code))
+        raise ToolFailed(_describe_status(target, response.status_code))
     media_type, charset = _content_type(response.headers.get("content-type", ""))
     if media_type and not _TEXT_TYPE.fullmatch(media_type):
         raise ToolFailed(
-            f"{target} is {media_type}, and only text is read here (web pages, JSON, XML, source "
-            "code). Look for a page about it, or download it with a command."
+            f"{target} is {media_type}, and only text can be read here (web pages, JSON, XML, "
+            "source code). Look for a page about it, or download it with a command."
         )
     body, is_whole = await read_body(response, max_bytes)
     if not media_type:
@@ -101,10 +99,8 @@ def _redirect_target(target: ParsedUrl, location: str) -> ParsedUrl:
         following = parse_reference(location, target)
     except ToolFailed as error:
         raise ToolFailed(f"{target} redirects to no usable URL. {error}") from None
-    if target.scheme == "https" and following.scheme == "http":
-        raise ToolFailed(
-            f"{target} redirects to {following}, which is not encrypted: not followed."
-        )
+    if (target.scheme, following.scheme) == ("https", "http"):
+        raise ToolFailed(f"{target} redirects to {following}, which is not encrypted.")
     return following
 
 
@@ -113,7 +109,7 @@ def _content_type(header: str) -> tuple[str, str]:
     media_type, _, parameters = header.lower().partition(";")
     charset = re.search(r"""charset\s*=\s*["']?([\w:.-]+)""", parameters[:200])
     media_type = media_type.strip()
-    # It is shown outside the quotation, so it must not contain text of the page.
+    # It is shown outside of the quoted page, so it must not contain text of the page.
     is_type = re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+_-]{1,80}", media_type) or not media_type
     return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
 
@@ -127,19 +123,19 @@ def _sniff_type(target: ParsedUrl, body: bytes) -> str:
     return "text/html" if is_html else "text/plain"
 
 
-def _status_words(target: ParsedUrl, status: int) -> str:
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = "an unknown status"
-    advice = {
-        401: "It requires a login, which is not possible here.",
-        403: "It blocks programs, or requires a login. Try another source.",
-        404: "There is no such page. Check the address, or search for it.",
-        410: "The page is gone. Search for a newer one.",
-        429: "It is rate limited. Try another source, or later.",
-    }.get(status, "Try later, or another source." if status >= 500 else "Try another source.")
-    return f"{target} answered {status} ({phrase}). {advice}"
+_ADVICE = {
+    401: "It requires a login, which is not possible here.",
+    403: "It blocks programs, or requires a login. Try another source.",
+    404: "There is no such page. Check the address, or search for it.",
+    410: "The page is gone. Search for a newer one.",
+    429: "It is rate limited. Try another source, or later.",
+}
+
+
+def _describe_status(target: ParsedUrl, status: int) -> str:
+    default = "Try later, or another source." if status >= 500 else "Try another source."
+    phrase = httpx.codes.get_reason_phrase(status) or "an unknown status"
+    return f"{target} answered {status} ({phrase}). {_ADVICE.get(status, default)}"
 
 
 _MAX_CHARS = 2_000_000
@@ -171,9 +167,7 @@ def page_from(fetched: FetchResult) -> WebPage:
     """
     if fetched.moved_to is not None:
         return WebPage(target=fetched.target, moved_to=fetched.moved_to)
-    text = decode_body(
-        fetched.body, fetched.charset, is_html=fetched.is_html, is_whole=fetched.is_whole
-    )
+    text = _decode_body(fetched)
     title, is_whole = "", fetched.is_whole
     if fetched.is_html:
         article = html_to_markdown(text, fetched.target)
@@ -182,7 +176,7 @@ def page_from(fetched: FetchResult) -> WebPage:
     shown = clean(text[:_MAX_CHARS])
     if not shown.strip():
         raise ToolFailed(
-            f"{fetched.target} holds no text. It may be made by a script; look for another source."
+            f"{fetched.target} has no text, maybe because a script makes it. Try another source."
         )
     return WebPage(
         target=fetched.target,
@@ -220,24 +214,20 @@ _CHARACTER_SETS = re.compile(
 )
 
 
-def decode_body(
-    body: bytes, charset: str = "", *, is_html: bool = False, is_whole: bool = True
-) -> str:
-    """Decode `body`; invalid bytes become U+FFFD. `charset` is the Content-Type's.
-
-    If it is not whole, half a character at its end is dropped.
-    """
+def _decode_body(fetched: FetchResult) -> str:
+    """Decode the body. Invalid bytes become U+FFFD; half a character at a cut end is dropped."""
+    body, charset = fetched.body, fetched.charset
     for mark, name in _MARKS:
         if body.startswith(mark):
             return body.decode(name, "replace")
-    if is_html and not charset and (found := _META.search(body[:_META_BYTES])):
-        charset = found[1].decode("ascii")
+    if fetched.is_html and not charset and (meta := _META.search(body[:_META_BYTES])):
+        charset = meta[1].decode("ascii")
     if name := _codec(charset):
         return body.decode(name, "replace")
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError as error:
-        if not is_whole and error.start >= len(body) - 3:
+        if not fetched.is_whole and error.start >= len(body) - 3:
             return body[: error.start].decode("utf-8")
         return body.decode("cp1252", "replace")
 

@@ -1,13 +1,13 @@
 """Web search: sends one query to one service and returns its results.
 
-To add a service, write a class here, add it to `BACKENDS`, and add its name to the settings.
+To add a service, add it to `BACKENDS`, and its name to the settings.
 """
 
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from dirge_py.lib.lazy import late
@@ -27,7 +27,7 @@ else:
     request = late("dirge_py.tools.web.transport", "request")
 
 _MAX_BYTES = 2 * 1024 * 1024
-_TITLE_CHARS, _SNIPPET_CHARS, _SAID_CHARS = 200, 400, 200
+_TITLE_CHARS, _SNIPPET_CHARS, _EXCERPT_CHARS = 200, 400, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,41 +40,27 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchRequest:
-    """The request for a query: `fields` go into the URL, `outgoing` is the rest."""
+class SearchBackend:
+    """How one service is called, and how its answer is parsed."""
 
-    fields: Mapping[str, str]
-    outgoing: OutgoingRequest
+    name: str
+    """Its name in the settings."""
+    path: str
+    """The path that is appended to an address without one."""
+    url: str = ""
+    """Its usual address; "" if every user has a different one."""
+    key_env: str = ""
+    """The usual variable of its key; "" if it needs none."""
+    on_refusal: str = "The user must look at the key and the account there."
+    """What to do when the service denies access."""
+    ask: Callable[[str, int, str], tuple[Mapping[str, str], OutgoingRequest]]
+    """Returns the fields for the URL, and the rest of the request, for (query, count, key)."""
+    hits: Callable[[int, bytes], Sequence[SearchHit]]
+    """Returns the results for (success status, body), best first.
 
-
-class SearchBackend(Protocol):
-    """How one service is called, and how its answer is parsed.
-
-    `url` is its usual address, "" if every user has a different one; `path` is appended to an
-    address without one. `key_env` is the usual variable of its key, "" if it needs none.
-    `on_refusal` says what the user should check when the service denies access.
+    Raises ToolFailed if the answer is a refusal; ValueError, KeyError, TypeError or AttributeError
+    if it has an unexpected format.
     """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def url(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def key_env(self) -> str: ...
-    @property
-    def on_refusal(self) -> str: ...
-
-    def ask(self, query: str, count: int, key: str) -> SearchRequest: ...
-
-    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        """Return the results in the body of an answer with this success status, best first.
-
-        Raises:
-            ToolFailed: the answer says that the service refuses.
-            ValueError, KeyError, TypeError, AttributeError: the answer has an unexpected format.
-        """
 
 
 class WebSearch:
@@ -120,45 +106,44 @@ class WebSearch:
                 outcome="timeout",
             ) from None
         if status >= 300:
-            raise ToolFailed(self._refused(status, body))
+            raise ToolFailed(self._describe_refusal(status, body))
         try:
             hits = self._backend.hits(status, body)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ToolFailed(
                 f"{self.name} ({self.host}) sent an answer that cannot be read: "
-                f"{self._said(body)}. Is `search_url` under `[web]` right?"
+                f"{self._excerpt(body)}. Is `search_url` under `[web]` right?"
             ) from None
         return [tidy for hit in hits if (tidy := _clean_hit(hit)) is not None][:count]
 
     async def _answer(self, query: str, count: int) -> tuple[int, bytes]:
-        asked = self._backend.ask(query, count, self._key)
+        fields, outgoing = self._backend.ask(query, count, self._key)
         mark = "&" if "?" in self._endpoint.path else "?"
-        fields = f"{mark}{urlencode(asked.fields)}" if asked.fields else ""
-        target = parse_url(self._endpoint.url + fields)
+        target = parse_url(self._endpoint.url + (f"{mark}{urlencode(fields)}" if fields else ""))
         status, body, is_whole = await request(
-            target, asked.outgoing, self._reach, proxy=self._proxy, max_bytes=_MAX_BYTES
+            target, outgoing, self._reach, proxy=self._proxy, max_bytes=_MAX_BYTES
         )
         if not is_whole:
             raise ToolFailed(f"{self.name} sent more than {_MAX_BYTES} bytes. Ask for less.")
         return status, body
 
-    def _refused(self, status: int, body: bytes) -> str:
-        said = self._said(body)
-        words = f"{self.name} ({self.host}) answered {status}{f': {said}' if said else ''}. "
+    def _describe_refusal(self, status: int, body: bytes) -> str:
+        advice = "Search in other words, or later."
         if status < 400:
-            return words + "It has moved: the user must set `search_url` under `[web]`."
-        if status in (401, 402, 403):
-            return words + self._backend.on_refusal
-        if status == 429:
-            return words + "It is rate limited. Continue without it, or search later."
-        return words + "Search in other words, or later."
+            advice = "It has moved: the user must set `search_url` under `[web]`."
+        elif status in (401, 402, 403):
+            advice = self._backend.on_refusal
+        elif status == 429:
+            advice = "It is rate limited. Continue without it, or search later."
+        text = self._excerpt(body)
+        return f"{self.name} ({self.host}) answered {status}{f': {text}' if text else ''}. {advice}"
 
-    def _said(self, body: bytes) -> str:
+    def _excerpt(self, body: bytes) -> str:
         """Return the beginning of the service's answer, without the key."""
-        text = body[: 8 * _SAID_CHARS].decode("utf-8", "replace")
+        text = body[: 8 * _EXCERPT_CHARS].decode("utf-8", "replace")
         text = text.replace(self._key, "[redacted]") if self._key else text
         is_page = text.lstrip()[:1] == "<"
-        return "a web page" if is_page else _line(text, _SAID_CHARS)
+        return "a web page" if is_page else _line(text, _EXCERPT_CHARS)
 
 
 def _clean_hit(hit: SearchHit) -> SearchHit | None:
@@ -175,122 +160,30 @@ def _line(text: str, most: int) -> str:
     return one_line(clean(text[: 8 * most]), most)
 
 
-_AGENT = {"User-Agent": f"Mozilla/5.0 (compatible; dirge/{__version__})"}
-_JSON = {**_AGENT, "Accept": "application/json", "Accept-Encoding": "gzip, deflate"}
-_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
-_EXA_SNIPPET_CHARS = 600
-_NO_ENTRY = "The user must look at the key and the account there."
-
-
-class DuckDuckGo:
-    name = "duckduckgo"
-    url = "https://html.duckduckgo.com/html/"
-    path = "/html/"
-    key_env = ""
-    on_refusal = "Continue without it, or search later."
-
-    def ask(self, query: str, count: int, key: str) -> SearchRequest:
-        headers = {**_AGENT, "Accept": "text/html", "Accept-Encoding": "gzip, deflate"}
-        return SearchRequest(fields={"q": query}, outgoing=OutgoingRequest(headers=headers))
-
-    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        return parse_duckduckgo(status, body.decode("utf-8", "replace"))
-
-
-class SearXNG:
-    """https://docs.searxng.org/dev/search_api.html"""
-
-    name = "searxng"
-    url = ""
-    path = "/search"
-    key_env = ""
-    on_refusal = "The user must put `json` into `search.formats` of its settings.yml."
-
-    def ask(self, query: str, count: int, key: str) -> SearchRequest:
-        return SearchRequest(
-            fields={"q": query, "format": "json"}, outgoing=OutgoingRequest(headers=_JSON)
-        )
-
-    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        return _hits(json.loads(body)["results"], snippet="content")
-
-
-class Brave:
-    """https://api-dashboard.search.brave.com/app/documentation/web-search/get-started"""
-
-    name = "brave"
-    url = "https://api.search.brave.com/res/v1/web/search"
-    path = "/res/v1/web/search"
-    key_env = "BRAVE_API_KEY"
-    on_refusal = _NO_ENTRY
-
-    def ask(self, query: str, count: int, key: str) -> SearchRequest:
-        fields = {"q": query, "count": str(count), "text_decorations": "false"}
-        return SearchRequest(
-            fields=fields, outgoing=OutgoingRequest(headers={**_JSON, "X-Subscription-Token": key})
-        )
-
-    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        # Without results there is no `web`.
-        found = json.loads(body)
-        return _hits(found.get("web", {}).get("results", []), snippet="description", is_html=True)
-
-
-class Exa:
-    """https://docs.exa.ai/reference/search"""
-
-    name = "exa"
-    url = "https://api.exa.ai/search"
-    path = "/search"
-    key_env = "EXA_API_KEY"
-    on_refusal = _NO_ENTRY
-
-    def ask(self, query: str, count: int, key: str) -> SearchRequest:
-        contents = {"text": {"maxCharacters": _EXA_SNIPPET_CHARS}}
-        return _post_request(
-            {"query": query, "numResults": count, "contents": contents}, {"x-api-key": key}
-        )
-
-    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        return _hits(json.loads(body)["results"], snippet="text")
-
-
-class Tavily:
-    """https://docs.tavily.com/documentation/api-reference/endpoint/search"""
-
-    name = "tavily"
-    url = "https://api.tavily.com/search"
-    path = "/search"
-    key_env = "TAVILY_API_KEY"
-    on_refusal = _NO_ENTRY
-
-    def ask(self, query: str, count: int, key: str) -> SearchRequest:
-        return _post_request(
-            {"query": query, "max_results": count}, {"Authorization": f"Bearer {key}"}
-        )
-
-    def hits(self, status: int, body: bytes) -> Sequence[SearchHit]:
-        return _hits(json.loads(body)["results"], snippet="content")
-
-
-BACKENDS: Mapping[str, SearchBackend] = {
-    backend.name: backend for backend in (DuckDuckGo(), SearXNG(), Brave(), Exa(), Tavily())
+_HEADERS = {
+    "User-Agent": f"Mozilla/5.0 (compatible; dirge/{__version__})",
+    "Accept": "application/json",
+    "Accept-Encoding": "gzip, deflate",
 }
+_TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
+_EXA_CONTENTS = {"text": {"maxCharacters": 600}}
 
 
-def _post_request(question: Mapping[str, Any], headers: Mapping[str, str]) -> SearchRequest:
-    return SearchRequest(
-        fields={},
-        outgoing=OutgoingRequest(
-            method="POST",
-            headers={**_JSON, "Content-Type": "application/json", **headers},
-            body=json.dumps(question).encode(),
-        ),
-    )
+def _get(fields: Mapping[str, str], **headers: str) -> tuple[Mapping[str, str], OutgoingRequest]:
+    return fields, OutgoingRequest(headers={**_HEADERS, **headers})
 
 
-def _hits(results: Sequence[Any], *, snippet: str, is_html: bool = False) -> Sequence[SearchHit]:
-    plain = _without_tags if is_html else str
+def _post(
+    question: Mapping[str, Any], headers: Mapping[str, str]
+) -> tuple[Mapping[str, str], OutgoingRequest]:
+    headers = {**_HEADERS, "Content-Type": "application/json", **headers}
+    body = json.dumps(question).encode()
+    return {}, OutgoingRequest(method="POST", headers=headers, body=body)
+
+
+def _hits(
+    results: Sequence[Any], snippet: str, plain: Callable[[Any], str] = str
+) -> Sequence[SearchHit]:
     return [
         SearchHit(
             title=plain(each.get("title") or ""),
@@ -311,13 +204,9 @@ _CHALLENGE_STATUS = 202
 """The status of the page that asks for proof of a human."""
 
 
-def parse_duckduckgo(status: int, page: str) -> Sequence[SearchHit]:
-    """Return the results on a page, without advertisements.
-
-    Raises:
-        ToolFailed: it asks for proof of a human.
-        ValueError: it is not a page of results.
-    """
+def _duckduckgo_hits(status: int, body: bytes) -> Sequence[SearchHit]:
+    """Return the results on a page, without advertisements."""
+    page = body.decode("utf-8", "replace")
     document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
     if status == _CHALLENGE_STATUS or document.query_one(".anomaly-modal__modal, #challenge-form"):
         raise ToolFailed(
@@ -326,7 +215,7 @@ def parse_duckduckgo(status: int, page: str) -> Sequence[SearchHit]:
         )
     results = document.query(".result")
     if not results:
-        raise ValueError("no results, and no words about that")
+        raise ValueError("neither results nor the note that there are none")
     return [hit for each in results if (hit := _duckduckgo_hit(each)) is not None]
 
 
@@ -337,15 +226,11 @@ def _duckduckgo_hit(result: Any) -> SearchHit | None:
     if not url or "result--ad" in classes:
         return None
     snippet = result.query_one(".result__snippet")
-    return SearchHit(
-        title=_element_text(link),
-        url=url,
-        snippet=_element_text(snippet) if snippet is not None else "",
+    title, text = (
+        str(element.to_text(separator="", strip=False)) if element is not None else ""
+        for element in (link, snippet)
     )
-
-
-def _element_text(element: Any) -> str:
-    return str(element.to_text(separator="", strip=False))
+    return SearchHit(title=title, url=url, snippet=text)
 
 
 def _resolve_redirect(href: str) -> str:
@@ -354,3 +239,64 @@ def _resolve_redirect(href: str) -> str:
     if not (parts.hostname or "duckduckgo.com").endswith("duckduckgo.com"):
         return href
     return next(iter(parse_qs(parts.query).get("uddg", ())), "")
+
+
+BACKENDS: Mapping[str, SearchBackend] = {
+    backend.name: backend
+    for backend in (
+        SearchBackend(
+            name="duckduckgo",
+            url="https://html.duckduckgo.com/html/",
+            path="/html/",
+            on_refusal="Continue without it, or search later.",
+            ask=lambda query, count, key: _get({"q": query}, Accept="text/html"),
+            hits=_duckduckgo_hits,
+        ),
+        # https://docs.searxng.org/dev/search_api.html
+        SearchBackend(
+            name="searxng",
+            path="/search",
+            on_refusal="The user must put `json` into `search.formats` of its settings.yml.",
+            ask=lambda query, count, key: _get({"q": query, "format": "json"}),
+            hits=lambda status, body: _hits(json.loads(body)["results"], "content"),
+        ),
+        # https://api-dashboard.search.brave.com/app/documentation/web-search/get-started
+        SearchBackend(
+            name="brave",
+            url="https://api.search.brave.com/res/v1/web/search",
+            path="/res/v1/web/search",
+            key_env="BRAVE_API_KEY",
+            ask=lambda query, count, key: _get(
+                {"q": query, "count": str(count), "text_decorations": "false"},
+                **{"X-Subscription-Token": key},
+            ),
+            # Without results there is no `web`.
+            hits=lambda status, body: _hits(
+                json.loads(body).get("web", {}).get("results", []), "description", _without_tags
+            ),
+        ),
+        # https://docs.exa.ai/reference/search
+        SearchBackend(
+            name="exa",
+            url="https://api.exa.ai/search",
+            path="/search",
+            key_env="EXA_API_KEY",
+            ask=lambda query, count, key: _post(
+                {"query": query, "numResults": count, "contents": _EXA_CONTENTS},
+                {"x-api-key": key},
+            ),
+            hits=lambda status, body: _hits(json.loads(body)["results"], "text"),
+        ),
+        # https://docs.tavily.com/documentation/api-reference/endpoint/search
+        SearchBackend(
+            name="tavily",
+            url="https://api.tavily.com/search",
+            path="/search",
+            key_env="TAVILY_API_KEY",
+            ask=lambda query, count, key: _post(
+                {"query": query, "max_results": count}, {"Authorization": f"Bearer {key}"}
+            ),
+            hits=lambda status, body: _hits(json.loads(body)["results"], "content"),
+        ),
+    )
+}

@@ -8,7 +8,7 @@ be accepted with the certificate of the first one.
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any
@@ -34,8 +34,8 @@ class GuardedTransport:
     """Sends requests to targets that `reach` allows.
 
     `proxy` is used for targets outside of the user's own network; proxies of the environment are
-    not used. It gets names, looks them up itself, and so decides which addresses they lead to. No
-    read takes longer than `_SILENCE_S`; the caller limits the total time.
+    not used. It gets names and looks them up itself. No read takes longer than `_SILENCE_S`; the
+    caller limits the total time.
     """
 
     def __init__(
@@ -64,14 +64,12 @@ class GuardedTransport:
         """
         addresses = await self.reach.addresses(target)
         proxy = None if self.reach.is_private(target) else self._proxy
-        # A proxy gets names, and looks them up itself: certificates are checked for the name that
-        # it gets, so it cannot get the address.
+        # A proxy can't get the address: certificates are checked for the name that it gets.
         hosts = [target.host] if proxy else _to_try(addresses)
         try:
             async with self._connection(target, proxy) as connection:
-                response = await self._first(
-                    connection, target, outgoing or OutgoingRequest(), hosts
-                )
+                outgoing = outgoing or OutgoingRequest()
+                response = await self._first(connection, target, outgoing, hosts)
                 try:
                     yield response
                 finally:
@@ -87,13 +85,11 @@ class GuardedTransport:
         hosts: Sequence[str],
     ) -> httpx.Response:
         """Return the response from the first of `hosts` that accepts a connection."""
-        *others, last = hosts
-        for host in others:
-            try:
-                return await connection.handle_async_request(self._request(target, outgoing, host))
-            except (httpx.ConnectError, httpx.ConnectTimeout):
-                continue
-        return await connection.handle_async_request(self._request(target, outgoing, last))
+        *others, last = [self._request(target, outgoing, host) for host in hosts]
+        for each in others:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await connection.handle_async_request(each)
+        return await connection.handle_async_request(last)
 
     def _request(self, target: ParsedUrl, outgoing: OutgoingRequest, host: str) -> httpx.Request:
         """Return a request for `target` sent to `host`: an address, or a name for a proxy."""
@@ -141,13 +137,13 @@ def _failure(target: ParsedUrl, error: Exception, *, is_proxied: bool) -> ToolFa
     while cause is not None and not isinstance(cause, ssl.SSLError):
         cause = cause.__cause__ or cause.__context__
     if isinstance(cause, ssl.SSLCertVerificationError):
-        return ToolFailed(f"{target.host} shows no valid certificate: {cause.verify_message}.")
+        return ToolFailed(f"{target.host} has no valid certificate: {cause.verify_message}.")
     if cause is not None:
         return ToolFailed(f"There is no secure connection to {target.host}: {cause}.")
     if isinstance(error, httpx.ProxyError) or (
         is_proxied and isinstance(error, httpx.ConnectError)
     ):
-        return ToolFailed(f"The proxy of `[web]` did not lead to {target.host}: {error}.")
+        return ToolFailed(f"The proxy of `[web]` did not reach {target.host}: {error}.")
     if isinstance(error, httpx.TimeoutException):
         return ToolFailed(f"{target.host} did not answer in time.", outcome="timeout")
     if isinstance(error, httpx.ConnectError):
@@ -181,15 +177,15 @@ class Decompressor:
     def __init__(self, encoding: str) -> None:
         kind = encoding.strip().lower().removeprefix("x-")
         if kind not in ("", "identity", "gzip", "deflate"):
-            raise ToolFailed(f"The answer is compressed as {encoding[:40]!r}, which is not read.")
+            raise ToolFailed(f"The answer is compressed as {encoding[:40]!r}, which can't be read.")
         self._kind = kind
         self._stream = zlib.decompressobj(_GZIP if kind == "gzip" else _ZLIB)
         self._is_over = False
-        self._taken = 0
-        self._given = 0
+        self._bytes_read = 0
+        self._bytes_written = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what `chunk` decompresses to, in pieces of at most 64 KiB.
+        """Yield the decompressed `chunk`, in pieces of at most 64 KiB.
 
         Raises:
             ToolFailed: it cannot be decompressed, or grows too large.
@@ -201,12 +197,12 @@ class Decompressor:
             piece, rest = self._step(chunk)
             # Input that is not yet decompressed does not count: it would raise the limit for the
             # output.
-            self._taken += len(chunk) - len(rest)
-            self._given += len(piece)
+            self._bytes_read += len(chunk) - len(rest)
+            self._bytes_written += len(piece)
             chunk = rest
             if not piece and not chunk:
                 return
-            if self._given > max(_HARMLESS_BYTES, MAX_RATIO * self._taken):
+            if self._bytes_written > max(_HARMLESS_BYTES, MAX_RATIO * self._bytes_read):
                 raise ToolFailed(
                     f"The answer unpacks to more than {MAX_RATIO} times its size; it was not read."
                 )
@@ -218,7 +214,7 @@ class Decompressor:
             piece = self._stream.decompress(packed, _PIECE_BYTES)
         except zlib.error:
             # `deflate` comes with or without a zlib header; the first bytes show which.
-            if self._kind != "deflate" or self._given:
+            if self._kind != "deflate" or self._bytes_written:
                 raise ToolFailed("The answer is compressed, and damaged.") from None
             self._kind = "deflate without a frame"
             self._stream = zlib.decompressobj(_BARE)

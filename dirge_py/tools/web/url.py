@@ -15,13 +15,12 @@ Scheme = Literal["http", "https"]
 MAX_CHARS = 4096
 _DEFAULT_PORTS: dict[str, int] = {"http": 80, "https": 443}
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>.*)")
-_BRACKETED = re.compile(r"\[(?P<host>[0-9A-Fa-f:.]+)\](?::(?P<port>[0-9]{1,5}))?")
-_NAMED = re.compile(r"(?P<host>[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
+_AUTHORITY = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::(?P<port>[0-9]{1,5}))?")
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
-# Blanks, control characters, Unicode blanks and invisible characters: none of them belongs in an
-# address that a person has to judge by its looks.
+# Blanks, control characters and invisible characters: they could mislead a person who has to judge
+# the address.
 _UNSEEN = re.compile(
     r"[\x00-\x20\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
     r"\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
@@ -72,7 +71,7 @@ def parse_url(text: str) -> ParsedUrl:
     Raises:
         ToolFailed: it is not a URL that can be fetched, or parsers could disagree about it.
     """
-    check_characters(text)
+    _check_characters(text)
     match = _URL.fullmatch(text)
     if match is None:
         raise _refusal(text, "it does not begin with http:// or https://")
@@ -96,13 +95,9 @@ def parse_url(text: str) -> ParsedUrl:
 
 
 def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
-    """Resolve `reference`, found in a document from `base`.
-
-    Raises:
-        ToolFailed: as for `parse_url`.
-    """
+    """Resolve `reference`, found in a document from `base`. Raises ToolFailed like `parse_url`."""
     # `urljoin` silently drops some characters, so they are checked before.
-    check_characters(reference)
+    _check_characters(reference)
     try:
         joined = urljoin(base.url, reference)
     except ValueError:
@@ -110,19 +105,15 @@ def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
     return parse_url(joined)
 
 
-def check_characters(text: str) -> None:
-    """Reject a URL that is too long, or has invisible or ambiguous characters.
-
-    Raises:
-        ToolFailed: it is rejected.
-    """
+def _check_characters(text: str) -> None:
+    """Raise ToolFailed if a URL is too long, or has invisible or ambiguous characters."""
     if len(text) > MAX_CHARS:
         raise ToolFailed(f"The URL has {len(text)} characters; at most {MAX_CHARS} are fetched.")
     if "\\" in text:
-        raise _refusal(text, "it holds a backslash; write `/`, or `%5C` for a real one")
+        raise _refusal(text, "it contains a backslash; write `/`, or `%5C` for a real one")
     if unseen := _UNSEEN.search(text):
-        code = f"U+{ord(unseen[0]):04X}"
-        raise _refusal(text, f"it holds a blank or invisible character ({code}); encode it as %XX")
+        character = f"blank or invisible character (U+{ord(unseen[0]):04X})"
+        raise _refusal(text, f"it contains a {character}; encode it as %XX")
 
 
 def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
@@ -130,20 +121,16 @@ def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
     if not authority:
         raise _refusal(text, "it names no host")
     if "@" in authority:
-        raise _refusal(text, "it holds a user name before `@`; leave that off")
+        raise _refusal(text, "it contains a user name before `@`; leave that off")
     if "%" in authority:
         raise _refusal(text, "its host is percent-encoded; write it plainly")
-    match = _BRACKETED.fullmatch(authority)
-    host = f"[{match['host']}]" if match else ""
+    match = _AUTHORITY.fullmatch(authority)
     if match is None:
-        match = _NAMED.fullmatch(authority)
-        if match is None:
-            raise _refusal(text, "its host and port cannot be read")
-        host = match["host"]
+        raise _refusal(text, "its host and port cannot be read")
     port = int(match["port"]) if match["port"] else None
     if port is not None and not 0 < port < 65536:
         raise _refusal(text, f"there is no port {port}")
-    return host, port
+    return match["host"], port
 
 
 def _name(text: str, host: str) -> str:
@@ -158,31 +145,30 @@ def _name(text: str, host: str) -> str:
             raise _refusal(text, "its host name is not a valid international name") from None
     host = host.lower().removesuffix(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in host.split(".")):
-        raise _refusal(text, "its host is no host name")
+        raise _refusal(text, "its host is not a host name")
     return host
 
 
 def _ipv4(text: str, host: str) -> IPv4Address | None:
     """Return the address that `host` is; None for a name.
 
-    Some resolvers read anything that ends in a number as an address: short, octal or hexadecimal
-    forms mean different addresses to different resolvers. Only the usual form is accepted.
+    Short, octal or hexadecimal forms mean different addresses to different resolvers, so only the
+    usual form is accepted.
     """
     if not _NUMERIC_LABEL.fullmatch(host.rpartition(".")[2]):
         return None
     try:
         return IPv4Address(host)
     except AddressValueError:
-        raise _refusal(
-            text, "its host is an unusual spelling of an address; write four decimal numbers"
-        ) from None
+        reason = "its host is an unusual spelling of an address; write four decimal numbers"
+        raise _refusal(text, reason) from None
 
 
 def _ipv6(text: str, host: str) -> IPv6Address:
     try:
         return IPv6Address(host[1:-1])
     except AddressValueError:
-        raise _refusal(text, "its host is no IPv6 address") from None
+        raise _refusal(text, "its host is not an IPv6 address") from None
 
 
 def _path(rest: str) -> str:

@@ -130,7 +130,7 @@ async def test_a_long_page_is_read_up_to_the_limit() -> None:
 @pytest.mark.parametrize("kind", ["image/png", "application/pdf", "application/octet-stream"])
 async def test_what_is_no_text_is_refused_by_name(kind: str) -> None:
     async with serving({"/": Reply(body=b"text really", type=kind)}) as site:
-        assert f"is {kind}, and only text is read" in await refusal(site, "/")
+        assert f"is {kind}, and only text can be read" in await refusal(site, "/")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ async def test_a_refusing_site_is_told_in_words(status: int, words: str) -> None
 
 async def test_a_page_without_text_says_so() -> None:
     async with serving({"/": "<script>document.write('x')</script>"}) as site:
-        assert "holds no text" in await refusal(site, "/")
+        assert "has no text" in await refusal(site, "/")
 
 
 async def test_controls_of_a_terminal_do_not_get_through() -> None:

@@ -7,16 +7,16 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
-
-import pytest
-
 from dirge_py.tools.web.dns_guard import DnsGuard, is_own_address
 from dirge_py.tools.web.transport import GuardedTransport
 from dirge_py.tools.web.url import OutgoingRequest, parse_url
 from dirge_py.types.errors import ToolFailed
+from pathlib import Path
 from tests.support.requirements import lacking
 from tests.support.web_site import Reply, serving
+
+import pytest
+
 
 
 class Names:
@@ -86,7 +86,7 @@ async def test_a_certificate_for_another_name_is_refused(certificate: Path) -> N
     async with serving({"/": "secret"}, tls=server_side(certificate, [])) as site:
         place = f"other.example:{site.port}"
         transport = GuardedTransport(DnsGuard([place], resolve=Names(["127.0.0.1"])), tls=trust)
-        with pytest.raises(ToolFailed, match=r"other\.example shows no valid certificate"):
+        with pytest.raises(ToolFailed, match=r"other\.example has no valid certificate"):
             await body_of(transport, f"https://{place}/")
     assert site.requests == []
 
