@@ -8,7 +8,7 @@ of its own marks. An answer is a sequence of blocks that open, grow and close.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -45,14 +45,8 @@ from dirge_py.providers.stream_parser import (
 from dirge_py.types.llm import (
     CompactionDone,
     NamedTool,
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    StreamStart,
     SystemText,
-    TextDelta,
     ThinkingBudgets,
-    ThinkingDelta,
     ThinkingEnd,
     ThinkingLevel,
     ToolCallDelta,
@@ -383,15 +377,13 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 @dataclass(slots=True)
 class _Block:
     kind: str
-    signature: str = ""
-    redacted: str = ""
-    input: Any = None
+    raw: dict[str, Any]
+    """The block as it began, and what came later but isn't emitted yet."""
     has_pieces: bool = False
-    compaction: dict[str, Any] = field(default_factory=dict)
 
 
 class AnthropicParser(StreamParser):
-    """Reads an answer. Events are told apart by the `type` in their JSON: not all send names."""
+    """Parses an answer. The `type` in the JSON tells events apart: not all services send names."""
 
     id_prefix = "toolu_"
     is_settled = False
@@ -399,144 +391,119 @@ class AnthropicParser(StreamParser):
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
         self._blocks: dict[Any, _Block] = {}
-        self._has_calls = False
         self._stop = ""
         self._stop_details: Mapping[str, Any] = {}
-        self._usage: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
         self._iterations: list[Mapping[str, Any]] = []
 
     @property
     def call_is_open(self) -> bool:
         return any(block.kind == "tool_use" for block in self._blocks.values())
 
-    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         index = payload.get("index")
         match as_text(payload.get("type")) or name:
             case "content_block_delta":
-                return self._grown(index, as_object(payload.get("delta")))
+                self._grow(index, as_object(payload.get("delta")))
             case "content_block_start":
-                return self._opened(index, as_object(payload.get("content_block")))
+                self._open(index, as_object(payload.get("content_block")))
             case "content_block_stop":
-                return self._closed(index)
+                self._close(index)
             case "message_start":
                 message = as_object(payload.get("message"))
                 self._count(message.get("usage"))
-                return [StreamStart(as_text(message.get("model")))]
+                self._start(message.get("model"))
             case "message_delta":
                 self._count(payload.get("usage"))
-                delta = as_object(payload.get("delta"))
-                self._stop = as_text(delta.get("stop_reason"))
-                self._stop_details = as_object(delta.get("stop_details"))
+                self._stop_with(as_object(payload.get("delta")))
                 self.is_settled = self.is_settled or bool(self._stop)
-                return ()
             case "message_stop":
                 self.is_settled = True
-                return self.finish()
-            case "error":
+                self._finish()
+            case kind if kind == "error" or payload.get("error"):
                 raise ServiceError(payload)
-            case _:
-                if payload.get("error"):
-                    raise ServiceError(payload)
-                return ()
 
-    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read_whole(self, payload: Mapping[str, Any]) -> None:
         if payload.get("type") != "message":
             raise ServiceError(payload)
-        events = [*self.event("message_start", {"message": payload})]
+        self._read("message_start", {"message": payload})
         for index, block in enumerate(as_objects(payload.get("content"))):
-            events += self._opened(index, block)
-            if as_text(block.get("signature")):
-                self._blocks[index].signature = block["signature"]
-            events += self._closed(index)
-        self._stop = as_text(payload.get("stop_reason"))
-        self._stop_details = as_object(payload.get("stop_details"))
+            self._open(index, block)
+            self._close(index)
+        self._stop_with(payload)
         self.is_settled = True
-        return events
 
-    def _last_events(self) -> Sequence[StreamEvent]:
-        ends = [event for index in list(self._blocks) for event in self._closed(index)]
+    def _stop_with(self, values: Mapping[str, Any]) -> None:
+        self._stop = as_text(values.get("stop_reason"))
+        self._stop_details = as_object(values.get("stop_details"))
+
+    def _end(self) -> None:
+        for index in list(self._blocks):
+            self._close(index)
         if self._stop == "refusal":
-            why = as_text(self._stop_details.get("explanation"))
-            return [*ends, StreamError(declined_error(why))]
-        reason = _STOP_REASONS.get(self._stop, "stop")
-        if self._has_calls and reason == "stop":
-            reason = "toolUse"
+            self._fail(declined_error(as_text(self._stop_details.get("explanation"))))
+            return
         # A service that compacted on the way called its model several times. Its own sum leaves
-        # the compaction out, which is paid for, too.
-        counts = self._iterations or [self._usage]
-        usage = sum(map(_usage, counts), Usage()) if self._usage else None
-        return [*ends, StreamDone(stop_reason=reason, usage=usage)]
+        # the compaction out, which costs money as well.
+        if self._counts:
+            self._usage = sum(map(_usage, self._iterations or [self._counts]), Usage())
+        self._done(_STOP_REASONS.get(self._stop, "stop"))
 
-    def _opened(self, index: Any, raw: Mapping[str, Any]) -> Sequence[StreamEvent]:
-        block = _Block(kind=as_text(raw.get("type")))
-        self._blocks[index] = block
+    def _open(self, index: Any, raw: Mapping[str, Any]) -> None:
+        block = self._blocks[index] = _Block(as_text(raw.get("type")), dict(raw))
         match block.kind:
             case "text":
-                return self._grown(index, {"type": "text_delta", "text": raw.get("text")})
+                self._text(as_text(raw.get("text")))
             case "thinking":
-                thinking = {"type": "thinking_delta", "thinking": raw.get("thinking")}
-                return self._grown(index, thinking)
-            case "redacted_thinking":
-                block.redacted = as_text(raw.get("data"))
-            case "compaction":
-                block.compaction = dict(raw)
+                self._think(as_text(raw.get("thinking")))
             case "tool_use":
-                self.has_content = self._has_calls = True
-                block.input = raw.get("input")
-                call_id, name = self._ids.free(as_text(raw.get("id"))), as_text(raw.get("name"))
-                return [ToolCallDelta(key=str(index), id=call_id, name=name)]
-        return ()
+                call_id = self._ids.free(as_text(raw.get("id")))
+                self._call(str(index), call_id, as_text(raw.get("name")))
 
-    def _grown(self, index: Any, delta: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _grow(self, index: Any, delta: Mapping[str, Any]) -> None:
+        block = self._blocks.get(index)
         match delta.get("type"):
             case "text_delta":
-                text = as_text(delta.get("text"))
-                self.has_content = self.has_content or bool(text)
-                return [TextDelta(text)] if text else ()
+                self._text(as_text(delta.get("text")))
             case "thinking_delta":
-                thinking = as_text(delta.get("thinking"))
-                self.has_content = self.has_content or bool(thinking)
-                return [ThinkingDelta(thinking)] if thinking else ()
-            case "input_json_delta":
-                piece, block = as_text(delta.get("partial_json")), self._blocks.get(index)
+                self._think(as_text(delta.get("thinking")))
+            case "input_json_delta" if block is not None and block.kind == "tool_use":
                 # Tools that the service runs itself stream their input as well.
-                if not piece or block is None or block.kind != "tool_use":
-                    return ()
-                block.has_pieces = True
-                return [ToolCallDelta(key=str(index), arguments=piece)]
-            case "signature_delta":
-                if index in self._blocks:
-                    self._blocks[index].signature = as_text(delta.get("signature"))
-            case "compaction_delta":
-                compaction = self._blocks[index].compaction if index in self._blocks else {}
-                summary, more = compaction.get("content"), delta.get("content")
-                compaction.update({name: delta[name] for name in delta if name != "type"})
+                piece = as_text(delta.get("partial_json"))
+                if piece:
+                    block.has_pieces = True
+                    self._events.append(ToolCallDelta(key=str(index), arguments=piece))
+            case "signature_delta" if block is not None:
+                block.raw["signature"] = delta.get("signature")
+            case "compaction_delta" if block is not None:
+                summary, more = block.raw.get("content"), delta.get("content")
+                block.raw |= {name: delta[name] for name in delta if name != "type"}
                 if isinstance(summary, str) and isinstance(more, str):
-                    compaction["content"] = summary + more
-        return ()
+                    block.raw["content"] = summary + more
 
-    def _closed(self, index: Any) -> Sequence[StreamEvent]:
+    def _close(self, index: Any) -> None:
         block = self._blocks.pop(index, None)
         if block is None:
-            return ()
+            return
         match block.kind:
             case "thinking":
-                return [ThinkingEnd(signature=block.signature or None)]
+                signature = as_text(block.raw.get("signature")) or None
+                self._events.append(ThinkingEnd(signature=signature))
             case "redacted_thinking":
-                return [ThinkingEnd(redacted=block.redacted or None)]
+                redacted = as_text(block.raw.get("data")) or None
+                self._events.append(ThinkingEnd(redacted=redacted))
             case "compaction":
-                text = as_text(block.compaction.get("content"))
-                return [CompactionDone(data=block.compaction, text=text)]
+                text = as_text(block.raw.get("content"))
+                self._events.append(CompactionDone(data=block.raw, text=text))
             case "tool_use":
                 # `input` is empty if pieces follow; services that don't stream send it whole.
-                whole = None if block.has_pieces else as_object(block.input)
-                return [ToolCallEnd(key=str(index), arguments=whole)]
-        return ()
+                whole = None if block.has_pieces else as_object(block.raw.get("input"))
+                self._events.append(ToolCallEnd(key=str(index), arguments=whole))
 
     def _count(self, usage: Any) -> None:
         """Store the newest counts: later events repeat, correct or omit them."""
         counted = as_object(usage)
-        self._usage |= {
+        self._counts |= {
             name: as_count(counted[name]) for name in _COUNTS if counted.get(name) is not None
         }
         self._iterations = as_objects(counted.get("iterations")) or self._iterations

@@ -8,11 +8,8 @@ the thought itself. A marker tells it from the signatures of other services, whi
 (`adapter.drop_foreign_blocks`).
 """
 
-import dataclasses
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -27,98 +24,12 @@ from dirge_py.providers.stream_parser import (
 )
 from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.llm import (
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
     ThinkingEnd,
-    ToolCallDelta,
     ToolCallEnd,
 )
-from dirge_py.types.messages import StopReason, Usage
+from dirge_py.types.messages import Usage
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d{1,6})\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
-
-
-class PartialArguments:
-    """The arguments of a call, put together from pieces."""
-
-    def __init__(self, whole: Mapping[str, Any]) -> None:
-        """`whole` are arguments that came in one piece."""
-        self._whole = dict(whole)
-        self._open = ""
-        """The path of the text that continues."""
-        self._pieces: list[str] = []
-        self._at: tuple[Any, Any] = ({}, "")
-        """The object or list that holds the newest value, and its name or index there."""
-
-    def put(self, partial: Mapping[str, Any]) -> None:
-        """Add one piece.
-
-        Raises:
-            ValueError: it has no path, or one through a value that is no object or list.
-        """
-        path = partial.get("jsonPath")
-        if not isinstance(path, str):
-            raise ValueError("a piece of arguments without its place")
-        names = (n for n in ("stringValue", "numberValue", "boolValue") if n in partial)
-        # The piece that ends a text may have no value.
-        usual = None if "nullValue" in partial else ""
-        value = partial.get(next(names, ""), usual)
-        if self._open and path == self._open and isinstance(value, str):
-            self._pieces.append(value)
-        else:
-            self._settle()
-            steps = _steps(path)
-            place: Any = self._whole
-            for step, following in pairwise(steps):
-                place = _entered(place, step, [] if isinstance(following, int) else {})
-            _entered(place, steps[-1], None)
-            place[steps[-1]] = value
-            self._pieces = [value] if isinstance(value, str) else []
-            self._at = (place, steps[-1])
-        self._open = path if partial.get("willContinue") else ""
-
-    def whole(self) -> dict[str, Any]:
-        """All arguments so far."""
-        self._settle()
-        return self._whole
-
-    def _settle(self) -> None:
-        """Join the open text; to do so for each piece would be quadratic."""
-        if self._pieces:
-            place, last = self._at
-            place[last] = "".join(self._pieces)
-
-
-def _steps(path: str) -> list[str | int]:
-    rest = path.removeprefix("$")
-    steps: list[str | int] = []
-    at = 0
-    while at < len(rest):
-        match = _STEP.match(rest, at)
-        if match is None:
-            break
-        member, index, *quoted = match.groups()
-        steps.append(int(index) if index else next(n for n in (member, *quoted) if n is not None))
-        at = match.end()
-    if not steps or at < len(rest) or isinstance(steps[0], int):
-        raise ValueError(f"a piece of arguments at {path[:100]!r}")
-    return steps
-
-
-def _entered(place: Any, step: str | int, new: Any) -> Any:
-    """The value at `step` of `place`, by default `new`."""
-    if isinstance(step, str) and isinstance(place, dict):
-        return place.setdefault(step, new)
-    if isinstance(step, int) and isinstance(place, list) and step <= len(place):
-        if step == len(place):
-            place.append(new)
-        return place[step]
-    raise ValueError("a piece of arguments inside a value")
-
-
+Run = Literal["text", "thought"]
 MADE_UP_ID = "unnamed_"
 """What the made-up ids of calls without an id begin with."""
 _TOO_LONG = frozenset({"MAX_TOKENS", "CONTINUATION"})
@@ -131,113 +42,89 @@ _COUNTS = (
 )
 
 
-@dataclasses.dataclass(slots=True)
-class _OpenCall:
-    key: str
-    id: str
-    name: str
-    arguments: PartialArguments
-
-
 class GeminiParser(StreamParser):
-    """Reads an answer. It ends with the stream: chunks may follow the one with the reason."""
+    """Parses an answer. It ends with the stream: chunks may follow the one with the reason."""
 
     id_prefix = MADE_UP_ID
+    call_is_open = False
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
-        self._finish = ""
-        self._finish_words = ""
+        self._stop = ""
+        self._stop_words = ""
         self._blocked = ""
         self._counts: dict[str, int] = {}
         self._calls = 0
-        self._open_call: _OpenCall | None = None
-        self._run: Literal["", "text", "thought"] = ""
+        self._run: Run | Literal[""] = ""
         self._length = 0
         self._signed: list[SignedPiece] = []
 
     @property
     def is_settled(self) -> bool:
-        return bool(self._finish or self._blocked)
+        return bool(self._stop or self._blocked)
 
-    @property
-    def call_is_open(self) -> bool:
-        return self._open_call is not None
-
-    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         if payload.get("error") or name == "error":
             raise ServiceError(payload)
-        events: list[StreamEvent] = []
-        self._start(payload.get("modelVersion"), events)
+        self._start(payload.get("modelVersion"))
         counted = as_object(payload.get("usageMetadata"))
         self._counts |= {name: as_count(counted[name]) for name in _COUNTS if name in counted}
         feedback = as_object(payload.get("promptFeedback"))
         if as_text(feedback.get("blockReason")):
             self._blocked = as_text(feedback.get("blockReason"))
-            self._finish_words = as_text(feedback.get("blockReasonMessage"))
+            self._stop_words = as_text(feedback.get("blockReasonMessage"))
         for candidate in as_objects(payload.get("candidates"))[:1]:
             for part in as_objects(as_object(candidate.get("content")).get("parts")):
-                self._part(part, events)
-            self._finish = as_text(candidate.get("finishReason")) or self._finish
-            self._finish_words = as_text(candidate.get("finishMessage")) or self._finish_words
-        return events
+                self._part(part)
+            self._stop = as_text(candidate.get("finishReason")) or self._stop
+            self._stop_words = as_text(candidate.get("finishMessage")) or self._stop_words
 
-    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read_whole(self, payload: Mapping[str, Any]) -> None:
         is_answer = as_objects(payload.get("candidates")) or payload.get("promptFeedback")
         # The last of several chunks, when they came as one list, may only count.
         if not is_answer and not (self._is_started and "usageMetadata" in payload):
             raise ServiceError(payload)
-        events = self.event("", payload)
-        self._finish = self._finish or "STOP"
-        return events
+        self._read("", payload)
+        self._stop = self._stop or "STOP"
 
-    def _last_events(self) -> Sequence[StreamEvent]:
-        events: list[StreamEvent] = []
-        self._end_run(events)
-        self._end_call(events, is_whole=self._finish not in _TOO_LONG)
+    def _end(self) -> None:
+        self._end_run()
+        phase: Phase = "stream" if self.has_content else "establish"
         if self._blocked:
-            return [*events, StreamError(prompt_blocked_error(self._blocked, self._finish_words))]
-        phase: Literal["stream", "establish"] = "stream" if self.has_content else "establish"
-        error = finish_reason_error(self._finish, self._finish_words, phase)
-        if error is not None:
-            return [*events, StreamError(error)]
-        reason: StopReason = "toolUse" if self._calls else "stop"
-        if self._finish in _TOO_LONG:
-            reason = "length"
-        prompt, of_tools, said, thought, cached = (self._counts.get(name, 0) for name in _COUNTS)
-        usage = Usage(input=prompt + of_tools, output=said + thought, cache_read=cached)
-        return [*events, StreamDone(stop_reason=reason, usage=usage if self._counts else None)]
+            self._fail(prompt_blocked_error(self._blocked, self._stop_words))
+        elif error := finish_reason_error(self._stop, self._stop_words, phase):
+            self._fail(error)
+        else:
+            prompt, of_tools, text, thought, cached = (self._counts.get(n, 0) for n in _COUNTS)
+            usage = Usage(input=prompt + of_tools, output=text + thought, cache_read=cached)
+            self._usage = usage if self._counts else None
+            self._done("length" if self._stop in _TOO_LONG else "stop")
 
-    def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
+    def _part(self, part: Mapping[str, Any]) -> None:
         signature = as_text(part.get("thoughtSignature"))
         if isinstance(part.get("functionCall"), dict):
-            self._call(part["functionCall"], signature, events)
+            self._whole_call(part["functionCall"], signature)
         elif isinstance(part.get("text"), str):
-            kind: Literal["text", "thought"] = "thought" if part.get("thought") is True else "text"
-            self._words(kind, part["text"], signature, events)
+            kind: Run = "thought" if part.get("thought") is True else "text"
+            self._words(kind, part["text"], signature)
         elif signature:
-            self._words(self._run or "text", "", signature, events)
+            self._words(self._run or "text", "", signature)
 
-    def _words(
-        self,
-        kind: Literal["text", "thought"],
-        text: str,
-        signature: str,
-        events: list[StreamEvent],
-    ) -> None:
+    def _words(self, kind: Run, text: str, signature: str) -> None:
         if not (text or signature):
             return
         if kind != self._run:
-            self._end_run(events)
+            self._end_run()
             self._run = kind
         start, self._length = self._length, self._length + len(text)
-        if text:
-            self.has_content = True
-            events.append(TextDelta(text) if kind == "text" else ThinkingDelta(text))
+        if kind == "text":
+            self._text(text)
+        else:
+            self._think(text)
         if signature:
             self._signed.append(SignedPiece(start, self._length, signature))
 
-    def _end_run(self, events: list[StreamEvent]) -> None:
+    def _end_run(self) -> None:
         """Close a run of text or thought, and emit its signatures.
 
         Not before: a block in the middle of a text would split it.
@@ -245,48 +132,22 @@ class GeminiParser(StreamParser):
         if self._run:
             signature = pack_signatures(self._run, self._length, self._signed)
             if self._run == "thought" or signature:
-                events.append(ThinkingEnd(signature=signature))
+                self._events.append(ThinkingEnd(signature=signature))
         self._run, self._length, self._signed = "", 0, []
 
-    def _call(self, raw: Mapping[str, Any], signature: str, events: list[StreamEvent]) -> None:
-        name, given_id = as_text(raw.get("name")), as_text(raw.get("id"))
-        if not self._continues(raw, name, given_id):
-            self._end_call(events)
-            if not name:
-                return
-            self._end_run(events)
-            if signature:
-                kept = pack_signatures("call", 0, [SignedPiece(0, 0, signature)])
-                events.append(ThinkingEnd(signature=kept))
-            arguments = PartialArguments(as_object(raw.get("args")))
-            call = _OpenCall(str(self._calls), self._ids.free(given_id), name, arguments)
-            self._open_call = call
-            self._calls += 1
-            self.has_content = True
-            events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
-        assert self._open_call is not None
-        for partial in as_objects(raw.get("partialArgs")):
-            self._open_call.arguments.put(partial)
-        if raw.get("willContinue") is not True:
-            self._end_call(events)
-
-    def _continues(self, raw: Mapping[str, Any], name: str, given_id: str) -> bool:
-        call = self._open_call
-        if call is None or "args" in raw:
-            return False
-        return name in ("", call.name) and given_id in ("", call.id)
-
-    def _end_call(self, events: list[StreamEvent], *, is_whole: bool = True) -> None:
-        call = self._open_call
-        if call is None:
+    def _whole_call(self, raw: Mapping[str, Any], signature: str) -> None:
+        name = as_text(raw.get("name"))
+        if not name:
             return
-        self._open_call = None
-        arguments = call.arguments.whole()
-        text = json.dumps(arguments, ensure_ascii=False)
-        # A call that broke off must not look complete.
-        events.append(ToolCallDelta(key=call.key, arguments=text if is_whole else text[:-1]))
-        whole = arguments if is_whole else None
-        events.append(ToolCallEnd(key=call.key, id=call.id, arguments=whole))
+        self._end_run()
+        if signature:
+            packed = pack_signatures("call", 0, [SignedPiece(0, 0, signature)])
+            self._events.append(ThinkingEnd(signature=packed))
+        key, call_id = str(self._calls), self._ids.free(as_text(raw.get("id")))
+        self._calls += 1
+        arguments = dict(as_object(raw.get("args")))
+        self._call(key, call_id, name, json.dumps(arguments, ensure_ascii=False))
+        self._events.append(ToolCallEnd(key=key, id=call_id, arguments=arguments))
 
 
 _MAX_WORDS = 500

@@ -46,21 +46,16 @@ from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
-    StreamDone,
     StreamError,
     StreamEvent,
     StreamFn,
     StreamOptions,
-    TextDelta,
-    ThinkingDelta,
     ThinkingEnd,
-    ToolCallDelta,
     ToolCallEnd,
     closing,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
-    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolResultMessage,
@@ -167,77 +162,56 @@ _NOTHING_SAID = frozenset({"load", "unload"})
 
 
 class OllamaParser(StreamParser):
-    """Reads an answer. Calls mostly come without an id."""
+    """Parses an answer. Calls mostly come without an id."""
 
     call_is_open = False
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
-        self._is_thinking = False
-        self._finish = ""
-        self._usage: Usage | None = None
+        self._stop = ""
         self._calls: list[tuple[str, str, str]] = []
         """The calls as the server wrote them: id, name, arguments."""
 
     @property
     def is_settled(self) -> bool:
-        return bool(self._finish)
+        return bool(self._stop)
 
-    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         if payload.get("error"):
             raise ServiceError(payload)
-        events: list[StreamEvent] = []
-        self._start(payload.get("model"), events)
-        self._message(as_object(payload.get("message")), events)
+        self._start(payload.get("model"))
+        message = as_object(payload.get("message"))
+        self._think(as_text(message.get("thinking")))
+        self._text(as_text(message.get("content")))
+        for call in as_objects(message.get("tool_calls")):
+            self._end_thinking()
+            self._whole_call(call)
         if payload.get("done") is True:
-            self._finish = as_text(payload.get("done_reason")) or "stop"
-            self._usage = (
-                Usage(
-                    input=as_count(payload.get("prompt_eval_count")),
-                    output=as_count(payload.get("eval_count")),
-                )
-                or None
-            )
-            events += self.finish()
-        return events
+            self._stop = as_text(payload.get("done_reason")) or "stop"
+            read, written = payload.get("prompt_eval_count"), payload.get("eval_count")
+            self._usage = Usage(input=as_count(read), output=as_count(written)) or None
+            self._finish()
 
-    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read_whole(self, payload: Mapping[str, Any]) -> None:
         if not as_object(payload.get("message")):
             raise ServiceError(payload)
-        return self.event("", {**payload, "done": True})
+        self._read("", {**payload, "done": True})
 
-    def _last_events(self) -> Sequence[StreamEvent]:
-        if self._finish in _NOTHING_SAID and not self.has_content:
+    def _end(self) -> None:
+        if self._stop in _NOTHING_SAID and not self.has_content:
             # A retry finds the model loaded.
-            error = f"Ollama answered nothing: it {self._finish}ed the model."
-            return [StreamError(ProviderError(error, kind="server", hint="Ask again."))]
-        events: list[StreamEvent] = []
-        self._end_thinking(events)
-        reason: StopReason = "toolUse" if self._calls else "stop"
-        if self._finish == "length":
-            reason = "length"
-        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
+            error = f"Ollama answered nothing: it {self._stop}ed the model."
+            self._fail(ProviderError(error, kind="server", hint="Ask again."))
+            return
+        self._end_thinking()
+        self._done("length" if self._stop == "length" else "stop")
 
-    def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        thinking = as_text(message.get("thinking"))
-        if thinking:
-            self._is_thinking = self.has_content = True
-            events.append(ThinkingDelta(thinking))
-        text = as_text(message.get("content"))
-        if text:
-            self._end_thinking(events)
-            self.has_content = True
-            events.append(TextDelta(text))
-        for call in as_objects(message.get("tool_calls")):
-            self._end_thinking(events)
-            self._call(call, events)
-
-    def _end_thinking(self, events: list[StreamEvent]) -> None:
+    def _end_thinking(self) -> None:
         if self._is_thinking:
             self._is_thinking = False
-            events.append(ThinkingEnd())
+            self._events.append(ThinkingEnd())
 
-    def _call(self, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+    def _whole_call(self, raw: Mapping[str, Any]) -> None:
         function = as_object(raw.get("function"))
         name, given_id = as_text(function.get("name")), as_text(raw.get("id"))
         arguments = function.get("arguments")
@@ -246,12 +220,10 @@ class OllamaParser(StreamParser):
         written = (given_id, name, arguments)
         if given_id and written in self._calls:
             return  # the same call once more, on the last line
-        key = str(len(self._calls))
+        key, call_id = str(len(self._calls)), self._ids.free(given_id)
         self._calls.append(written)
-        self.has_content = True
-        call_id = self._ids.free(given_id)
-        events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
-        events.append(ToolCallEnd(key=key, id=call_id))
+        self._call(key, call_id, name, arguments)
+        self._events.append(ToolCallEnd(key=key, id=call_id))
 
 
 _Case = tuple[re.Pattern[str], ErrorKind | None, Callable[[str], str]]

@@ -49,13 +49,8 @@ from dirge_py.types.llm import (
     LlmContext,
     NamedTool,
     ResponseSchema,
-    StreamDone,
-    StreamError,
-    StreamEvent,
     StreamFn,
     SystemText,
-    TextDelta,
-    ThinkingDelta,
     ThinkingEnd,
     ThinkingLevel,
     ToolCallDelta,
@@ -327,7 +322,7 @@ class _OpenCall:
 
 
 class OpenAIParser(StreamParser):
-    """Reads an answer of Chat Completions."""
+    """Parses an answer of Chat Completions."""
 
     def __init__(
         self,
@@ -342,29 +337,26 @@ class OpenAIParser(StreamParser):
         `tells_cost`: as in `Quirks`.
         """
         super().__init__(taken, new_id)
-        self._is_thinking = False
         self._details: list[_ReasoningDetail] = []
         self._keeps_details = keeps_details
         self._tells_cost = tells_cost
-        self._finish = ""
+        self._stop = ""
         self._refusal = ""
-        self._usage: Usage | None = None
         self._calls: list[_OpenCall] = []
         self._at_index: dict[Any, _OpenCall] = {}
 
     @property
     def is_settled(self) -> bool:
-        return bool(self._finish)
+        return bool(self._stop)
 
     @property
     def call_is_open(self) -> bool:
-        return bool(self._calls) and not self._finish
+        return self._has_calls and not self._stop
 
-    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         if payload.get("error") or name == "error":
             raise ServiceError(payload)
-        events: list[StreamEvent] = []
-        self._start(payload.get("model"), events)
+        self._start(payload.get("model"))
         choices = payload.get("choices")
         choice = as_object(choices[0]) if isinstance(choices, list) and choices else {}
         # Services put the counts in different places.
@@ -376,98 +368,82 @@ class OpenAIParser(StreamParser):
         if choice:
             if choice.get("error"):
                 raise ServiceError(choice)
-            self._delta(as_object(choice.get("delta")), events)
+            self._delta(as_object(choice.get("delta")))
             if "message" in choice:
-                self._message(as_object(choice["message"]), events)
-            self._finish = as_text(choice.get("finish_reason")) or self._finish
-        return events
+                self._message(as_object(choice["message"]))
+            self._stop = as_text(choice.get("finish_reason")) or self._stop
 
-    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read_whole(self, payload: Mapping[str, Any]) -> None:
         if not as_objects(payload.get("choices")):
             raise ServiceError(payload)
-        events = self.event("", payload)
-        self._finish = self._finish or "stop"
-        return events
+        self._read("", payload)
+        self._stop = self._stop or "stop"
 
     def _is_whole(self) -> bool:
-        return bool(self._finish or self.has_content)
+        return bool(self._stop or self.has_content)
 
-    def _last_events(self) -> Sequence[StreamEvent]:
-        if self._finish in _REFUSED or self._refusal:
-            return [StreamError(declined_error(self._refusal))]
-        if self._finish in _FAILED:
+    def _end(self) -> None:
+        if self._stop in _REFUSED or self._refusal:
+            self._fail(declined_error(self._refusal))
+        elif self._stop in _FAILED:
             error = "The model stopped with an error."
-            return [StreamError(ProviderError(error, kind="server", phase="stream"))]
-        events: list[StreamEvent] = []
-        self._end_thinking(events)
-        events += [ToolCallEnd(key=c.key, id=c.id, arguments=c.whole) for c in self._calls]
-        reason = _STOP_REASONS.get(self._finish, "stop")
-        if self._calls and reason == "stop":
-            reason = "toolUse"
-        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
+            self._fail(ProviderError(error, kind="server", phase="stream"))
+        else:
+            self._end_thinking()
+            for call in self._calls:
+                self._events.append(ToolCallEnd(key=call.key, id=call.id, arguments=call.whole))
+            self._done(_STOP_REASONS.get(self._stop, "stop"))
 
-    def _delta(self, delta: Mapping[str, Any], events: list[StreamEvent]) -> None:
+    def _delta(self, delta: Mapping[str, Any]) -> None:
         text = delta.get("content")
         if text and isinstance(text, str):
-            self._text(text, events)
+            self._text(text)
             if len(delta) == 1:
                 return
         details = as_objects(delta.get("reasoning_details"))
         # The name differs between services, and some send the same text under two names.
         thinking = as_text(delta.get("reasoning_content")) or as_text(delta.get("reasoning"))
         readable = (as_text(part.get("text")) or as_text(part.get("summary")) for part in details)
-        self._thought(thinking or "".join(readable), events)
+        self._think(thinking or "".join(readable))
         for piece in details if self._keeps_details else ():
             if self._details and self._details[-1].is_continued_by(piece):
                 self._details[-1].grow(piece)
             else:
                 self._details.append(_ReasoningDetail(piece))
         for part in as_objects(text):
-            self._part(part, events)
+            self._part(part)
         refusal = as_text(delta.get("refusal"))
-        if refusal:
-            self._refusal += refusal
-            self._text(refusal, events)
+        self._refusal += refusal
+        self._text(refusal)
         for position, call in enumerate(as_objects(delta.get("tool_calls"))):
-            self._end_thinking(events)
-            self._call(call, position, events)
+            self._end_thinking()
+            self._grow_call(call, position)
 
-    def _part(self, part: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        """Add a part of a list of content; Mistral's models send their thinking in such parts."""
+    def _part(self, part: Mapping[str, Any]) -> None:
+        """Emit a part of a list of content; Mistral's models send their thinking in such parts."""
         if part.get("type") != "thinking":
-            self._text(as_text(part.get("text")), events)
+            self._text(as_text(part.get("text")))
             return
         inner = part.get("thinking")
         listed = "".join(as_text(item.get("text")) for item in as_objects(inner))
-        self._thought(as_text(inner) or listed, events)
+        self._think(as_text(inner) or listed)
 
-    def _thought(self, text: str, events: list[StreamEvent]) -> None:
-        if text:
-            self._is_thinking = self.has_content = True
-            events.append(ThinkingDelta(text))
-
-    def _message(self, message: Mapping[str, Any], events: list[StreamEvent]) -> None:
-        """Add a whole message: the answer, or its repetition behind the deltas."""
+    def _message(self, message: Mapping[str, Any]) -> None:
+        """Emit a whole message: the answer, or its repetition behind the deltas."""
         calls = as_objects(message.get("tool_calls"))
-        said = {"refusal": message.get("refusal")} if self.has_content else message
-        self._delta({**said, "tool_calls": None}, events)
+        new = {"refusal": message.get("refusal")} if self.has_content else message
+        self._delta({**new, "tool_calls": None})
         for position, call in enumerate(calls):
-            self._call({"index": position, **call}, position, events)
+            self._grow_call({"index": position, **call}, position)
 
-    def _text(self, text: str, events: list[StreamEvent]) -> None:
-        if text:
-            self._end_thinking(events)
-            self.has_content = True
-            events.append(TextDelta(text))
-
-    def _end_thinking(self, events: list[StreamEvent]) -> None:
+    def _end_thinking(self) -> None:
         if self._is_thinking or self._details:
             details = [detail.joined() for detail in self._details]
             signature = json.dumps(details, ensure_ascii=False) if details else None
             self._is_thinking, self._details = False, []
-            events.append(ThinkingEnd(signature=signature))
+            self._events.append(ThinkingEnd(signature=signature))
 
-    def _call(self, raw: Mapping[str, Any], position: int, events: list[StreamEvent]) -> None:
+    def _grow_call(self, raw: Mapping[str, Any], position: int) -> None:
         function = as_object(raw.get("function"))
         name, given_id = as_text(function.get("name")), as_text(raw.get("id"))
         arguments = function.get("arguments")
@@ -476,10 +452,9 @@ class OpenAIParser(StreamParser):
             call = _OpenCall(str(len(self._calls)), self._ids.free(given_id), given_id)
             self._calls.append(call)
             self._at_index[raw.get("index", position)] = call
-            self.has_content = True
-            events.append(ToolCallDelta(key=call.key, id=call.id, name=name))
+            self._call(call.key, call.id, name)
         elif name and not call.pieces:
-            events.append(ToolCallDelta(key=call.key, name=name))
+            self._events.append(ToolCallDelta(key=call.key, name=name))
         if isinstance(arguments, dict):
             call.whole = arguments
         elif isinstance(arguments, str) and arguments:
@@ -488,7 +463,7 @@ class OpenAIParser(StreamParser):
                 return  # it repeats the whole call behind its pieces
             call.pieces.append(arguments)
             call.chars += len(arguments)
-            events.append(ToolCallDelta(key=call.key, arguments=arguments))
+            self._events.append(ToolCallDelta(key=call.key, arguments=arguments))
 
     def _known(self, index: Any, given_id: str, name: str) -> _OpenCall | None:
         """The call that a piece belongs to; None for a new call.

@@ -51,13 +51,8 @@ from dirge_py.types.llm import (
     CompactionDone,
     LlmContext,
     NamedTool,
-    StreamDone,
-    StreamError,
-    StreamEvent,
     StreamFn,
     StreamOptions,
-    TextDelta,
-    ThinkingDelta,
     ThinkingEnd,
     ToolCallDelta,
     ToolCallEnd,
@@ -66,7 +61,6 @@ from dirge_py.types.messages import (
     AssistantMessage,
     CompactionBlock,
     ImageBlock,
-    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -268,6 +262,7 @@ def _phase(behind: object) -> dict[str, Any]:
 
 _Part: TypeAlias = tuple[str, int]
 """The list of an item's parts, and the place in it."""
+_ARGUMENTS: _Part = ("arguments", 0)
 _GROWN: Mapping[str, tuple[str, str, str]] = {
     "response.output_text": ("message", "content", "text"),
     "response.refusal": ("message", "content", "refusal"),
@@ -296,7 +291,7 @@ class _Item:
 
 
 class ResponsesParser(StreamParser):
-    """Reads an answer. Events are told apart by the `type` in their JSON: not all send names.
+    """Parses an answer. The `type` in the JSON tells events apart: not all services send names.
 
     The same text comes as pieces, as a whole part, as a whole item, and in the whole answer, and
     servers leave out any of these. Each time only the new text is emitted.
@@ -309,7 +304,6 @@ class ResponsesParser(StreamParser):
         self._status = ""
         self._why_incomplete = ""
         self._refusal = ""
-        self._usage: Usage | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -319,70 +313,64 @@ class ResponsesParser(StreamParser):
     def call_is_open(self) -> bool:
         return any(item.kind == "function_call" and not item.is_over for item in self._items)
 
-    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
-        events: list[StreamEvent] = []
+    def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         kind = as_text(payload.get("type")) or name
         subject, _, step = kind.rpartition(".")
         response = as_object(payload.get("response"))
         if (response or subject) and kind != "response.failed":
-            self._start(response.get("model"), events)
+            self._start(response.get("model"))
         if subject in _GROWN:
-            self._grown(subject, step, payload, events)
+            self._grow(subject, step, payload)
         elif subject == "response.output_item":
             raw = as_object(payload.get("item"))
             item = self._item(as_text(raw.get("type")), payload, raw)
             if step == "done":
-                self._close(item, raw, events)
+                self._close(item, raw)
             elif not item.is_over:
-                self._announce(item, raw, events)
+                self._announce(item, raw)
         elif kind in _ENDS:
-            self._end(response, events)
+            self._complete_answer(response)
         elif kind == "response.failed":
-            return self._failed(as_object(response.get("error")))
+            self._report(as_object(response.get("error")))
         elif kind == "error" or payload.get("error"):
-            return self._failed(as_object(payload.get("error")) or payload)
-        return events
+            self._report(as_object(payload.get("error")) or payload)
 
-    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _read_whole(self, payload: Mapping[str, Any]) -> None:
         if payload.get("error") or not isinstance(payload.get("output"), list):
             raise ServiceError(payload)
-        events: list[StreamEvent] = []
-        self._start(payload.get("model"), events)
-        self._end(payload, events)
-        return events
+        self._start(payload.get("model"))
+        self._complete_answer(payload)
 
     def _is_whole(self) -> bool:
         return self.is_settled or (self.has_content and not self.call_is_open)
 
-    def _last_events(self) -> Sequence[StreamEvent]:
-        events: list[StreamEvent] = []
+    def _end(self) -> None:
         for item in self._items:
-            self._close(item, item.raw, events)
+            self._close(item, item.raw)
         if self._refusal or self._why_incomplete == "content_filter":
-            return [*events, StreamError(declined_error(self._refusal))]
-        reason: StopReason = "toolUse" if any(item.call_id for item in self._items) else "stop"
-        if self._status == "incomplete":
-            reason = "length"
-        return [*events, StreamDone(stop_reason=reason, usage=self._usage)]
+            self._fail(declined_error(self._refusal))
+        else:
+            self._done("length" if self._status == "incomplete" else "stop")
 
-    def _end(self, response: Mapping[str, Any], events: list[StreamEvent]) -> None:
+    def _complete_answer(self, response: Mapping[str, Any]) -> None:
         self._status = as_text(response.get("status")) or "completed"
         if self._status in _FAILURES:
-            events += self._failed(as_object(response.get("error")))
+            self._report(as_object(response.get("error")))
             return
         details = as_object(response.get("incomplete_details"))
         self._why_incomplete = as_text(details.get("reason"))
         self._usage = _usage(as_object(response.get("usage")))
         for place, raw in enumerate(as_objects(response.get("output"))):
-            self._close(self._known(place, raw) or self._new(place, raw), raw, events)
-        events += self.finish()
+            self._close(self._known(place, raw) or self._new(place, raw), raw)
+        self._finish()
 
-    def _failed(self, error: Mapping[str, Any]) -> Sequence[StreamEvent]:
+    def _report(self, error: Mapping[str, Any]) -> None:
+        """End with a refusal. Raises ServiceError for any other error."""
         if error.get("code") not in _POLICY:
             raise ServiceError(_failure_body(error))
         self._status = "failed"
         self._refusal = as_text(error.get("message")) or as_text(error.get("code"))
-        return self.finish()
+        self._finish()
 
     def _item(self, kind: str, payload: Mapping[str, Any], raw: Mapping[str, Any]) -> _Item:
         """The item of an event, which may be a new one.
@@ -418,113 +406,88 @@ class ResponsesParser(StreamParser):
         self._at_index[place] = item
         return item
 
-    def _announce(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+    def _announce(self, item: _Item, raw: Mapping[str, Any]) -> None:
         """Update an item; a call begins once it has a name."""
         item.raw = {**item.raw, **raw}
         name = as_text(item.raw.get("name"))
-        if item.kind != "function_call" or item.call_id or not name:
-            return
-        item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
-        self.has_content = True
-        held = item.text_of(("arguments", 0))
-        events.append(ToolCallDelta(key=item.key, id=item.call_id, name=name, arguments=held))
+        if item.kind == "function_call" and not item.call_id and name:
+            item.call_id = self._ids.free(as_text(item.raw.get("call_id")))
+            self._call(item.key, item.call_id, name, item.text_of(_ARGUMENTS))
 
-    def _close(self, item: _Item, raw: Mapping[str, Any], events: list[StreamEvent]) -> None:
+    def _close(self, item: _Item, raw: Mapping[str, Any]) -> None:
         if item.is_over:
             return
-        self._announce(item, raw, events)
+        self._announce(item, raw)
         item.is_over = True
         match item.kind:
             case "message":
-                self._complete_all(item, "content", events)
+                self._complete_parts(item, "content")
                 phase = as_text(item.raw.get("phase"))
                 if phase and item.parts:
                     seal = pack_item({"type": "message", "phase": phase})
-                    events.append(ThinkingEnd(signature=seal))
+                    self._events.append(ThinkingEnd(signature=seal))
             case "reasoning":
-                self._complete_all(item, "summary", events)
-                self._complete_all(item, "content", events)
+                self._complete_parts(item, "summary")
+                self._complete_parts(item, "content")
                 is_sealed = reasoning_input(item.raw) is not None
                 if is_sealed or item.parts:
                     signature = pack_item(item.raw) if is_sealed else None
-                    events.append(ThinkingEnd(signature=signature))
-            case "function_call":
-                self._close_call(item, events)
+                    self._events.append(ThinkingEnd(signature=signature))
+            case "function_call" if item.call_id:
+                self._close_call(item)
             case "compaction":
-                events.append(CompactionDone(data=dict(item.raw)))
+                self._events.append(CompactionDone(data=dict(item.raw)))
 
-    def _close_call(self, item: _Item, events: list[StreamEvent]) -> None:
-        if not item.call_id:
-            return
-        value, part = item.raw.get("arguments"), ("arguments", 0)
+    def _close_call(self, item: _Item) -> None:
+        value = item.raw.get("arguments")
         whole = json.dumps(value) if isinstance(value, dict) else as_text(value)
-        self._complete(item, part, whole, events)
+        self._complete(item, _ARGUMENTS, whole)
         # The whole counts if the pieces differ from it.
-        replaced = parse_json(whole) if whole and item.text_of(part) != whole else None
+        replaced = parse_json(whole) if whole and item.text_of(_ARGUMENTS) != whole else None
         arguments = replaced if isinstance(replaced, dict) else None
-        events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
+        self._events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
 
-    def _grown(
-        self, subject: str, step: str, payload: Mapping[str, Any], events: list[StreamEvent]
-    ) -> None:
+    def _grow(self, subject: str, step: str, payload: Mapping[str, Any]) -> None:
         kind, listed, member = _GROWN[subject]
         item = self._item(kind, payload, {})
         if item.is_over:
             return
         place = payload.get("summary_index" if listed == "summary" else "content_index")
         part = (listed, place if isinstance(place, int) else 0)
+        is_refusal = member == "refusal"
         if step == "delta":
-            self._add_text(item, part, as_text(payload.get("delta")), events, member == "refusal")
+            self._add_text(item, part, as_text(payload.get("delta")), is_refusal=is_refusal)
         elif step == "done":
-            whole = as_text(payload.get(member))
-            self._complete(item, part, whole, events, is_refusal=member == "refusal")
+            self._complete(item, part, as_text(payload.get(member)), is_refusal=is_refusal)
 
-    def _complete_all(self, item: _Item, listed: str, events: list[StreamEvent]) -> None:
+    def _complete_parts(self, item: _Item, listed: str) -> None:
         for place, part in enumerate(as_objects(item.raw.get(listed))):
             refusal = as_text(part.get("refusal"))
             whole = refusal or as_text(part.get("text"))
-            self._complete(item, (listed, place), whole, events, is_refusal=bool(refusal))
+            self._complete(item, (listed, place), whole, is_refusal=bool(refusal))
 
-    def _complete(
-        self,
-        item: _Item,
-        part: _Part,
-        whole: str,
-        events: list[StreamEvent],
-        *,
-        is_refusal: bool = False,
-    ) -> None:
+    def _complete(self, item: _Item, part: _Part, whole: str, *, is_refusal: bool = False) -> None:
         """Emit the text of `whole` behind the pieces that came before."""
         known = item.text_of(part)
         if whole.startswith(known):
-            self._add_text(item, part, whole[len(known) :], events, is_refusal)
+            self._add_text(item, part, whole[len(known) :], is_refusal=is_refusal)
 
-    def _add_text(
-        self,
-        item: _Item,
-        part: _Part,
-        text: str,
-        events: list[StreamEvent],
-        is_refusal: bool = False,
-    ) -> None:
+    def _add_text(self, item: _Item, part: _Part, text: str, *, is_refusal: bool) -> None:
         if not text:
             return
-        is_first = part not in item.parts
-        if item.kind == "reasoning" and is_first and item.parts:
+        if item.kind == "reasoning" and item.parts and part not in item.parts:
             if part[0] not in {listed for listed, _ in item.parts}:
                 return  # a summary behind the thinking itself, or the other way round
-            events.append(ThinkingDelta("\n\n"))
+            self._think("\n\n")
         item.parts.setdefault(part, []).append(text)
         match item.kind:
             case "message":
-                self.has_content = True
                 self._refusal += text if is_refusal else ""
-                events.append(TextDelta(text))
+                self._text(text)
             case "reasoning":
-                self.has_content = True
-                events.append(ThinkingDelta(text))
+                self._think(text)
             case "function_call" if item.call_id:
-                events.append(ToolCallDelta(key=item.key, arguments=text))
+                self._events.append(ToolCallDelta(key=item.key, arguments=text))
 
 
 def _usage(counted: Mapping[str, Any]) -> Usage | None:

@@ -6,22 +6,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from dirge_py.types.llm import StreamEvent, StreamStart
+from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import (
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
+from dirge_py.types.messages import StopReason, Usage
 
 _MAX_AMOUNT = 1e6
 
 
 class StreamParser(ABC):
-    """Reads one answer. Payloads are untrusted: any member may have any type.
+    """Parses one answer. Payloads are untrusted: any member may have any type.
 
-    `taken` are the call ids of history: a call without an id, or with one of these, gets a new id
-    that holds `new_id`. The last event of an answer is a `StreamDone` or a `StreamError`. Errors
-    that the service reports are raised as `ServiceError`; any other exception means that the
+    `taken` are the call ids of the history: a call without an id, or with one of these, gets a new
+    id that contains `new_id`. The last event of an answer is a `StreamDone` or a `StreamError`.
+    Errors that the service reports are raised as `ServiceError`; any other exception means that the
     answer is unreadable.
     """
 
     id_prefix = "call_"
-    """What new call ids begin with."""
+    """The start of new call ids."""
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         self.is_done = False
@@ -30,6 +40,11 @@ class StreamParser(ABC):
         """Whether anything arrived that the user could have seen."""
         self._ids = CallIdAllocator(taken, f"{self.id_prefix}{new_id}")
         self._is_started = False
+        self._is_thinking = False
+        self._has_calls = False
+        self._usage: Usage | None = None
+        self._events: list[StreamEvent] = []
+        """The events that are not returned yet."""
 
     @property
     @abstractmethod
@@ -42,33 +57,80 @@ class StreamParser(ABC):
         """Whether a tool call is half-written."""
 
     @abstractmethod
-    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
-        """The events of one server-sent event."""
+    def _read(self, name: str, payload: Mapping[str, Any]) -> None:
+        """Parse one server-sent event."""
 
     @abstractmethod
-    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
-        """The events of an answer that came in one piece, though a stream was requested."""
+    def _read_whole(self, payload: Mapping[str, Any]) -> None:
+        """Parse an answer that came in one piece, though a stream was requested."""
 
-    def finish(self) -> Sequence[StreamEvent]:
-        """The last events; empty if the answer broke off, or ended before. Never raises."""
-        if self.is_done or not self._is_whole():
-            return ()
-        self.is_done = True
-        return self._last_events()
+    @abstractmethod
+    def _end(self) -> None:
+        """Emit the events that end the answer."""
 
     def _is_whole(self) -> bool:
         """Whether the end of the stream is the end of the answer."""
         return self.is_settled
 
-    @abstractmethod
-    def _last_events(self) -> Sequence[StreamEvent]:
-        """The events that end the answer."""
+    def event(self, name: str, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        """The events of one server-sent event."""
+        self._read(name, payload)
+        return self._new_events()
 
-    def _start(self, model: Any, events: list[StreamEvent]) -> None:
+    def whole(self, payload: Mapping[str, Any]) -> Sequence[StreamEvent]:
+        """The events of an answer that came in one piece, though a stream was requested."""
+        self._read_whole(payload)
+        return self._new_events()
+
+    def finish(self) -> Sequence[StreamEvent]:
+        """The last events; empty if the answer broke off, or ended before. Never raises."""
+        self._finish()
+        return self._new_events()
+
+    def _finish(self) -> None:
+        if not self.is_done and self._is_whole():
+            self.is_done = True
+            self._end()
+
+    def _new_events(self) -> Sequence[StreamEvent]:
+        events, self._events = self._events, []
+        return events
+
+    def _start(self, model: Any) -> None:
         """Emit the `StreamStart` with the first event."""
         if not self._is_started:
             self._is_started = True
-            events.append(StreamStart(as_text(model)))
+            self._events.append(StreamStart(as_text(model)))
+
+    def _text(self, text: str) -> None:
+        """Emit a piece of text."""
+        if text:
+            self._end_thinking()
+            self.has_content = True
+            self._events.append(TextDelta(text))
+
+    def _think(self, text: str) -> None:
+        """Emit a piece of thinking."""
+        if text:
+            self._is_thinking = self.has_content = True
+            self._events.append(ThinkingDelta(text))
+
+    def _end_thinking(self) -> None:  # noqa: B027 (only some formats need it)
+        """Emit the end of the thinking before a text, where the service doesn't mark it."""
+
+    def _call(self, key: str, call_id: str, name: str, arguments: str = "") -> None:
+        """Emit the beginning of a tool call."""
+        self.has_content = self._has_calls = True
+        self._events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
+
+    def _fail(self, error: ProviderError) -> None:
+        self._events.append(StreamError(error))
+
+    def _done(self, reason: StopReason) -> None:
+        """Emit the end of the answer."""
+        if reason == "stop" and self._has_calls:
+            reason = "toolUse"
+        self._events.append(StreamDone(stop_reason=reason, usage=self._usage))
 
 
 class ServiceError(Exception):

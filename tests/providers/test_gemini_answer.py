@@ -3,21 +3,14 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.providers.gemini_stream import GeminiParser
 from dirge_py.types.llm import StreamError, StreamStart, ToolCallEnd
-from dirge_py.types.messages import (
-    AssistantMessage,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    user_text,
-)
+from dirge_py.types.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, Usage, user_text
+from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.provider_client import calls_of, done_of, text_of, thinking_of
+
 
 JSON = {"content-type": "application/json"}
 
@@ -184,61 +177,6 @@ async def test_a_stream_that_comes_as_one_list_is_taken(gemini, last):
     assert done_of(events).stop_reason == "stop"
 
 
-PARTIAL = [
-    {"name": "write", "willContinue": True},
-    {"partialArgs": [{"jsonPath": "$.path", "stringValue": "a.txt"}], "willContinue": True},
-    {
-        "partialArgs": [{"jsonPath": "$.edits[0].text", "stringValue": "ä", "willContinue": True}],
-        "willContinue": True,
-    },
-    {
-        "name": "write",
-        "partialArgs": [
-            {"jsonPath": "$.edits[0].text", "stringValue": "b", "willContinue": True},
-            {"jsonPath": "$.edits[0].text"},
-            {"jsonPath": "$.edits[1]['line']", "numberValue": 3},
-            {"jsonPath": "$.force", "boolValue": True},
-            {"jsonPath": "$.note", "nullValue": "NULL_VALUE"},
-        ],
-        "willContinue": True,
-    },
-]
-
-
-async def test_arguments_that_come_in_pieces_are_put_together(gemini):
-    parts = [*PARTIAL, {}, {"name": "write", "args": {"path": "b"}}]
-    chunks = [chunk({"functionCall": part}) for part in parts]
-    events = await gemini(streamed(*chunks, chunk(finishReason="STOP"))).ask()
-
-    whole = {
-        "path": "a.txt",
-        "edits": [{"text": "äb"}, {"line": 3}],
-        "force": True,
-        "note": None,
-    }
-    assert [arguments for _, arguments in ended(events)] == [whole, {"path": "b"}]
-
-
-async def test_a_call_that_is_cut_off_is_no_whole_call(gemini):
-    chunks = [chunk({"functionCall": part}) for part in PARTIAL[:2]]
-    events = await gemini(streamed(*chunks, chunk(finishReason="MAX_TOKENS"))).ask()
-
-    assert [arguments for _, arguments in ended(events)] == [None]
-    with pytest.raises(ValueError):
-        json.loads(calls_of(events)[0][2])
-    assert done_of(events).stop_reason == "length"
-
-
-@pytest.mark.parametrize("path", ["", "path", "$", "$[0]", "$.a[9]", "$.a..b", None, "$.p.x"])
-async def test_pieces_without_a_place_are_no_answer(gemini, path):
-    pieces = [{"jsonPath": "$.p", "stringValue": "x"}, {"jsonPath": path, "stringValue": "y"}]
-    call = {"functionCall": {"name": "write", "partialArgs": pieces, "willContinue": True}}
-    events = await gemini(streamed(chunk(call), chunk(finishReason="STOP"))).ask()
-
-    assert isinstance(events[-1], StreamError)
-    assert events[-1].error.kind == "network"
-
-
 ANY = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(-3, 3), st.text(max_size=3)),
     lambda inner: st.one_of(
@@ -255,8 +193,6 @@ ANY = st.recursive(
                     "functionCall",
                     "name",
                     "args",
-                    "partialArgs",
-                    "willContinue",
                     "finishReason",
                     "usageMetadata",
                     "promptFeedback",

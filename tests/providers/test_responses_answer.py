@@ -3,33 +3,16 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.providers.openai_responses import ResponsesParser, unpack_item
 from dirge_py.providers.stream_parser import ServiceError
-from dirge_py.types.llm import (
-    CompactionDone,
-    StreamDone,
-    StreamError,
-    StreamStart,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingEnd,
-    ToolCallEnd,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    Usage,
-    user_text,
-)
+from dirge_py.types.llm import CompactionDone, StreamDone, StreamError, StreamStart, TextDelta, ThinkingDelta, ThinkingEnd, ToolCallEnd
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, Usage, user_text
+from hypothesis import given, settings, strategies as st
 from tests.providers.wires.responses import events as written
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.provider_client import Client, calls_of, done_of, text_of, thinking_of
+
 
 JSON = {"content-type": "application/json"}
 SAID = ModelReply(
@@ -201,7 +184,7 @@ def test_a_call_is_open_until_it_is_whole():
     answer = ResponsesParser(frozenset(), "new")
     answer.event("", added(called("")))
     assert answer.call_is_open
-    assert answer.finish() == ()
+    assert not answer.finish()
     answer.event("", closed(called("{}")))
     assert not answer.call_is_open
 
@@ -455,4 +438,4 @@ def test_no_event_of_a_stranger_breaks_the_reader(told):
     assert len(ids) == len(set(ids))
     assert sum(isinstance(event, StreamDone | StreamError) for event in events) <= 1
     if answer.is_done:
-        assert answer.finish() == ()
+        assert not answer.finish()
