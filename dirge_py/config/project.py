@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from dirge_py.config.load import parse
 from dirge_py.config.problems import Path, config_error, dotted, key_lines, line_of
-from dirge_py.config.provider_schema import Table
+from dirge_py.config.provider_schema import EMPTY_TABLE, Table, setting
 from dirge_py.config.schema import Config, PermissionRule, PluginEntry, ReminderTable
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
@@ -22,10 +22,6 @@ ALLOWED = (
     "A project may set [[permission.rule]] that ask or deny, [plugins.<name>], `theme` in [ui] and "
     "[[reminder]]."
 )
-
-
-# Validated with the whole file: pydantic would build another validator for a single table.
-_EMPTY: Any = Field(default_factory=dict, validate_default=True)
 
 
 class ProjectRule(PermissionRule):
@@ -37,24 +33,22 @@ class ProjectRule(PermissionRule):
 class ProjectPermission(Table):
     """The permission rules of a project."""
 
-    rule: list[ProjectRule] = Field(default_factory=list, description="Rules, in order.")
+    rule: list[ProjectRule] = setting(list, "Rules, in order.")
 
 
 class ProjectUi(Table):
     """The UI settings of a project."""
 
-    theme: str | None = Field(default=None, description="The name of a theme.")
+    theme: str | None = setting(None, "The name of a theme.")
 
 
 class ProjectConfig(Table):
     """The settings in `.dirge/config.toml`."""
 
-    permission: ProjectPermission = _EMPTY
-    plugins: dict[str, PluginEntry] = Field(
-        default_factory=dict, description="Plugins in the project's folder."
-    )
-    ui: ProjectUi = _EMPTY
-    reminder: list[ReminderTable] = Field(default_factory=list, description="Repeated texts.")
+    permission: ProjectPermission = EMPTY_TABLE
+    plugins: dict[str, PluginEntry] = setting(dict, "Plugins in the project's folder.")
+    ui: ProjectUi = EMPTY_TABLE
+    reminder: list[ReminderTable] = setting(list, "Repeated texts.")
 
 
 @lru_cache(maxsize=8)

@@ -1,7 +1,7 @@
 """The settings of providers, models and roles, and `Table`, the base of all tables."""
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +21,17 @@ from dirge_py.types.llm import ThinkingLevel
 Positive = Annotated[int, Field(gt=0)]
 PositiveNumber = Annotated[float, Field(gt=0)]
 Bound = Annotated[int, Field(ge=0, le=1000)]
+
+
+# Validated with the whole file: pydantic would build another validator for a single table.
+EMPTY_TABLE: Any = Field(default_factory=dict, validate_default=True)
+
+
+def setting(default: Any, description: str, **limits: Any) -> Any:
+    """A field with a default; the class `list` or `dict` stands for an empty one."""
+    if isinstance(default, type):
+        return Field(default_factory=default, description=description, **limits)
+    return Field(default=default, description=description, **limits)
 
 
 class Table(BaseModel):
@@ -59,50 +70,37 @@ class ProviderEntry(Table):
     """One service under the name (alias) that models are chosen by."""
 
     type: ProviderType = Field(
-        description="The wire format the service speaks, or the name of a service that is known."
+        description="A known service, or the wire format that the service speaks."
     )
-    allow_insecure: bool = Field(default=False, description="Allow http to another machine.")
-    base_url: str | None = Field(
-        default=None,
-        description="Where it answers; openai and openai-responses with the version (`…/v1`), the "
-        "others the host only. http only to this machine, or with `allow_insecure`.",
+    allow_insecure: bool = setting(False, "Allow http to another machine.")
+    base_url: str | None = setting(
+        None,
+        "Its address; openai and openai-responses with the version (`…/v1`), the others "
+        "the host only. http only to this machine, or with `allow_insecure`.",
     )
-    model: str | None = Field(
-        default=None, description="The model used when only the alias is named."
+    model: str | None = setting(None, "The model used when only the alias is named.")
+    models: list[str] = setting(list, "Further models to offer.")
+    api_key_env: str | None = setting(None, "The environment variable with the key.")
+    api_key: str | None = setting(None, 'This variable, as "${VARIABLE}".', pattern=f"^{VARIABLE}$")
+    api_key_file: str | None = setting(
+        None, "A file with nothing but the key, readable by you alone."
     )
-    models: list[str] = Field(default_factory=list, description="Further models to offer.")
-    api_key_env: str | None = Field(
-        default=None, description="The environment variable with the key."
+    headers: dict[str, str] = setting(dict, 'Sent with every request; "${VARIABLE}" is filled in.')
+    max_output_tokens: Positive | None = setting(None, "The longest answer to ask for.")
+    thinking: ThinkingLevel | None = setting(None, "The thinking level of its models.")
+    chunk_s: PositiveNumber | None = setting(
+        None, "Overrides the one in [timeouts] for this service."
     )
-    api_key: str | None = Field(
-        default=None, pattern=f"^{VARIABLE}$", description='The same, written as "${VARIABLE}".'
+    system_role: Literal["system", "developer", "user"] | None = setting(
+        None, "The role of the system prompt, in Chat Completions."
     )
-    api_key_file: str | None = Field(
-        default=None,
-        description="A file that holds the key and nothing else, readable by you alone.",
+    keep_alive: str | None = setting(None, 'How long Ollama keeps a model loaded: "5m", "0".')
+    cache_ttl: Literal["5m", "1h"] | None = setting(
+        None, "How long Anthropic caches a prompt; absent: 5m."
     )
-    headers: dict[str, str] = Field(
-        default_factory=dict, description='Sent with every request; "${VARIABLE}" is filled in.'
-    )
-    max_output_tokens: Positive | None = Field(
-        default=None, description="The longest answer to ask for."
-    )
-    thinking: ThinkingLevel | None = Field(default=None, description="Their thinking level.")
-    chunk_s: PositiveNumber | None = Field(
-        default=None, description="The same as in [timeouts], for this service."
-    )
-    system_role: Literal["system", "developer", "user"] | None = Field(
-        default=None, description="The role of the system prompt, in Chat Completions."
-    )
-    keep_alive: str | None = Field(
-        default=None, description='How long Ollama keeps a model loaded: "5m"; "0" unloads it.'
-    )
-    cache_ttl: Literal["5m", "1h"] | None = Field(
-        default=None, description="How long Anthropic keeps the cached beginning; absent: 5m."
-    )
-    script: str | None = Field(
-        default=None,
-        description="The script of a scripted provider (TOML or JSON), or the recording that a "
+    script: str | None = setting(
+        None,
+        "The script of a scripted provider (TOML or JSON), or the recording that a "
         "replay provider plays.",
     )
 
@@ -128,37 +126,30 @@ class ProviderEntry(Table):
 class ModelEntry(Table):
     """Corrections of the catalogue for one model. Prices are USD per million tokens."""
 
-    window_tokens: Positive | None = Field(default=None, description="Its context window.")
-    max_output_tokens: Positive | None = Field(default=None, description="Its longest answer.")
-    price_in: Price | None = Field(default=None, description="A million input tokens, in USD.")
-    price_out: Price | None = Field(default=None, description="A million output tokens.")
-    price_cache_read: Price | None = Field(default=None, description="A million cached tokens.")
-    price_cache_write: Price | None = Field(default=None, description="A million written ones.")
-    thinking: bool | None = Field(default=None, description="Whether it can think.")
-    images: bool | None = Field(default=None, description="Whether it accepts images.")
-    structured: bool | None = Field(
-        default=None, description="Whether its service holds answers to a JSON Schema."
-    )
+    window_tokens: Positive | None = setting(None, "Its context window.")
+    max_output_tokens: Positive | None = setting(None, "Its longest answer.")
+    price_in: Price | None = setting(None, "A million input tokens, in USD.")
+    price_out: Price | None = setting(None, "A million output tokens.")
+    price_cache_read: Price | None = setting(None, "A million cached tokens.")
+    price_cache_write: Price | None = setting(None, "A million tokens written to the cache.")
+    thinking: bool | None = setting(None, "Whether it can think.")
+    images: bool | None = setting(None, "Whether it accepts images.")
+    structured: bool | None = setting(None, "Whether its service holds answers to a JSON Schema.")
 
 
 class RolesTable(Table):
     """The model of each role: an alias, or `alias/model`, each with an optional `:level`."""
 
-    main: str | None = Field(default=None, description="Does the work.")
-    subagent: str | None = Field(default=None, description="Works on delegated tasks.")
-    summarize: str | None = Field(default=None, description="Summarizes old history.")
-    explore: str | None = Field(default=None, description="Explores the project for a plan.")
-    plan: str | None = Field(default=None, description="Writes plans.")
-    review: str | None = Field(default=None, description="Reviews changes when they are done.")
-    escalate: str | None = Field(
-        default=None, description="Takes over when the main model is stuck."
-    )
-    critic: str | None = Field(default=None, description="Checks answers.")
-    approve: str | None = Field(default=None, description="Judges tool calls before you are asked.")
-    fallback: str | list[str] = Field(
-        default_factory=list,
-        description="Used, in this order, if another model's service can't be reached.",
-    )
+    main: str | None = setting(None, "Does the work.")
+    subagent: str | None = setting(None, "Works on delegated tasks.")
+    summarize: str | None = setting(None, "Summarizes old history.")
+    explore: str | None = setting(None, "Explores the project for a plan.")
+    plan: str | None = setting(None, "Writes plans.")
+    review: str | None = setting(None, "Reviews changes when they are done.")
+    escalate: str | None = setting(None, "Takes over when the main model is stuck.")
+    critic: str | None = setting(None, "Checks answers.")
+    approve: str | None = setting(None, "Judges tool calls before you are asked.")
+    fallback: str | list[str] = setting(list, "Used in this order if a model can't be reached.")
 
     def named(self) -> Iterator[tuple[str, str]]:
         """Each role that is set, with its model; `fallback` once for each of its models."""

@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from dirge_py.config.provider_schema import (
+    EMPTY_TABLE,
     Bound,
     ModelEntry,
     Positive,
@@ -27,6 +28,7 @@ from dirge_py.config.provider_schema import (
     ProviderEntry,
     RolesTable,
     Table,
+    setting,
 )
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin
@@ -43,44 +45,31 @@ Delivery = Literal["all", "one-at-a-time"]
 GuardrailPlace = Literal["input", "output", "tool_result"]
 SlashName = Annotated[str, Field(pattern=r"^/[A-Za-z0-9][A-Za-z0-9_-]*$")]
 
-# Validated with the whole file: pydantic would build another validator for a single table.
-_EMPTY: Any = Field(default_factory=dict, validate_default=True)
-
 
 class PlanTable(Table):
     """How `/plan` works through a request."""
 
-    enabled: bool = Field(default=True, description="Whether there is `/plan`.")
-    max_review_cycles: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=2, description="How often the findings of a review are fixed and reviewed again."
+    enabled: bool = setting(True, "Whether there is `/plan`.")
+    max_review_cycles: int = setting(
+        2, "How often the findings of a review are fixed.", ge=0, le=100
     )
-    auto_accept: bool | None = Field(
-        default=None,
-        description="Run a plan without asking; absent: only where no one can be asked (`-p`).",
+    auto_accept: bool | None = setting(
+        None, "Run a plan without asking; absent: only where no one can be asked (`-p`)."
     )
-    max_turns: Positive = Field(
-        default=40, description="The most turns of exploring, of planning and of each review."
-    )
-    sandbox: Literal["preferred", "off"] = Field(
-        default="preferred",
-        description="Run the commands of these phases in a sandbox, if one works.",
+    max_turns: Positive = setting(40, "The most turns of exploring, planning and each review.")
+    sandbox: Literal["preferred", "off"] = setting(
+        "preferred", "Run the commands of these phases in a sandbox, if one works."
     )
 
 
 class StormTable(Table):
     """The guard against calls that repeat without progress."""
 
-    enabled: bool = Field(default=True, description="Whether it is on.")
-    window: Annotated[int, Field(ge=2, le=100)] = Field(
-        default=6, description="How many recent calls are compared."
-    )
-    threshold: Annotated[int, Field(ge=2, le=100)] = Field(
-        default=3, description="The repetition that is answered instead of run."
-    )
-    exempt: list[str] = Field(default_factory=list, description="Further tools that may repeat.")
-    mutating: list[str] = Field(
-        default_factory=list, description="Further tools that change something."
-    )
+    enabled: bool = setting(True, "Whether it is on.")
+    window: int = setting(6, "How many recent calls are compared.", ge=2, le=100)
+    threshold: int = setting(3, "The repetition that is answered instead of run.", ge=2, le=100)
+    exempt: list[str] = setting(list, "Further tools that may repeat.")
+    mutating: list[str] = setting(list, "Further tools that change something.")
 
     @model_validator(mode="after")
     def _can_be_reached(self) -> "StormTable":
@@ -92,101 +81,70 @@ class StormTable(Table):
 class GatesTable(Table):
     """Reminders in the loop and before the agent stops. 0 turns one off."""
 
-    failures: Bound = Field(default=3, description="Failures in a row before a reminder.")
-    depth: Bound = Field(default=0, description="Calls about the same files before a reminder.")
-    resume: Bound = Field(
-        default=3, description="How often a run that stopped right after a failure continues."
+    failures: Bound = setting(3, "Failures in a row before a reminder.")
+    depth: Bound = setting(0, "Calls about the same files before a reminder.")
+    resume: Bound = setting(3, "How often a run that stopped right after a failure continues.")
+    verifier: Bound = setting(1, "How often a run continues because its edits were not tested.")
+    critic: Literal["off", "advisory", "blocking"] = setting(
+        "advisory", "How the model of `[roles] critic`, if set, judges a run."
     )
-    verifier: Bound = Field(
-        default=1, description="How often a run continues because its edits were not tested."
-    )
-    critic: Literal["off", "advisory", "blocking"] = Field(
-        default="advisory", description="How the model of `[roles] critic`, if set, judges a run."
-    )
-    goal: str | None = Field(
-        default=None, description="What a run must reach before it ends; the critic judges it."
-    )
-    goal_checks: Bound = Field(default=12, description="How often a run continues for its goal.")
-    todo: Bound = Field(default=3, description="How often a run with open todo items continues.")
+    goal: str | None = setting(None, "What a run must reach before it ends; the critic judges it.")
+    goal_checks: Bound = setting(12, "How often a run continues for its goal.")
+    todo: Bound = setting(3, "How often a run with open todo items continues.")
 
 
 class LoopTable(Table):
     """How a run continues and ends."""
 
-    max_turns: Positive = Field(default=100, description="Turns after which a run ends.")
-    steering: Delivery = Field(
-        default="all",
-        description="How many queued inputs enter before a turn: all, or one at a time.",
-    )
-    follow_up: Delivery = Field(
-        default="one-at-a-time", description="How many are delivered when the agent would stop."
-    )
-    recoveries: Bound = Field(
-        default=3, description="How often in a row a run continues after an incomplete answer."
-    )
-    escalations: Bound = Field(
-        default=3, description="The most turns of the model of `[roles] escalate`."
-    )
-    scavenge: bool = Field(
-        default=False, description="Look for tool calls that a model wrote into its thinking."
-    )
-    storm: StormTable = Field(default_factory=dict, validate_default=True)
-    gates: GatesTable = Field(default_factory=dict, validate_default=True)
+    max_turns: Positive = setting(100, "Turns after which a run ends.")
+    steering: Delivery = setting("all", "How many queued inputs enter before a turn.")
+    follow_up: Delivery = setting("one-at-a-time", "How many of them when the agent would stop.")
+    recoveries: Bound = setting(3, "How often in a row a run continues after an incomplete answer.")
+    escalations: Bound = setting(3, "The most turns of the model of `[roles] escalate`.")
+    scavenge: bool = setting(False, "Look for tool calls that a model wrote into its thinking.")
+    storm: StormTable = EMPTY_TABLE
+    gates: GatesTable = EMPTY_TABLE
 
 
 class LimitsTable(Table):
     """Limits of one run. Absent: no limit."""
 
-    cost_usd: PositiveNumber | None = Field(default=None, description="USD, if prices are known.")
-    input_tokens: Positive | None = Field(default=None, description="Tokens sent.")
-    output_tokens: Positive | None = Field(default=None, description="Tokens received.")
-    tokens: Positive | None = Field(default=None, description="Tokens, in and out.")
-    time_s: PositiveNumber | None = Field(default=None, description="Seconds.")
-    requests: Positive | None = Field(default=None, description="Model calls.")
-    tool_calls: Positive | None = Field(default=None, description="Tool calls.")
+    cost_usd: PositiveNumber | None = setting(None, "USD, if prices are known.")
+    input_tokens: Positive | None = setting(None, "Tokens sent.")
+    output_tokens: Positive | None = setting(None, "Tokens received.")
+    tokens: Positive | None = setting(None, "Tokens, in and out.")
+    time_s: PositiveNumber | None = setting(None, "Seconds.")
+    requests: Positive | None = setting(None, "Model calls.")
+    tool_calls: Positive | None = setting(None, "Tool calls.")
 
 
 class ContextTable(Table):
     """What is sent to the model besides the conversation, and how history is shortened."""
 
-    project_files: bool = Field(
-        default=True, description="Send AGENTS.md and CLAUDE.md, from here up to the git root."
+    project_files: bool = setting(True, "Send AGENTS.md and CLAUDE.md, up to the git root.")
+    project_file_max_bytes: int = setting(
+        32 * 1024, "The most bytes of each such file.", ge=1024, le=1024 * 1024
     )
-    project_file_max_bytes: Annotated[int, Field(ge=1024, le=1024 * 1024)] = Field(
-        default=32 * 1024, description="The most bytes of each such file."
+    compact: bool = setting(True, "Shorten old history before it fills up.")
+    window_tokens: Positive | None = setting(None, "The model's window; absent: the catalogue's.")
+    target_tokens: int = setting(250_000, "The most tokens to use of a larger window.", ge=16_000)
+    fold_at: float = setting(
+        0.75, "The share of the window from which old history is compacted.", ge=0.3, le=0.75
     )
-    compact: bool = Field(default=True, description="Shorten old history before it fills up.")
-    window_tokens: Positive | None = Field(
-        default=None, description="The model's window; absent: as the catalogue says."
+    strategies: list[Literal["clear_results", "summarize", "window"]] = setting(
+        ["clear_results", "summarize", "window"],
+        "How history is shortened, in this order, until it fits.",
     )
-    target_tokens: Annotated[int, Field(ge=16_000)] = Field(
-        default=250_000, description="The most tokens that are used of a larger window."
-    )
-    fold_at: Annotated[float, Field(ge=0.3, le=0.75)] = Field(
-        default=0.75, description="The share of the window from which old history is compacted."
-    )
-    strategies: list[Literal["clear_results", "summarize", "window"]] = Field(
-        default=["clear_results", "summarize", "window"],
-        description="How history is shortened, in this order, until it fits.",
-    )
-    keep_results: Bound = Field(
-        default=5, description="The newest tool results that `clear_results` keeps."
-    )
-    keep_messages: Annotated[int, Field(ge=2, le=1000)] = Field(
-        default=20, description="The newest messages that `window` keeps."
-    )
-    restore_files: Annotated[int, Field(ge=0, le=20)] = Field(
-        default=5, description="Files that are shown again after a compaction."
-    )
+    keep_results: Bound = setting(5, "The newest tool results that `clear_results` keeps.")
+    keep_messages: int = setting(20, "The newest messages that `window` keeps.", ge=2, le=1000)
+    restore_files: int = setting(5, "Files that are shown again after a compaction.", ge=0, le=20)
 
 
 class ReminderTable(Table):
     """A text that is repeated in requests, but never becomes history."""
 
-    every_turns: Positive | None = Field(default=None, description="Send it in every n-th turn.")
-    at_tokens: Positive | None = Field(
-        default=None, description="Send it in every turn from this many tokens of context on."
-    )
+    every_turns: Positive | None = setting(None, "Send it in every n-th turn.")
+    at_tokens: Positive | None = setting(None, "Send it once the context has this many tokens.")
     text: Annotated[str, Field(min_length=1)] = Field(description="The text.")
 
     @model_validator(mode="after")
@@ -200,14 +158,10 @@ class GuardrailTable(Table):
     """A check of inputs or outputs: by a pattern, or built in."""
 
     on: GuardrailPlace | list[GuardrailPlace] = Field(description="What is checked.")
-    pattern: str | None = Field(default=None, description="A regular expression to look for.")
-    builtin: Literal["secrets"] | None = Field(
-        default=None, description="`secrets`: keys, tokens and passwords."
-    )
-    action: Literal["warn", "trip"] = Field(
-        default="trip", description="Notify the user, or stop what is checked."
-    )
-    name: str = Field(default="", description="Its name in messages.")
+    pattern: str | None = setting(None, "A regular expression to look for.")
+    builtin: Literal["secrets"] | None = setting(None, "`secrets`: keys, tokens and passwords.")
+    action: Literal["warn", "trip"] = setting("trip", "Notify the user, or stop what is checked.")
+    name: str = setting("", "Its name in messages.")
 
     @model_validator(mode="after")
     def _checks_one_thing(self) -> "GuardrailTable":
@@ -223,23 +177,15 @@ class GuardrailTable(Table):
 class ToolsTable(Table):
     """Which tools the model has, and how several calls run."""
 
-    execution: Literal["parallel", "sequential"] = Field(
-        default="parallel", description="Whether independent calls of one turn may overlap."
+    execution: Literal["parallel", "sequential"] = setting(
+        "parallel", "Whether independent calls of a turn may overlap."
     )
-    max_parallel: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=8, description="At most this many."
-    )
-    enabled: list[str] | None = Field(default=None, description="Only these tools; absent: all.")
-    disabled: list[str] = Field(default_factory=list, description="Not these.")
-    result_budget_chars: Annotated[int, Field(ge=1000)] = Field(
-        default=80_000, description="Characters of results sent for one batch of calls."
-    )
-    retries: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=3, description="How often a tool may ask the model to try again in one run."
-    )
-    environment: list[str] = Field(
-        default_factory=list, description="Further variables for commands; never keys."
-    )
+    max_parallel: int = setting(8, "How many of them may run at once.", ge=1, le=64)
+    enabled: list[str] | None = setting(None, "The only tools of the model; absent: all.")
+    disabled: list[str] = setting(list, "Tools that the model does not have.")
+    result_budget_chars: int = setting(80_000, "The most characters of a batch's results.", ge=1000)
+    retries: int = setting(3, "How often a tool may ask for another try in one run.", ge=0, le=100)
+    environment: list[str] = setting(list, "Further variables for commands; never keys.")
 
 
 class PermissionRule(Table):
@@ -255,156 +201,112 @@ class PermissionRule(Table):
 class PermissionTable(Table):
     """What is allowed without asking."""
 
-    mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = Field(
-        default="standard", description="The preset that decides where no rule does."
+    mode: Literal["standard", "accept", "restrictive", "plan", "yolo"] = setting(
+        "standard", "The preset that decides where no rule does."
     )
-    rule: list[PermissionRule] = Field(default_factory=list, description="Rules, in order.")
-    loop_guard: Annotated[int, Field(ge=0, le=100)] = Field(
-        default=3, description="Denials of one call after which it is no longer asked about; 0: no."
+    rule: list[PermissionRule] = setting(list, "Rules, in order.")
+    loop_guard: int = setting(
+        3, "Denials of one call after which it is no longer asked about; 0: no.", ge=0, le=100
     )
-    judge: Literal["deny", "warn"] = Field(
-        default="deny",
-        description="The effect of a no of [roles] approve on a call that would ask.",
+    judge: Literal["deny", "warn"] = setting(
+        "deny", "What happens when [roles] approve rejects a call that would ask."
     )
-    remote: bool = Field(default=False, description="Whether `dirge signal` may answer questions.")
+    remote: bool = setting(False, "Whether `dirge signal` may answer questions.")
 
 
 class SandboxTable(Table):
     """The sandbox of commands."""
 
-    mode: Literal["off", "preferred", "required"] = Field(
-        default="off", description="Whether commands run in a sandbox."
+    mode: Literal["off", "preferred", "required"] = setting(
+        "off", "Whether commands run in a sandbox."
     )
-    network: bool = Field(default=False, description="Let every command reach the network.")
-    hosts: list[str] = Field(
-        default_factory=list,
-        description="Hosts that commands may reach anyway; `*.` is allowed.",
-    )
-    writable: list[str] = Field(
-        default_factory=list,
-        description="Folders to write to, besides the workspace.",
-    )
-    readable: list[str] = Field(
-        default_factory=list, description="Paths below your home folder that commands may read."
-    )
+    network: bool = setting(False, "Let every command reach the network.")
+    hosts: list[str] = setting(list, "Hosts that commands may reach anyway; `*.` is allowed.")
+    writable: list[str] = setting(list, "Folders to write to, besides the workspace.")
+    readable: list[str] = setting(list, "Paths below your home folder that commands may read.")
 
 
 class WebTable(Table):
     """How `webfetch` and `websearch` reach the web."""
 
-    search: Literal["duckduckgo", "searxng", "brave", "exa", "tavily"] | None = Field(
-        default=None, description="The service behind `websearch`; absent: there is no such tool."
+    search: Literal["duckduckgo", "searxng", "brave", "exa", "tavily"] | None = setting(
+        None, "The service behind `websearch`; absent: there is no such tool."
     )
-    search_url: str | None = Field(
-        default=None, description="Its address, if it isn't the usual one."
-    )
-    search_key_env: str | None = Field(
-        default=None, description="The environment variable with its key."
-    )
-    private_hosts: list[str] = Field(
-        default_factory=list, description="Hosts of your own network that may be fetched."
-    )
-    timeout_s: PositiveNumber = Field(default=15.0, description="For one page, in seconds.")
-    max_bytes: Positive = Field(
-        default=5 * 1024 * 1024, description="The most bytes of a page, decompressed."
-    )
-    proxy: str | None = Field(
-        default=None, description="The proxy; those of the environment are not used."
-    )
+    search_url: str | None = setting(None, "Its address, if it isn't the usual one.")
+    search_key_env: str | None = setting(None, "The environment variable with its key.")
+    private_hosts: list[str] = setting(list, "Hosts of your own network that may be fetched.")
+    timeout_s: PositiveNumber = setting(15.0, "For one page, in seconds.")
+    max_bytes: Positive = setting(5 * 1024 * 1024, "The most bytes of a page, decompressed.")
+    proxy: str | None = setting(None, "The proxy; those of the environment are not used.")
 
 
 class TimeoutsTable(Table):
     """How long to wait, in seconds."""
 
-    connect_s: PositiveNumber = Field(default=30.0, description="For a connection.")
-    establish_s: PositiveNumber = Field(
-        default=300.0, description="For the first byte of an answer."
+    connect_s: PositiveNumber = setting(30.0, "For a connection.")
+    establish_s: PositiveNumber = setting(300.0, "For the first byte of an answer.")
+    chunk_s: PositiveNumber = setting(300.0, "For the next piece of it.")
+    tool_call_gap_s: PositiveNumber = setting(60.0, "For the next piece of a tool call.")
+    bash_s: float = setting(120.0, "For a command, unless the call asks otherwise.", gt=0, le=3600)
+    quiet_s: PositiveNumber = setting(60.0, "Without output before a notice about a command.")
+    tool_s: PositiveNumber = setting(300.0, "For any other tool.")
+    tools: dict[str, Annotated[float, Field(ge=0)]] = setting(
+        dict, "For single tools, by name; 0 is no limit."
     )
-    chunk_s: PositiveNumber = Field(default=300.0, description="For the next piece of it.")
-    tool_call_gap_s: PositiveNumber = Field(
-        default=60.0, description="For the next piece of a half-written tool call."
-    )
-    bash_s: Annotated[float, Field(gt=0, le=3600)] = Field(
-        default=120.0, description="For a command, unless the call asks otherwise."
-    )
-    quiet_s: PositiveNumber = Field(
-        default=60.0, description="Without output before a notice about a command."
-    )
-    tool_s: PositiveNumber = Field(default=300.0, description="For any other tool.")
-    tools: dict[str, Annotated[float, Field(ge=0)]] = Field(
-        default_factory=dict, description="For single tools, by name; 0 is no limit."
-    )
-    judge_s: PositiveNumber = Field(
-        default=120.0, description="For a model that judges or summarises."
-    )
-    plugin_hook_s: PositiveNumber = Field(default=5.0, description="For one hook of a plugin.")
+    judge_s: PositiveNumber = setting(120.0, "For a model that judges or summarises.")
+    plugin_hook_s: PositiveNumber = setting(5.0, "For one hook of a plugin.")
 
 
 class SessionTable(Table):
     """Which parts of a session are stored."""
 
-    save: bool = Field(default=True, description="Store sessions, so that they can be resumed.")
-    segment_records: Annotated[int, Field(ge=1)] = Field(
-        default=10_000, description="Records after which a session continues in another file."
-    )
-    segment_mb: Annotated[int, Field(ge=1)] = Field(default=16, description="The same, by size.")
-    snapshots: bool = Field(default=True, description="Store files as they were, for rewinding.")
-    snapshot_file_mb: Annotated[int, Field(ge=1)] = Field(
-        default=8, description="Larger files are not stored."
-    )
-    snapshot_days: Annotated[int, Field(ge=1)] = Field(
-        default=30, description="How long snapshots are kept."
-    )
-    snapshot_max_mb: Annotated[int, Field(ge=1)] = Field(
-        default=2_000, description="The most space for the snapshots of a project."
-    )
+    save: bool = setting(True, "Store sessions, so that they can be resumed.")
+    segment_records: int = setting(10_000, "Records after which a session starts a new file.", ge=1)
+    segment_mb: int = setting(16, "Megabytes after which it does so.", ge=1)
+    snapshots: bool = setting(True, "Store files before they change, for rewinding.")
+    snapshot_file_mb: int = setting(8, "Larger files are not stored.", ge=1)
+    snapshot_days: int = setting(30, "How long snapshots are kept.", ge=1)
+    snapshot_max_mb: int = setting(2_000, "The most space for the snapshots of a project.", ge=1)
 
 
 class MemoryTable(Table):
     """The notes that are kept between sessions: MEMORY.md and USER.md."""
 
-    enabled: bool = Field(default=True, description="Read them, and offer to write them.")
-    max_chars: Annotated[int, Field(ge=1)] = Field(
-        default=20_000,
-        description="The most characters of each that are sent, from its end.",
-    )
+    enabled: bool = setting(True, "Read them, and offer to write them.")
+    max_chars: int = setting(20_000, "The most characters of each to send, from its end.", ge=1)
 
 
 class UiTable(Table):
     """How the terminal UI looks."""
 
-    theme: str = Field(default="phosphor", description="The name of a theme.")
-    show_thinking: bool = Field(default=False, description="Show the thinking of models.")
-    keymap: Literal["default", "emacs", "vim"] = Field(
-        default="default", description="How the input is edited; `[keys]` changes single keys."
+    theme: str = setting("phosphor", "The name of a theme.")
+    show_thinking: bool = setting(False, "Show the thinking of models.")
+    keymap: Literal["default", "emacs", "vim"] = setting(
+        "default", "How the input is edited; `[keys]` changes single keys."
     )
-    enter: Literal["steer", "queue"] = Field(
-        default="steer", description="What Enter does during a run; Tab does the other."
+    enter: Literal["steer", "queue"] = setting(
+        "steer", "What Enter does during a run; Tab does the other."
     )
-    chord_timeout_ms: Annotated[int, Field(ge=100, le=10_000)] = Field(
-        default=1_000, description="How long the second key of a chord may take."
+    chord_timeout_ms: int = setting(
+        1_000, "The most time between a chord's keys.", ge=100, le=10_000
     )
-    mouse: bool = Field(default=True, description="Take the mouse: wheel, clicks and selecting.")
-    clipboard: Literal["auto", "native", "tmux", "osc52"] = Field(
-        default="auto", description="How text gets onto the clipboard."
+    mouse: bool = setting(True, "Use the mouse: wheel, clicks and selecting.")
+    clipboard: Literal["auto", "native", "tmux", "osc52"] = setting("auto", "How text is copied.")
+    notify: Literal["off", "bell", "desktop", "both"] = setting(
+        "bell", "How to notify you when the terminal isn't focused."
     )
-    notify: Literal["off", "bell", "desktop", "both"] = Field(
-        default="bell", description="How to notify you while the terminal isn't focused."
+    reduced_motion: bool = setting(False, "No animations.")
+    avatar: bool = setting(True, "A small face that shows the state.")
+    panel: Literal["auto", "on", "off"] = setting(
+        "auto", "The side panels; auto: from 152 columns."
     )
-    reduced_motion: bool = Field(default=False, description="No animations.")
-    avatar: bool = Field(default=True, description="A small face that shows the state.")
-    panel: Literal["auto", "on", "off"] = Field(
-        default="auto", description="The panels at the sides; auto: from 152 columns on."
+    display: list[Literal["left", "main", "right"]] = setting(
+        ["left", "main", "right"], "The panels that are shown."
     )
-    display: list[Literal["left", "main", "right"]] = Field(
-        default=["left", "main", "right"], description="The panels that are shown."
+    diff: Literal["auto", "unified", "split"] = setting(
+        "auto", "How changes are drawn; auto: side by side from 140 columns on."
     )
-    diff: Literal["auto", "unified", "split"] = Field(
-        default="auto", description="How changes are drawn; auto: side by side from 140 columns on."
-    )
-    editor_open_command: str = Field(
-        default="", description="Run for each file the agent changed; `{path}` and `{line}`."
-    )
+    editor_open_command: str = setting("", "Run for each changed file; `{path}` and `{line}`.")
 
 
 class PluginEntry(Table):
@@ -412,7 +314,7 @@ class PluginEntry(Table):
 
     model_config = ConfigDict(extra="allow")
 
-    enabled: bool = Field(default=True, description="Whether it is loaded.")
+    enabled: bool = setting(True, "Whether it is loaded.")
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -429,40 +331,27 @@ Keys = Annotated[list[str], BeforeValidator(_as_list, json_schema_input_type=str
 class Config(Table):
     """All settings of one start: file, environment and flags merged. See `load.load`."""
 
-    provider: str | None = Field(default=None, description="The alias used when none is named.")
-    providers: dict[str, ProviderEntry] = Field(
-        default_factory=dict, description="Services by alias."
-    )
-    models: dict[str, ModelEntry] = Field(
-        default_factory=dict,
-        description="Corrections for models, by id or alias/id.",
-    )
-    roles: RolesTable = _EMPTY
-    tools: ToolsTable = _EMPTY
-    loop: LoopTable = _EMPTY
-    plan: PlanTable = _EMPTY
-    permission: PermissionTable = _EMPTY
-    limits: LimitsTable = _EMPTY
-    context: ContextTable = _EMPTY
-    timeouts: TimeoutsTable = _EMPTY
-    sandbox: SandboxTable = _EMPTY
-    web: WebTable = _EMPTY
-    session: SessionTable = _EMPTY
-    memory: MemoryTable = _EMPTY
-    ui: UiTable = _EMPTY
-    guardrail: list[GuardrailTable] = Field(
-        default_factory=list, description="Checks of inputs and outputs."
-    )
-    reminder: list[ReminderTable] = Field(default_factory=list, description="Repeated texts.")
-    plugins: dict[str, PluginEntry] = Field(
-        default_factory=dict, description="Plugins by file name: `enabled`, and their settings."
-    )
-    keys: dict[str, Keys] = Field(
-        default_factory=dict, description='Action to key or keys; "none" frees it.'
-    )
-    aliases: dict[SlashName, str] = Field(
-        default_factory=dict, description="Your names for slash commands."
-    )
+    provider: str | None = setting(None, "The alias used when none is named.")
+    providers: dict[str, ProviderEntry] = setting(dict, "Services by alias.")
+    models: dict[str, ModelEntry] = setting(dict, "Corrections for models, by id or alias/id.")
+    roles: RolesTable = EMPTY_TABLE
+    tools: ToolsTable = EMPTY_TABLE
+    loop: LoopTable = EMPTY_TABLE
+    plan: PlanTable = EMPTY_TABLE
+    permission: PermissionTable = EMPTY_TABLE
+    limits: LimitsTable = EMPTY_TABLE
+    context: ContextTable = EMPTY_TABLE
+    timeouts: TimeoutsTable = EMPTY_TABLE
+    sandbox: SandboxTable = EMPTY_TABLE
+    web: WebTable = EMPTY_TABLE
+    session: SessionTable = EMPTY_TABLE
+    memory: MemoryTable = EMPTY_TABLE
+    ui: UiTable = EMPTY_TABLE
+    guardrail: list[GuardrailTable] = setting(list, "Checks of inputs and outputs.")
+    reminder: list[ReminderTable] = setting(list, "Repeated texts.")
+    plugins: dict[str, PluginEntry] = setting(dict, "Plugins by file name, and their settings.")
+    keys: dict[str, Keys] = setting(dict, 'Action to key or keys; "none" frees it.')
+    aliases: dict[SlashName, str] = setting(dict, "Your names for slash commands.")
 
     _origin: Origin = PrivateAttr(default_factory=Origin)
 
