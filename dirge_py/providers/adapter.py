@@ -12,9 +12,15 @@ from typing import Any, TypeAlias, TypeVar
 from dirge_py.config.services import SERVICE_OF, check_base_url
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelProfile
-from dirge_py.providers.client import HttpClient, request_headers
+from dirge_py.providers.client import (
+    Framing,
+    HttpClient,
+    HttpRequest,
+    StreamRequest,
+    request_headers,
+    stream_response,
+)
 from dirge_py.providers.errors import endpoint_of
-from dirge_py.providers.http_stream import Framing, StreamRequest, stream_response
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
@@ -259,10 +265,14 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     call.json_cache.begin_request()
     return StreamRequest(
         endpoint=endpoint,
-        headers=request_headers(
-            _DEFAULT_HEADERS, api_format.headers(call), settings.headers, options.headers
+        http=HttpRequest(
+            "POST",
+            url,
+            request_headers(
+                _DEFAULT_HEADERS, api_format.headers(call), settings.headers, options.headers
+            ),
+            _encode_body(api_format.body(call), api_format.history, call.json_cache),
         ),
-        body=_encode_body(api_format.body(call), api_format.history, call.json_cache),
         framing=api_format.framing,
         timeouts=timeouts,
         total_s=options.request_timeout_s,

@@ -1,24 +1,34 @@
-"""The HTTP client of a process: requests, streamed responses, and errors with their kind.
+"""HTTP to model services: the client of a process, whole responses, and streamed answers.
 
-This is the only module that uses httpx, and loads it with the first request: the import takes a
-tenth of a second.
+Only this module uses httpx. It loads it with the first request: the import takes a tenth of a
+second. A streamed answer is read by a task, which connects, reads, parses and queues the events.
+The generator that the loop reads only empties the queue, so that a slow reader never looks like a
+silent service. An abort ends the generator and cancels the task, which closes the connection.
 """
 
 import asyncio
+import contextlib
 import importlib
+import json
+import math
 import socket
 import ssl
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
 from dirge_py.config.services import is_loopback
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.settings import ProviderSettings
+from dirge_py.providers import errors
+from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
+from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
+from dirge_py.providers.stream_parser import ServiceError, StreamParser
+from dirge_py.types.abort import AbortSignal, call_in_loop
 from dirge_py.types.errors import ProviderError
+from dirge_py.types.llm import StreamError, StreamEvent
 
 if TYPE_CHECKING:
     import httpx
@@ -35,12 +45,11 @@ _LIST_HEADERS = frozenset({"anthropic-beta"})
 
 
 class TransportError(Exception):
-    """The request did not arrive, or its response broke off; `kind` says in what way."""
+    """The request did not arrive, or its response broke off; `kind` says why."""
 
     def __init__(self, kind: TransportErrorKind, detail: str) -> None:
         super().__init__(detail)
         self.kind: TransportErrorKind = kind
-        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class HttpRequest:
 
 
 class HttpResponse(Protocol):
-    """A response whose head has arrived and whose body is still arriving. Always close it."""
+    """A response whose body is still arriving. Always close it."""
 
     status: int
     headers: Mapping[str, str]
@@ -69,11 +78,9 @@ class HttpResponse(Protocol):
         Raises:
             TransportError: it broke off, or is compressed in a way that is not supported.
         """
-        ...
 
     async def aclose(self) -> None:
         """Give the connection back if the body was read to its end, else close it."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +90,7 @@ class FetchedResponse:
     status: int
     """The HTTP status."""
     headers: Mapping[str, str]
-    """The headers; names are in lower case, or found in any case."""
+    """The headers; look names up in lower case."""
     body: bytes
     """The body, decompressed."""
 
@@ -119,9 +126,9 @@ def request_headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
 class HttpClient:
     """The HTTP client of a process. It costs nothing until the first request; close it at the end.
 
-    Connections are kept and shared. Those to loopback go past every proxy, because a proxy's
-    loopback is another machine. There is no read timeout: the callers have their own. The client
-    also keeps finished streams for a moment (`linger`), so that their connections can be reused.
+    Connections are kept and shared. Those to loopback bypass every proxy, because a proxy's
+    loopback is another machine. Callers have their own read timeouts. Finished streams are kept for
+    a moment (`linger`), so that their connections can be reused.
     """
 
     def __init__(self) -> None:
@@ -155,17 +162,12 @@ class HttpClient:
         """
         async with asyncio.timeout(timeout_s):
             response = await self._send(request, None)
-            try:
-                parts, size = [], 0
-                async for chunk in response.chunks():
-                    parts.append(chunk)
-                    size += len(chunk)
-                    if size > max_bytes:
-                        raise TransportError("unusable", f"longer than {max_bytes} bytes")
-            finally:
-                await response.aclose()
-        whole = b"".join(parts)
-        return FetchedResponse(status=response.status, headers=response.headers, body=whole)
+            async with contextlib.aclosing(response):
+                body = bytearray()
+                await _collect(response.chunks(), body, max_bytes + 1)
+        if len(body) > max_bytes:
+            raise TransportError("unusable", f"longer than {max_bytes} bytes")
+        return FetchedResponse(status=response.status, headers=response.headers, body=bytes(body))
 
     async def warm_up(self) -> None:
         """Load the HTTP library in a thread, for callers that expect a request soon."""
@@ -178,20 +180,17 @@ class HttpClient:
 
     async def aclose(self) -> None:
         """Close every connection and wait until they are closed."""
-        await self._wait_for_lingering(_LINGER_S)
-        for task in self._lingering:
-            task.cancel()
-        await self._wait_for_lingering(1.0)
+        for timeout_s in (_LINGER_S, 1.0):
+            if self._lingering:
+                await asyncio.wait(set(self._lingering), timeout=timeout_s)
+            for task in self._lingering:
+                task.cancel()
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             await client.aclose()
         if clients:
             # The event loop closes sockets one round later.
             await asyncio.sleep(0)
-
-    async def _wait_for_lingering(self, seconds: float) -> None:
-        if self._lingering:
-            await asyncio.wait(set(self._lingering), timeout=seconds)
 
     async def _send(self, request: HttpRequest, timeout: Any) -> "_HttpxResponse":
         httpx = _httpx()
@@ -271,20 +270,17 @@ def _httpx() -> Any:
 def _transport_error(error: BaseException) -> TransportError:
     """`error` as a `TransportError`, with the kind and the words of its most telling cause."""
     httpx = _httpx()
-    kinds: tuple[tuple[type[BaseException], TransportErrorKind], ...] = (
+    kinds: tuple[tuple[Any, TransportErrorKind], ...] = (
         (ssl.SSLError, "tls"),
         (socket.gaierror, "unknown_host"),
         (ConnectionRefusedError, "refused"),
         (httpx.ProxyError, "proxy"),
         (httpx.TimeoutException, "timeout"),
-        (httpx.UnsupportedProtocol, "unusable"),
-        (httpx.InvalidURL, "unusable"),
-        (httpx.LocalProtocolError, "unusable"),
-        (ImportError, "unusable"),
-        (ValueError, "unusable"),
+        ((httpx.UnsupportedProtocol, httpx.InvalidURL, httpx.LocalProtocolError), "unusable"),
+        ((ImportError, ValueError), "unusable"),
         (httpx.ConnectError, "refused"),
     )
-    causes = list(_causes(error))
+    causes = _causes(error)
     # Some exceptions have no text, and the operating system's error behind them has.
     texts = (cause.strerror for cause in causes if isinstance(cause, OSError) and cause.strerror)
     detail = str(error) or next(texts, type(error).__name__)
@@ -295,16 +291,331 @@ def _transport_error(error: BaseException) -> TransportError:
     return TransportError("dropped", detail)
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """`error` and everything behind it, also the errors of several connection attempts."""
-    seen: set[int] = set()
-    pending = [error]
+def _causes(error: BaseException) -> Sequence[BaseException]:
+    """`error` and everything that caused it, also the errors of several connection attempts."""
+    causes, pending = list[BaseException](), [error]
     while pending:
         cause = pending.pop()
-        if cause is None or id(cause) in seen:
-            continue
-        seen.add(id(cause))
-        yield cause
-        pending += [cause.__cause__, cause.__context__]
-        if isinstance(cause, BaseExceptionGroup):
-            pending += cause.exceptions
+        if cause not in causes:
+            causes.append(cause)
+            pending += filter(None, (cause.__cause__, cause.__context__))
+            pending += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+    return causes
+
+
+Framing = Literal["events", "lines"]
+"""Server-sent events, or one JSON object per line."""
+_MAX_ERROR_BODY_BYTES = 64 * 1024
+_ERROR_BODY_S = 5.0
+_EVENTS_AHEAD = 8192
+# The limits after the end of an answer, for a service that keeps the connection open.
+_SETTLE_S = 5.0
+_DRAIN_S = 1.0
+_NO_STREAM: Mapping[Framing, frozenset[bytes]] = {
+    "events": frozenset({b"{", b"[", b"<"}),
+    "lines": frozenset({b"[", b"<"}),
+}
+"""The first bytes of web pages and whole answers; no stream starts with them."""
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+# `json.loads` without its check for blanks, which is a third of the cost of a small event.
+_read_json = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRequest:
+    """A request, and how its answer is read."""
+
+    endpoint: errors.Endpoint
+    """The address of the service."""
+    http: HttpRequest
+    """The request."""
+    timeouts: StreamTimeouts
+    """How long each silence may last."""
+    framing: Framing = "events"
+    """How the events of the answer are separated."""
+    total_s: float | None = None
+    """The limit for the whole answer; None for none."""
+
+
+async def stream_response(
+    http: HttpClient, request: StreamRequest, parser: StreamParser, signal: AbortSignal
+) -> AsyncIterator[StreamEvent]:
+    """The events of one answer; the last is a `StreamDone` or a `StreamError`. Never raises."""
+    if signal.aborted:
+        yield StreamError(errors.aborted_error("establish"))
+        return
+    call = _StreamingCall(http, request, parser)
+    task = asyncio.create_task(call.run())
+
+    def cut() -> None:
+        # Once only: a second cancellation would interrupt the closing of the connection.
+        if not task.cancelling():
+            task.cancel()
+        call.wake()
+
+    forget = signal.on_abort(partial(call_in_loop, asyncio.get_running_loop(), cut))
+    try:
+        while not call.is_over:
+            for event in await call.next_batch():
+                if signal.aborted:
+                    break
+                yield event
+            if signal.aborted:
+                yield StreamError(errors.aborted_error())
+                return
+    finally:
+        forget()
+        if parser.is_done:
+            http.linger(task)
+        else:
+            cut()
+            # The end of the task closes the connection.
+            await asyncio.wait({task}, timeout=0.05)
+
+
+class _StreamingCall:
+    """One answer: `run` is the task's side, everything else public the generator's side."""
+
+    def __init__(self, http: HttpClient, request: StreamRequest, parser: StreamParser) -> None:
+        self._http = http
+        self._request = request
+        self._endpoint = request.endpoint
+        self._parser = parser
+        self._queue: list[StreamEvent] = []
+        self._has_news = asyncio.Event()
+        self._was_read = asyncio.Event()
+        self._time_out = asyncio.timeout(None)
+        give_up = partial(self._time_out.reschedule, 0.0)
+        self._idle_timeout = IdleTimeout(give_up, request.total_s)
+        self._has_begun = False
+        self._is_closed = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `next_batch` has returned the last batch."""
+        return self._is_closed and not self._queue
+
+    def wake(self) -> None:
+        """Make a waiting `next_batch` return, without events if there are none."""
+        self._has_news.set()
+
+    async def next_batch(self) -> Sequence[StreamEvent]:
+        """The events that have arrived since the last batch."""
+        await self._has_news.wait()
+        self._has_news.clear()
+        self._was_read.set()
+        batch, self._queue = self._queue, []
+        return batch
+
+    async def run(self) -> None:
+        """Make the request and queue its events; errors become events."""
+        last: Sequence[StreamEvent] = [StreamError(errors.aborted_error())]
+        try:
+            async with self._time_out:
+                self._idle_timeout.allow(self._request.timeouts.establish_s)
+                last = await self._post_and_read()
+        except TimeoutError:
+            last = self._finish_if_settled() or [StreamError(self._timeout_error())]
+        except Exception as error:
+            last = self._finish_if_settled() or [StreamError(self._as_provider_error(error))]
+        finally:
+            self._idle_timeout.stop()
+            self._close(last)
+
+    async def _post_and_read(self) -> Sequence[StreamEvent]:
+        """Queue all events but the last ones, which are returned."""
+        connect_s = self._request.timeouts.connect_s
+        answer = await self._http.post(
+            self._request.http, connect_s=connect_s, is_late=self._time_out.expired
+        )
+        async with contextlib.aclosing(answer), contextlib.aclosing(answer.chunks()) as chunks:
+            if answer.status == 200:
+                return await self._read(chunks)
+            # The status says the most, so an incomplete body will do.
+            body = bytearray()
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_ERROR_BODY_S):
+                    await _collect(chunks, body, _MAX_ERROR_BODY_BYTES)
+            text = body.decode(errors="replace")
+            raise errors.status_error(self._endpoint, answer.status, answer.headers, text)
+
+    async def _read(self, chunks: AsyncIterator[bytes]) -> Sequence[StreamEvent]:
+        head = b""
+        async for chunk in chunks:
+            head += chunk
+            if head.strip(_BLANK):
+                break
+        self._has_begun = bool(head)
+        if head.lstrip(_BLANK)[:1] in _NO_STREAM[self._request.framing]:
+            body = bytearray(head)
+            await _collect(chunks, body, MAX_BODY_BYTES)
+            return self._parse_whole(bytes(body[:MAX_BODY_BYTES]))
+        return await self._read_rest(chunks, head)
+
+    async def _read_rest(self, chunks: AsyncIterator[bytes], head: bytes) -> Sequence[StreamEvent]:
+        decoder = SseDecoder() if self._request.framing == "events" else NdjsonDecoder()
+        await self._parse_events(decoder.feed(head))
+        async for chunk in chunks:
+            # After the last event only the body's end follows; reading it frees the connection.
+            if not self._is_closed:
+                await self._parse_events(decoder.feed(chunk))
+        if self._is_closed:
+            return ()
+        # The rest may be half an event; the error is that the stream broke off.
+        with contextlib.suppress(ProviderError):
+            await self._parse_events(decoder.close())
+        return self._finish_if_settled() or [StreamError(self._cut_short(head))]
+
+    async def _parse_events(self, events: Sequence[ServerEvent]) -> None:
+        batch: list[StreamEvent] = []
+        try:
+            for name, text in events:
+                batch += self._parse_event(name, text)
+        finally:
+            # Also before an error: earlier events are shown first.
+            self._put(batch)
+        if self._parser.is_done:
+            self._close(())
+        elif len(self._queue) > _EVENTS_AHEAD:
+            # The reader is slower than the service.
+            self._idle_timeout.pause()
+            self._was_read.clear()
+            await self._was_read.wait()
+        self._idle_timeout.allow(self._max_silence_s())
+
+    def _parse_event(self, name: str, text: str) -> Sequence[StreamEvent]:
+        if text == "[DONE]":
+            return self._parser.finish()
+        try:
+            payload, _ = _read_json(text)
+        except (ValueError, RecursionError):
+            payload = None
+        if not isinstance(payload, dict):
+            why = "an event holds no JSON object"
+            raise errors.unreadable_error(self._endpoint, why, text[:500], self._phase)
+        return self._parser.event(name, payload)
+
+    def _parse_whole(self, body: bytes) -> Sequence[StreamEvent]:
+        text = body.decode("utf-8-sig", errors="replace")
+        if text.lstrip().startswith("<"):
+            raise errors.web_page_error(self._endpoint, text)
+        payload, events = json.loads(text), list[StreamEvent]()
+        if isinstance(payload, list) and payload:
+            # Gemini's stream, if a proxy drops the query that asks for server-sent events.
+            *pieces, payload = payload
+            for piece in pieces:
+                events += self._parser.event("", piece)
+        if not isinstance(payload, dict):
+            raise TypeError("it is JSON, but no object")
+        return [*events, *self._parser.whole(payload), *self._parser.finish()]
+
+    def _put(self, events: Sequence[StreamEvent]) -> None:
+        self._queue += events
+        self._has_news.set()
+
+    def _close(self, last: Sequence[StreamEvent]) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._put(last)
+
+    def _finish_if_settled(self) -> Sequence[StreamEvent]:
+        return self._parser.finish() if self._parser.is_settled else ()
+
+    def _max_silence_s(self) -> float:
+        limits = self._request.timeouts
+        if self._is_closed:
+            return _DRAIN_S
+        if self._parser.is_settled:
+            return _SETTLE_S
+        if self._parser.call_is_open:
+            return min(limits.tool_call_gap_s, limits.chunk_s)
+        return limits.chunk_s
+
+    def _timeout_error(self) -> ProviderError:
+        limits = self._request.timeouts
+        if self._idle_timeout.total_is_over:
+            what = f"the whole answer took more than {self._request.total_s:g} s"
+        elif not self._has_begun:
+            what = f"establishing the stream took more than {limits.establish_s:g} s"
+        elif self._parser.call_is_open:
+            what = f"a tool call was half-written for {self._max_silence_s():g} s"
+        else:
+            what = f"nothing came for {self._max_silence_s():g} s"
+        return errors.timeout_error(self._endpoint, what, self._phase)
+
+    @property
+    def _phase(self) -> errors.Phase:
+        return "stream" if self._parser.has_content else "establish"
+
+    def _as_provider_error(self, error: Exception) -> ProviderError:
+        if isinstance(error, ProviderError):
+            return error
+        if isinstance(error, ServiceError):
+            return errors.body_error(self._endpoint, error.body, self._phase)
+        if isinstance(error, TransportError):
+            return errors.connection_error(self._endpoint, error.kind, str(error), self._phase)
+        why = "an event does not end" if isinstance(error, EventTooLong) else str(error)
+        return errors.unreadable_error(self._endpoint, why, repr(error), self._phase)
+
+    def _cut_short(self, head: bytes) -> ProviderError:
+        if self._parser.has_content:
+            why = "the answer stops in the middle"
+            return errors.connection_error(self._endpoint, "dropped", why, "stream")
+        raw = head[:500].decode(errors="replace")
+        why = "it holds no event" if head else "it is empty"
+        return errors.unreadable_error(self._endpoint, why, raw, "establish")
+
+
+async def _collect(chunks: AsyncIterator[bytes], body: bytearray, limit: int) -> None:
+    """Append `chunks` to `body` until it holds `limit` bytes."""
+    async for chunk in chunks:
+        body += chunk
+        if len(body) >= limit:
+            break
+
+
+_CHECK_EVERY_S = 30.0
+
+
+class IdleTimeout:
+    """Calls `give_up` after the allowed silence, or after `total_s` in all.
+
+    `allow` only stores a time, and one timer checks it now and then: a new timer for each piece of
+    an answer would cost more than reading it.
+    """
+
+    def __init__(self, give_up: Callable[[], None], total_s: float | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._give_up = give_up
+        self._deadline = math.inf if total_s is None else self._loop.time() + total_s
+        self._ends_at = self._deadline
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def total_is_over(self) -> bool:
+        """Whether `total_s` has passed."""
+        return self._loop.time() >= self._deadline
+
+    def allow(self, seconds: float) -> None:
+        """Allow a silence of `seconds` from now on."""
+        self._ends_at = min(self._deadline, self._loop.time() + seconds)
+        if self._timer is None or self._ends_at < self._timer.when():
+            self._check()
+
+    def pause(self) -> None:
+        """Allow any silence until the next `allow`."""
+        self._ends_at = self._deadline
+
+    def stop(self) -> None:
+        """Stop for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        self.stop()
+        now = self._loop.time()
+        if now >= self._ends_at:
+            self._give_up()
+        else:
+            next_check = min(self._ends_at, now + _CHECK_EVERY_S)
+            self._timer = self._loop.call_at(next_check, self._check)

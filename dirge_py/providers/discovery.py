@@ -231,7 +231,7 @@ async def list_models(
             HttpRequest("GET", url, headers), timeout_s=limit_s, max_bytes=_MAX_LIST_BYTES
         )
     except TransportError as failed:
-        raise connection_error(at, failed.kind, failed.detail) from failed
+        raise connection_error(at, failed.kind, str(failed)) from failed
     except TimeoutError:
         raise ProviderError(
             f"{at.alias} ({at.host}) gave no list of models within {limit_s:g} s.",

@@ -309,7 +309,7 @@ class _ExchangeWriter:
         if error is None:
             self.write({"end": "complete"})
         elif isinstance(error, TransportError):
-            self.write({"end": error.kind, "detail": self._redact(error.detail)})
+            self.write({"end": error.kind, "detail": self._redact(str(error))})
         elif isinstance(error, TimeoutError) or self._is_late():
             self.write({"end": "timed out"})
         else:

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dirge_py.permission import recursive_reads
-from dirge_py.permission.rules import Effect, Mode
 
 import pytest
 
+from dirge_py.permission import recursive_reads
+from dirge_py.permission.rules import Effect, Mode
 
 from .conftest import Project, allow, ask, deny
 

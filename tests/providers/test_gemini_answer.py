@@ -3,14 +3,21 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.providers.gemini_stream import GeminiParser
 from dirge_py.types.llm import StreamError, StreamStart, ToolCallEnd
-from dirge_py.types.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, Usage, user_text
-from hypothesis import given, settings, strategies as st
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    user_text,
+)
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.provider_client import calls_of, done_of, text_of, thinking_of
-
 
 JSON = {"content-type": "application/json"}
 

@@ -3,16 +3,33 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.providers.openai_responses import ResponsesParser, unpack_item
 from dirge_py.providers.stream_parser import ServiceError
-from dirge_py.types.llm import CompactionDone, StreamDone, StreamError, StreamStart, TextDelta, ThinkingDelta, ThinkingEnd, ToolCallEnd
-from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, Usage, user_text
-from hypothesis import given, settings, strategies as st
+from dirge_py.types.llm import (
+    CompactionDone,
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCallEnd,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    user_text,
+)
 from tests.providers.wires.responses import events as written
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.provider_client import Client, calls_of, done_of, text_of, thinking_of
-
 
 JSON = {"content-type": "application/json"}
 SAID = ModelReply(

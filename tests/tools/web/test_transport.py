@@ -7,16 +7,16 @@ import socket
 import ssl
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
 from dirge_py.tools.web.dns_guard import DnsGuard, is_own_address
 from dirge_py.tools.web.transport import GuardedTransport
 from dirge_py.tools.web.url import OutgoingRequest, parse_url
 from dirge_py.types.errors import ToolFailed
-from pathlib import Path
 from tests.support.requirements import lacking
 from tests.support.web_site import Reply, serving
-
-import pytest
-
 
 
 class Names:
