@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from dataclasses import replace
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -153,12 +154,6 @@ def _combined_error(failures: Sequence[tuple[str, ProviderError]]) -> ProviderEr
     if len(failures) == 1 or last.kind == "aborted":
         return last
     reported = first if last.kind in OUT_OF_REACH_KINDS else last
-    return ProviderError(
-        " ".join(f"{model}: {error.message}" for model, error in failures),
-        kind=reported.kind,
-        status=reported.status,
-        retry_after_s=reported.retry_after_s,
-        raw=reported.raw,
-        hint=reported.hint,
-        phase=reported.phase,
-    )
+    combined = copy(reported)
+    combined.message = " ".join(f"{model}: {error.message}" for model, error in failures)
+    return combined

@@ -7,6 +7,7 @@ line, and the last line has the counts.
 import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -226,21 +227,20 @@ class OllamaParser(StreamParser):
         self._events.append(ToolCallEnd(key=key, id=call_id))
 
 
-_Case = tuple[re.Pattern[str], ErrorKind | None, Callable[[str], str]]
+_Case = tuple[re.Pattern[str], ErrorKind, Callable[[str], str]]
 
 
-def _case(words: str, kind: ErrorKind | None, hint: Callable[[str], str] | str) -> _Case:
+def _case(words: str, kind: ErrorKind, hint: Callable[[str], str] | str) -> _Case:
     hint_for = hint if callable(hint) else lambda _, text=hint: text
     return re.compile(words, re.IGNORECASE), kind, hint_for
 
 
-_NO_MODEL = _case(
-    r"model\b.{0,200}\bnot found",
-    "invalid_request",
-    lambda model: f"`ollama pull {model}` fetches it; `/model` or `--model` chooses another.",
-)
 _CASES: tuple[_Case, ...] = (
-    _NO_MODEL,
+    _case(
+        r"model\b.{0,200}\bnot found",
+        "invalid_request",
+        lambda model: f"`ollama pull {model}` downloads it; `/model` or `--model` chooses another.",
+    ),
     _case(
         r"requires more (?:system |gpu )?memory|out of memory|insufficient memory",
         "invalid_request",
@@ -271,11 +271,8 @@ _CASES: tuple[_Case, ...] = (
         "Try again later; the log of `ollama serve` says more.",
     ),
 )
-# Part of the message: the hint is the loop's, once it has tried to make the request smaller.
-_WINDOW = (
-    ' Ollama serves what `window_tokens` in [models."{model}"] says, else its own few thousand '
-    "tokens."
-)
+# A part of the message, because the loop sets the hint once it has shortened the request.
+_WINDOW = ' The window is `window_tokens` in [models."{model}"], or Ollama\'s few thousand tokens.'
 _REFUSES_THINKING = re.compile(r"does not support thinking|\bthink value\b", re.IGNORECASE)
 
 
@@ -284,38 +281,28 @@ def explain_error(error: ProviderError, *, model: str, base_url: str) -> Provide
 
     The text decides, because servers report most errors with status 500 or inside an answer.
     """
+    explained = copy(error)
     is_usual = base_url.rstrip("/") in {"", SERVICE_OF["ollama"].base_url}
     if error.status is None and "No connection to" in error.message and is_usual:
-        return _with_hint(error, None, "Is Ollama running? `ollama serve` starts it.")
+        explained.hint = "Is Ollama running? `ollama serve` starts it."
+        return explained
     if error.kind in {"auth", "aborted", "rate_limit"}:
         return error
     for words, kind, hint in _CASES:
         if words.search(error.raw):
-            more = _WINDOW.format(model=model) if kind == "context_length" else ""
-            return _with_hint(error, kind, hint(model), more)
+            explained.kind, explained.hint = kind, hint(model)
+            if kind == "context_length":
+                explained.message += _WINDOW.format(model=model)
+            return explained
     if error.status == 404:
-        path = "`base_url` is the server's address alone, without `/v1`."
-        return _with_hint(error, None, f"{error.hint} {path}")
+        explained.hint += " `base_url` is the server's address alone, without `/v1`."
+        return explained
     return error
 
 
 def is_thinking_refusal(error: ProviderError) -> bool:
     """Whether the model cannot think, or not in the way that was asked for."""
     return error.status == 400 and bool(_REFUSES_THINKING.search(error.raw))
-
-
-def _with_hint(
-    error: ProviderError, kind: ErrorKind | None, hint: str, more: str = ""
-) -> ProviderError:
-    return ProviderError(
-        error.message + more,
-        kind=kind or error.kind,
-        status=error.status,
-        retry_after_s=error.retry_after_s,
-        raw=error.raw,
-        hint=hint,
-        phase=error.phase,
-    )
 
 
 def _note_thinking_refusals(inner: StreamFn) -> StreamFn:
