@@ -11,6 +11,7 @@ environment is still a child of dirge, and the `OrphanReaper` ends it.
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import os
 import signal
@@ -163,18 +164,16 @@ def _from_ps() -> list[ProcessEntry]:
         ended = subprocess.run(command, capture_output=True, check=False, timeout=2)
     except (OSError, subprocess.TimeoutExpired):
         return []
-    rows = [fields for line in ended.stdout.splitlines() if len(fields := line.split()) == 4]
-    return [
-        ProcessEntry(
-            pid=int(pid),
-            parent=int(parent),
-            group=int(group),
-            session=int(group),
-            is_zombie=state.startswith(b"Z"),
-            started=0,
+    entries = []
+    for line in ended.stdout.splitlines():
+        *numbers, state = line.split()
+        pid, parent, group = map(int, numbers)
+        is_zombie = state.startswith(b"Z")
+        entry = ProcessEntry(
+            pid=pid, parent=parent, group=group, session=group, is_zombie=is_zombie, started=0
         )
-        for pid, parent, group, state in rows
-    ]
+        entries.append(entry)
+    return entries
 
 
 @functools.cache
@@ -207,25 +206,20 @@ class CommandTree:
 
     def __init__(self, leader: int, marker: str) -> None:
         """`leader` must not have been reaped yet, so that its pid is still its own."""
-        self._leader = leader
-        self._variable = _variable_of(marker)
+        self.leader = leader
+        self.variable = f"{MARKER_NAME}={marker}".encode()
         entry = read_entry(leader)
-        self._leader_started = entry.started if entry else 0
-        self._known: dict[int, int] = {leader: self._leader_started}
+        self.leader_started = entry.started if entry else 0
+        self._known: dict[int, int] = {leader: self.leader_started}
 
     def running(self) -> list[ProcessEntry]:
-        """Return running members, newest first. Dead ones that became dirge's children are
-        reaped.
-        """
+        """Return running members, newest first; reap dead ones that became dirge's children."""
         members = self._members(family_table())
         self._known = {entry.pid: entry.started for entry in members}
         for entry in members:
-            # Reaped by pid: waiting for any child would steal the exit codes of other owners.
             # The leader is reaped by its Popen, which needs its exit code.
-            is_ours = entry.parent == os.getpid() and entry.pid != self._leader
-            if entry.is_zombie and is_ours:
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(entry.pid, os.WNOHANG)
+            if entry.is_zombie and entry.parent == os.getpid() and entry.pid != self.leader:
+                _reap(entry.pid)
         running = [entry for entry in members if not entry.is_zombie]
         # In a chain of processes that fork and exit, only the newest one can be caught.
         return sorted(running, key=lambda entry: entry.pid, reverse=True)
@@ -241,16 +235,15 @@ class CommandTree:
     def send(self, number: signal.Signals) -> int:
         """Signal every running member once; return how many there were."""
         members = self.running()
-        if any(entry.group == self._leader for entry in members):
+        if any(entry.group == self.leader for entry in members):
             # The whole group in one step, so that none of it can fork between two kills.
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._leader, number)
+                os.killpg(self.leader, number)
         pids = {entry.pid for entry in members}
         # A shell is ended before its children, whose end it would report.
         for entry in sorted(members, key=lambda entry: entry.parent in pids):
-            if entry.group != self._leader:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(entry.pid, number)
+            if entry.group != self.leader:
+                _signal(entry.pid, number)
         return len(members)
 
     def _members(self, table: Mapping[int, ProcessEntry]) -> list[ProcessEntry]:
@@ -267,19 +260,19 @@ class CommandTree:
         for pid in suspects - members:
             suspect = table.get(pid)
             is_running = suspect is not None and not suspect.is_zombie
-            if is_running and has_in_environment(pid, self._variable):
+            if is_running and has_in_environment(pid, self.variable):
                 members |= _with_descendants([pid], children)
         # Only a command that runs dirge itself could make this process a member of its own tree.
         members.discard(os.getpid())
         return [table[pid] for pid in members if pid in table]
 
     def _shares_session(self, entry: ProcessEntry, table: Mapping[int, ProcessEntry]) -> bool:
-        if self._leader not in (entry.session, entry.group):
+        if self.leader not in (entry.session, entry.group):
             return False
         # A number is not reused while a session has it. If another process has the leader's pid,
         # the session is gone, and this process only has the same number.
-        leader = table.get(self._leader)
-        return leader is None or leader.started == self._leader_started
+        leader = table.get(self.leader)
+        return leader is None or leader.started == self.leader_started
 
 
 async def wait_for_tree(tree: CommandTree, *, limit_s: float) -> None:
@@ -336,20 +329,16 @@ def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """A running command."""
+@dataclasses.dataclass(slots=True)
+class _Orphans:
+    """The orphans of one command, as the last scan found them."""
 
     variable: bytes
-    """The variable that its processes inherit in their environment."""
-    older: frozenset[tuple[int, int]]
-    """Pid and start time of the orphans that existed before it started."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    """The orphans of one command that one scan found."""
-
+    """The variable that the command's processes inherit in their environment."""
+    started: int
+    """When the command's first process started: its orphans are not older."""
+    most: int = 0
+    """How many ran at once."""
     running: tuple[int, ...] = ()
     """Pids of the running ones."""
     dead: tuple[int, ...] = ()
@@ -370,108 +359,108 @@ class OrphanReaper:
     that still runs.
 
     The dead are reaped whenever a command ends. A child in its own session must be started with a
-    `Runner` while commands run.
+    `Runner` while commands run. Without `adopt_orphans` the reaper does nothing.
     """
 
     def __init__(self) -> None:
-        self._leaders: dict[int, _Command] = {}
+        self._commands: dict[int, _Orphans] = {}
         self._earlier: dict[int, int] = {}
         self._is_unfinished = False
 
     def expect(self) -> None:
         """Prepare for a command that is about to start."""
         # An orphan of an earlier command must not count as older than this one.
-        if not self._leaders and not self._is_unfinished and adopt_orphans():
+        if not self._commands and not self._is_unfinished and adopt_orphans():
             self._earlier = {entry.pid: entry.started for entry in our_children()}
 
-    def began(self, leader: int, marker: str) -> None:
-        """Register a started command: its process `leader`, with `marker` in its environment."""
-        # A single command owns all new orphans: there is nothing to compare with.
-        orphans = self._orphans() if self._leaders else []
-        older = frozenset((entry.pid, entry.started) for entry in orphans)
-        self._leaders[leader] = _Command(_variable_of(marker), older)
+    def began(self, tree: CommandTree) -> None:
+        """Register a started command."""
+        if adopt_orphans():
+            self._commands[tree.leader] = _Orphans(tree.variable, tree.leader_started)
 
     async def end_after(self, leader: int) -> EndedProcesses:
         """Kill the orphans of an ended command; return how many ran, and which still run."""
-        most, last = await self.end_during(leader)
-        return EndedProcesses(most, self._left_after(leader, last))
+        await self.end_during(leader)
+        orphans = self._commands.get(leader)
+        most = orphans.most if orphans is not None else 0
+        return EndedProcesses(most, self._left_after(leader))
 
-    async def end_during(self, leader: int) -> tuple[int, _Scan]:
-        """Kill the orphans of this command; return how many ran at once, and the last scan."""
-        most, last = 0, _Scan()
-        for last, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
-            most = max(most, len(last.running))
+    async def end_during(self, leader: int) -> None:
+        """Kill the orphans of this command."""
+        for pause_s in self._killing(self._commands.get(leader), _ORPHAN_LIMIT_S):
             if pause_s is not None:
                 await asyncio.sleep(pause_s)
-        return most, last
 
     def kill_after(self, leader: int) -> None:
         """Do the same as `end_after`, without an event loop. Repeating it changes nothing."""
-        last = _Scan()
-        for scan, pause_s in self._killing(leader, _ORPHAN_LIMIT_S):
-            last = scan
+        for pause_s in self._killing(self._commands.get(leader), _ORPHAN_LIMIT_S):
             time.sleep(pause_s or 0)
-        self._left_after(leader, last)
+        self._left_after(leader)
 
     def kill_rest(self) -> None:
         """Kill the orphans of all commands, without an event loop, when none runs any more."""
-        if self._is_unfinished and not self._leaders:
-            for _, pause_s in self._killing(None, _LAST_ORPHAN_LIMIT_S):
+        if self._is_unfinished and not self._commands:
+            for pause_s in self._killing(_Orphans(b"", 0), _LAST_ORPHAN_LIMIT_S):
                 time.sleep(pause_s or 0)
 
-    def _killing(self, leader: int | None, limit_s: float) -> Iterator[tuple[_Scan, float | None]]:
-        """Kill until two scans in a row find nothing; yield each scan, and the pause after it.
+    def _killing(self, orphans: _Orphans | None, limit_s: float) -> Iterator[float | None]:
+        """Kill until two scans in a row find nothing; yield the pause after each scan.
 
         A dead orphan counts as much as a running one: a process that forks and exits leaves one for
         each escape. No pause (None) while there are new ones.
         """
-        if not adopt_orphans() or (leader is not None and leader not in self._leaders):
+        if orphans is None:
             return
+        orphans.most = 0
         deadline = time.monotonic() + limit_s
         slice_end = time.monotonic() + _SLICE_S
-        empty_scans, before = 0, _Scan()
+        empty_scans = 0
         while empty_scans < 2 and (now := time.monotonic()) < deadline:
-            scan = self._kill(leader)
-            empty_scans = 0 if scan.running or scan.dead else empty_scans + 1
-            is_dying = bool(scan.running) and scan.running == before.running
+            before = orphans.running
+            self._kill(orphans)
+            empty_scans = 0 if orphans.running or orphans.dead else empty_scans + 1
+            is_dying = bool(orphans.running) and orphans.running == before
             pause_s = _RESCAN_S if is_dying else 0.0 if now > slice_end else None
-            before = scan
-            yield scan, pause_s
+            yield pause_s
             if pause_s is not None:
                 slice_end = time.monotonic() + _SLICE_S
 
-    def _left_after(self, leader: int, last: _Scan) -> tuple[int, ...]:
-        """Unregister the command; return the pids that may still run after this last scan."""
-        command = self._leaders.get(leader)
-        if command is None:
+    def _left_after(self, leader: int) -> tuple[int, ...]:
+        """Unregister the command; return the pids that may still run after the last scan."""
+        last = self._commands.get(leader)
+        if last is None:
             return ()
         if last.running or last.dead:
             self._is_unfinished = True
-        elif len(self._leaders) == 1:
+        elif len(self._commands) == 1:
             self._is_unfinished = False
         left = set(last.running or last.dead[-1:])
-        for entry in self._orphans():
+        for entry in self._found():
             if entry.pid in left:
                 # It was killed, and ends as soon as it can: the next command need not wait for it.
                 self._earlier[entry.pid] = entry.started
-            elif self._may_be_of(entry, command):
-                left.add(entry.pid)
+            elif entry.started >= last.started and not entry.is_zombie:
+                # Without a marker, it may be this command's.
+                markers = (each.variable for each in self._commands.values())
+                if not any(has_in_environment(entry.pid, marker) for marker in markers):
+                    left.add(entry.pid)
         # Unregistered last: a command that starts meanwhile takes over the remaining orphans.
-        del self._leaders[leader]
+        del self._commands[leader]
         return tuple(sorted(left))
 
-    def _may_be_of(self, entry: ProcessEntry, command: _Command) -> bool:
-        """Whether it runs, has no command's marker, and appeared while the command ran."""
-        if entry.is_zombie or (entry.pid, entry.started) in command.older:
-            return False
-        return not any(
-            has_in_environment(entry.pid, each.variable) for each in self._leaders.values()
-        )
-
-    def _kill(self, leader: int | None) -> _Scan:
+    def _kill(self, orphans: _Orphans) -> None:
         """Kill every running orphan of this command, reap every dead one."""
-        orphans = self._orphans()
-        meant = [entry for entry in orphans if self._is_meant(entry, leader)]
+        found = self._found()
+        has_others = any(each is not orphans for each in self._commands.values())
+        # Without other commands, all are this one's. The environment of a dead one is unreadable:
+        # it may be part of a chain of forks that continues.
+        meant = [
+            entry
+            for entry in found
+            if not has_others
+            or (entry.is_zombie and entry.started >= orphans.started)
+            or has_in_environment(entry.pid, orphans.variable)
+        ]
         # The newest first: in a chain of processes only the last one is alive.
         running = [entry for entry in reversed(meant) if not entry.is_zombie]
         for entry in running:
@@ -483,33 +472,18 @@ class OrphanReaper:
                 # It belongs to another user by now: the result names it, and no later command waits
                 # for it.
                 self._earlier[entry.pid] = entry.started
-        for entry in orphans:
+        for entry in found:
             if entry.is_zombie:
-                # Reaped by pid: waiting for any child would steal the exit codes of other owners.
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(entry.pid, os.WNOHANG)
-        return _Scan(
-            running=tuple(entry.pid for entry in running),
-            dead=tuple(entry.pid for entry in meant if entry.is_zombie),
-        )
+                _reap(entry.pid)
+        orphans.running = tuple(entry.pid for entry in running)
+        orphans.dead = tuple(entry.pid for entry in meant if entry.is_zombie)
+        orphans.most = max(orphans.most, len(running))
 
-    def _is_meant(self, entry: ProcessEntry, leader: int | None) -> bool:
-        """Whether an orphan belongs to this command, or to none that still runs."""
-        if not self._leaders.keys() - {leader}:
-            return True
-        own = self._leaders.get(leader) if leader is not None else None
-        if own is None:
-            return False
-        if entry.is_zombie:
-            # Its environment is unreadable. It may be part of a chain of forks that continues.
-            return (entry.pid, entry.started) not in own.older
-        return has_in_environment(entry.pid, own.variable)
-
-    def _orphans(self) -> list[ProcessEntry]:
+    def _found(self) -> list[ProcessEntry]:
         return [
             entry
             for entry in our_children()
-            if entry.pid not in self._leaders
+            if entry.pid not in self._commands
             and self._earlier.get(entry.pid) != entry.started
             and entry.session != os.getsid(0)
         ]
@@ -519,8 +493,15 @@ ORPHAN_REAPER = OrphanReaper()
 """The reaper of this process: children belong to a process, not to a `Runner`."""
 
 
-def _variable_of(marker: str) -> bytes:
-    return f"{MARKER_NAME}={marker}".encode()
+def _reap(pid: int) -> None:
+    """Reap one child. Waiting for any child would steal the exit codes of other owners."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -561,5 +542,4 @@ def kill_abandoned(leftovers: Sequence[AbandonedProcess]) -> None:
     for process in leftovers:
         entry = read_entry(process.pid)
         if entry is not None and entry.started == process.started:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, signal.SIGKILL)
+            _signal(process.pid, signal.SIGKILL)

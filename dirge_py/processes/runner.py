@@ -219,5 +219,6 @@ class Runner:
 
 def _tree_of(leader: int, marker: str) -> CommandTree:
     """Return the tree of a process just started."""
-    ORPHAN_REAPER.began(leader, marker)
-    return CommandTree(leader, marker)
+    tree = CommandTree(leader, marker)
+    ORPHAN_REAPER.began(tree)
+    return tree
