@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.system_prompt import CachePrefixMonitor
     from dirge_py.context.view import ContextReport
-    from dirge_py.processes.shells import Shells
+    from dirge_py.processes.runner import Shells
     from dirge_py.session.file_states import UncommittedDiff
 
 

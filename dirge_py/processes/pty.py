@@ -6,7 +6,6 @@ state.
 """
 
 import codecs
-import errno
 import fcntl
 import os
 import re
@@ -17,14 +16,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.processes.output import OutputCapture
 from dirge_py.processes.process_tree import CommandTree, EndedProcesses
 from dirge_py.processes.running_command import (
     CommandResult,
     RunningCommand,
-    StartedCommand,
     shell_arguments,
     start_problem,
 )
@@ -33,7 +30,7 @@ from dirge_py.types.errors import ProcessError
 OnBytes: TypeAlias = Callable[[bytes], None]
 """Called with the command's raw output as it arrives, including escape sequences."""
 MOST_TYPED_BYTES = 1024 * 1024
-"""The most input, in bytes, that waits for a program which does not read; the rest is dropped."""
+"""How much input waits for a program that does not read; the rest is dropped."""
 _READ_BYTES = 32 * 1024
 _PAUSE_S = 0.01
 
@@ -41,24 +38,13 @@ _PAUSE_S = 0.01
 _TAKE_TERMINAL = ': <"$0"; exec "$@"'
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTerminal:
-    """A process just started on a terminal. Owned by the caller."""
-
-    process: subprocess.Popen[bytes]
-    """The process."""
-    keyboard_fd: int
-    """The end of the terminal that dirge writes keys to and reads output from."""
-    program_fd: int
-    """The process's end of the terminal."""
-
-
 def open_terminal(
     command: str, *, cwd: str, environment: Mapping[str, str], rows: int, columns: int
-) -> OpenedTerminal:
+) -> tuple[subprocess.Popen[bytes], int, int]:
     """Start a command line with the user's shell (`$SHELL`, else bash) on a new terminal.
 
-    It has its own session and process group.
+    Returns the process, which has its own session, and two descriptors of the terminal: dirge's
+    end, for keys and output, and the process's end.
 
     Raises:
         ProcessError: nothing was started.
@@ -69,14 +55,11 @@ def open_terminal(
         raise ProcessError(f"No terminal can be opened: {error.strerror}.") from error
     set_size(keyboard_fd, rows=rows, columns=columns)
     shell = environment.get("SHELL", "")
-    own = [shell, "-c", command] if os.path.isabs(shell) and os.access(shell, os.X_OK) else None
+    is_usable = os.path.isabs(shell) and os.access(shell, os.X_OK)
     try:
+        words = [shell, "-c", command] if is_usable else shell_arguments(command)
         process = subprocess.Popen(
-            [
-                *shell_arguments(_TAKE_TERMINAL),
-                os.ttyname(program_fd),
-                *(own or shell_arguments(command)),
-            ],
+            [*shell_arguments(_TAKE_TERMINAL), os.ttyname(program_fd), *words],
             cwd=cwd,
             env=dict(environment),
             stdin=program_fd,
@@ -91,7 +74,7 @@ def open_terminal(
             raise
         raise start_problem(error, "The shell", cwd, hint="Check $SHELL.") from error
     os.set_blocking(keyboard_fd, False)
-    return OpenedTerminal(process, keyboard_fd, program_fd)
+    return process, keyboard_fd, program_fd
 
 
 def set_size(fd: int, *, rows: int, columns: int) -> None:
@@ -105,12 +88,20 @@ class PtyCommand(RunningCommand):
     At most 32 KiB are read at once, so a command that floods the terminal has to wait.
     """
 
-    def __init__(self, opened: OpenedTerminal, tree: CommandTree, on_bytes: OnBytes) -> None:
-        self._program_fd: int | None = opened.program_fd
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        keyboard_fd: int,
+        program_fd: int,
+        *,
+        tree: CommandTree,
+        on_bytes: OnBytes,
+    ) -> None:
+        self._program_fd: int | None = program_fd
         self._text = TerminalText()
         self._on_bytes = on_bytes
         self._pending_keys = bytearray()
-        super().__init__(StartedCommand(opened.process, opened.keyboard_fd), tree, OutputCapture())
+        super().__init__(process, keyboard_fd, tree, capture=OutputCapture())
 
     def send_keys(self, keys: bytes) -> None:
         """Send `keys` to the program, as if they were typed."""
@@ -148,9 +139,7 @@ class PtyCommand(RunningCommand):
                 chunk = os.read(self._output_fd, budget)
             except BlockingIOError:
                 return
-            except OSError as error:
-                if error.errno != errno.EIO:
-                    raise
+            except OSError:
                 chunk = b""  # Linux: no process has the terminal open any more
             if not chunk:
                 self._close_output()
@@ -166,7 +155,6 @@ class PtyCommand(RunningCommand):
     def _resume_reading(self) -> None:
         if self._output_fd is not None:
             self._loop.add_reader(self._output_fd, self._read)
-            self._read()
 
     def _notice_exit(self) -> None:
         super()._notice_exit()
@@ -215,8 +203,7 @@ class TerminalText:
 
     def end(self) -> bytes:
         """Return the rest."""
-        left, self._partial = self._partial + self._decoder.decode(b"", final=True), ""
-        return self._plain(left)
+        return self._plain(self._partial + self._decoder.decode(b"", final=True))
 
     def _plain(self, text: str) -> bytes:
         text = _LINE_END.sub("\n", self._without_full_screen(text))
@@ -242,7 +229,7 @@ class TerminalText:
 def _final_line(line: str) -> str:
     """Return the final state of a line with carriage returns and backspaces."""
     passes = line.split("\r")
-    last = next((one for one in reversed(passes) if clean(one).strip()), "")
+    last = next((text for text in reversed(passes) if clean(text).strip()), "")
     if "\b" not in last:
         return last
     shown: list[str] = []

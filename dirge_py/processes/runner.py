@@ -1,16 +1,28 @@
-"""Starts commands for tools, and ends every one of them when the program ends."""
+"""Runs commands for tools: `Runner` to their end, `Shells` also in the background.
+
+Every command ends when the program ends.
+"""
 
 import asyncio
+import dataclasses
 import math
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Required, TypedDict, TypeVar, Unpack
+from typing import Literal, Required, TypedDict, TypeVar, Unpack
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import truncate
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.output import OutputCapture, OutputStore
+from dirge_py.processes.output import (
+    BoundedOutput,
+    OutputCapture,
+    OutputStore,
+    UnreadOutput,
+    split_whole,
+)
 from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans
 from dirge_py.processes.pty import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running_command import (
@@ -29,6 +41,13 @@ from dirge_py.types.errors import ProcessError
 DEFAULT_TIMEOUT_S = 120.0
 MAX_TIMEOUT_S = 3600.0
 
+BACKGROUND_TIMEOUT_S = 600.0
+MAX_RUNNING = 8
+MAX_KEPT = 32
+_LINGER_S = 0.1
+"""The wait after the first new output, for output that follows directly."""
+
+Status = Literal["running", "exited", "timed_out", "killed"]
 _Started = TypeVar("_Started", bound=RunningCommand)
 
 
@@ -94,8 +113,8 @@ class Runner:
     ) -> None:
         """Add variables to the next command of the call `call_id`, once.
 
-        `permits` is what the launcher may allow. With `is_read_only` the command may only read, and
-        the machine's mechanism enforces that, if it has one.
+        `permits` is what the launcher may allow. With `is_read_only` the command may only read; the
+        kernel enforces that where it can.
         """
         self._approvals[call_id] = _Approval(
             environment=dict(extra_env), permits=permits, is_read_only=is_read_only
@@ -108,11 +127,10 @@ class Runner:
         signal: AbortSignal | None = None,
         **options: Unpack[CommandOptions],
     ) -> CommandResult:
-        """Run a command line with bash, or an argument list as it is, to its end.
+        """Run a command line with bash, or an argument list, to its end.
 
-        Returns when the started process has exited or was stopped, and no process it started runs
-        any more. A cancelled caller gets its CancelledError at once; the command is ended in the
-        background.
+        Returns when the process has exited or was stopped, and no process it started runs any more.
+        If the caller is cancelled, this raises immediately, and the command is ended soon after.
 
         Raises:
             ProcessError: it could not be started.
@@ -127,7 +145,7 @@ class Runner:
     def start(
         self, command: str | Sequence[str], **options: Unpack[CommandOptions]
     ) -> RunningCommand:
-        """Start a command as `run` does, without waiting: it ends by itself, or with the runner.
+        """Start a command as `run` does, without waiting. It ends by itself or with the runner.
 
         Raises:
             ProcessError: it could not be started.
@@ -155,7 +173,7 @@ class Runner:
             elif self._launcher is not None:
                 arguments = self._launcher(arguments, spec)
             ORPHAN_REAPER.expect()
-            started = start_command(
+            process, output_fd = start_command(
                 arguments,
                 cwd=cwd,
                 environment=environment,
@@ -164,9 +182,10 @@ class Runner:
             )
             outputs = options.get("outputs")
             return RunningCommand(
-                started,
-                _tree_of(started.process.pid, marker),
-                OutputCapture(partial(outputs.create, call_id) if outputs else None),
+                process,
+                output_fd,
+                _tree_of(process.pid, marker),
+                capture=OutputCapture(partial(outputs.create, call_id) if outputs else None),
                 on_output=options.get("on_output"),
                 watching=options.get("watching"),
             )
@@ -178,7 +197,7 @@ class Runner:
     ) -> PtyCommand:
         """Start a command that the user typed, on its own terminal, outside of any sandbox.
 
-        It ends by itself, when it is stopped, or with the runner; there is no time limit.
+        It has no time limit: it ends by itself, when it is stopped, or with the runner.
 
         Raises:
             ProcessError: it could not be started.
@@ -187,10 +206,11 @@ class Runner:
         def start(marker: str) -> PtyCommand:
             environment = self._environment.build_for_person(marker)
             ORPHAN_REAPER.expect()
-            opened = open_terminal(
+            process, *ends = open_terminal(
                 command, cwd=cwd, environment=environment, rows=rows, columns=columns
             )
-            return PtyCommand(opened, _tree_of(opened.process.pid, marker), on_bytes)
+            tree = _tree_of(process.pid, marker)
+            return PtyCommand(process, *ends, tree=tree, on_bytes=on_bytes)
 
         return self._begin(start, math.inf)
 
@@ -222,3 +242,304 @@ def _tree_of(leader: int, marker: str) -> CommandTree:
     tree = CommandTree(leader, marker)
     ORPHAN_REAPER.began(tree)
     return tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellState:
+    """The state of one background command at one moment."""
+
+    id: str
+    """The id that the model uses: `sh1`."""
+    command: str
+    """Its command line."""
+    cwd: str
+    """The folder it was started in."""
+    status: Status
+    """Whether it runs, or how it ended."""
+    started: float
+    """When it started, in seconds since 1970."""
+    duration_s: float
+    """How long it has run, in seconds."""
+    exit_code: int | None = None
+    """Its exit code; None while it runs, or if `signal` or dirge ended it."""
+    signal: int | None = None
+    """The signal that ended it."""
+    total_bytes: int = 0
+    """The number of bytes that it wrote."""
+    output_path: str = ""
+    """The file with all its output; "" while that is small."""
+    question: str = ""
+    """The question that a running command asks, if one was detected."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewOutput:
+    """The output of a background command since it was last read."""
+
+    output: BoundedOutput
+    """The new output."""
+    state: ShellState
+    """The current state of the command."""
+
+
+class Shell:
+    """A background command; its output is kept here until it is read."""
+
+    def __init__(self, shell_id: str, running: RunningCommand, *, command: str, cwd: str) -> None:
+        self.id = shell_id
+        self.command = command
+        self._cwd = cwd
+        self._running = running
+        self._started = time.time() - running.duration_s
+        self._unread = UnreadOutput(split_whole(running.output)[1])
+        self._waiting: list[asyncio.Future[None]] = []
+        running.detach(self._on_chunk)
+        running.finished.add_done_callback(lambda _ended: self._wake())
+
+    @property
+    def is_running(self) -> bool:
+        return not self._running.finished.done()
+
+    @property
+    def state(self) -> ShellState:
+        output = self._running.output
+        state = ShellState(
+            id=self.id,
+            command=self.command,
+            cwd=self._cwd,
+            status="running",
+            started=self._started,
+            duration_s=self._running.duration_s,
+            total_bytes=output.total_bytes,
+            output_path=output.path,
+            question=self._running.question,
+        )
+        return state if self.is_running else _ended_state(state, self._running.finished)
+
+    @property
+    def output(self) -> BoundedOutput:
+        """All its output so far, up to the last whole character."""
+        return split_whole(self._running.output)[0]
+
+    def read_new_output(self) -> NewOutput:
+        """Return the unread output, and the state of the command."""
+        all_output = self._running.output
+        unread = dataclasses.replace(
+            self._unread.read(is_over=not self.is_running),
+            path=all_output.path,
+            is_file_cut=all_output.is_file_cut,
+            file_error=all_output.file_error,
+        )
+        return NewOutput(output=unread, state=self.state)
+
+    async def wait_for_news(self, limit_s: float, signal: AbortSignal) -> None:
+        """Wait for unread output, the end, an abort, or the time limit."""
+        if self._unread.size or not self.is_running:
+            return
+        loop = asyncio.get_running_loop()
+        news: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(news)
+        timer = loop.call_later(limit_s, _resolve, news)
+        try:
+            await signal.wait(unless=news)
+            if self._unread.size and not signal.aborted:
+                await self.end_within(_LINGER_S)
+        finally:
+            timer.cancel()
+            news.cancel()
+            if news in self._waiting:
+                self._waiting.remove(news)
+
+    async def end_within(self, limit_s: float) -> bool:
+        """Wait up to `limit_s`; return whether it has ended by then."""
+        await asyncio.wait({self._running.finished}, timeout=limit_s)
+        return not self.is_running
+
+    def stop(self) -> None:
+        """Request its end, with all its processes."""
+        self._running.stop()
+
+    async def ended(self) -> None:
+        """Wait until it and all its processes have ended."""
+        await asyncio.wait({self._running.finished})
+
+    def _on_chunk(self, chunk: bytes) -> None:
+        self._unread.feed(chunk)
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self._waiting:
+            _resolve(waiter)
+        self._waiting.clear()
+
+
+def _resolve(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+def _ended_state(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState:
+    if task.cancelled() or task.exception() is not None:
+        return dataclasses.replace(state, status="killed")
+    result = task.result()
+    ended = dataclasses.replace(state, duration_s=result.duration_s, question="")
+    if result.aborted or result.timed_out:
+        return dataclasses.replace(ended, status="killed" if result.aborted else "timed_out")
+    return dataclasses.replace(
+        ended, status="exited", exit_code=result.exit_code, signal=result.signal
+    )
+
+
+@dataclasses.dataclass(slots=True, kw_only=True, eq=False)
+class _Foreground:
+    """A command in the foreground. Moving it to the background sets `shell`, then `moved`."""
+
+    command: str
+    options: CommandOptions
+    running: RunningCommand
+    moved: asyncio.Future[None]
+    shell: Shell | None = None
+
+
+class Shells:
+    """The commands of one conversation that run, or ran, in the background.
+
+    The model may start `MAX_RUNNING` at the same time; the user may move further ones there. The
+    last `MAX_KEPT` are kept with their unread output.
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self.start_for_person = runner.start_for_person
+        self._shells: dict[str, Shell] = {}
+        self._foreground: list[_Foreground] = []
+        self._count = 0
+
+    def start(self, command: str, **options: Unpack[CommandOptions]) -> Shell:
+        """Run a command line in the background; the default time limit is `BACKGROUND_TIMEOUT_S`.
+
+        Raises:
+            ProcessError: it could not be started, or too many run already.
+        """
+        running = [shell for shell in self._shells.values() if shell.is_running]
+        if len(running) >= MAX_RUNNING:
+            listed = ", ".join(f"{shell.id} (`{_first_line(shell.command)}`)" for shell in running)
+            raise ProcessError(
+                f"{MAX_RUNNING} commands run in the background, which is the limit: {listed}.",
+                hint="End one with `kill_shell`, or wait until one has ended.",
+            )
+        options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
+        options.setdefault("watching", WatchSettings())
+        started = self._runner.start(command, **options)
+        return self._add(started, command, cwd=options["cwd"])
+
+    async def run(
+        self,
+        command: str,
+        *,
+        signal: AbortSignal | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> CommandResult | Shell:
+        """Run a command line in the foreground, until it ends or is moved to the background.
+
+        Raises:
+            ProcessError: it could not be started.
+        """
+        if signal is not None and signal.aborted:
+            return await self._runner.run(command, signal=signal, **options)
+        running = self._runner.start(command, **options)
+        moved = asyncio.get_running_loop().create_future()
+        entry = _Foreground(command=command, options=options, running=running, moved=moved)
+        self._foreground.append(entry)
+        try:
+            await running.wait(signal, unless=moved)
+        finally:
+            self._foreground.remove(entry)
+        return entry.shell or running.finished.result()
+
+    def to_background(self, call_id: str | None = None) -> str | None:
+        """Move the foreground command of that call, or the newest one, to the background.
+
+        Returns its id there; None if no command is in the foreground. The caller of `run` gets the
+        `Shell`, and the time limit rises to at least that of background commands.
+        """
+        for entry in reversed(self._foreground):
+            options = entry.options
+            is_meant = call_id is None or options.get("call_id", "") == call_id
+            if is_meant and entry.shell is None and not entry.running.is_ending:
+                timeout_s = options.get("timeout_s", DEFAULT_TIMEOUT_S)
+                entry.running.set_timeout(max(timeout_s, BACKGROUND_TIMEOUT_S))
+                entry.shell = self._add(entry.running, entry.command, cwd=options["cwd"])
+                entry.moved.set_result(None)
+                return entry.shell.id
+        return None
+
+    def get(self, shell_id: str) -> Shell:
+        """Return one of the commands.
+
+        Raises:
+            ProcessError: there is none with that id (any more).
+        """
+        if shell_id in self._shells:
+            return self._shells[shell_id]
+        known = ", ".join(self._shells) or "none"
+        raise ProcessError(
+            f"There is no background command {shell_id!r}.", hint=f"There are: {known}."
+        )
+
+    def list(self) -> Sequence[ShellState]:
+        """Return the state of all kept commands, the oldest first."""
+        return [shell.state for shell in self._shells.values()]
+
+    async def new_output(
+        self, shell_id: str, *, wait_s: float = 0.0, signal: AbortSignal | None = None
+    ) -> NewOutput:
+        """Return the new output of a command; if there is none, wait up to `wait_s` for it.
+
+        Raises:
+            ProcessError: there is none with that id.
+        """
+        shell = self.get(shell_id)
+        if wait_s > 0:
+            await shell.wait_for_news(wait_s, signal or AbortSignal())
+        return shell.read_new_output()
+
+    async def kill(self, shell_id: str) -> ShellState:
+        """End a command with all its processes, if it still runs.
+
+        Raises:
+            ProcessError: there is none with that id.
+        """
+        shell = self.get(shell_id)
+        shell.stop()
+        await shell.ended()
+        return shell.state
+
+    async def shutdown(self) -> Sequence[ShellState]:
+        """End all running commands; return their states before that."""
+        running = [shell for shell in self._shells.values() if shell.is_running]
+        states = [shell.state for shell in running]
+        for shell in running:
+            shell.stop()
+        for shell in running:
+            await shell.ended()
+        return states
+
+    def _add(self, running: RunningCommand, command: str, *, cwd: str) -> Shell:
+        self._count += 1
+        shell = Shell(f"sh{self._count}", running, command=command, cwd=cwd)
+        self._shells[shell.id] = shell
+        ended = [each.id for each in self._shells.values() if not each.is_running]
+        for shell_id in ended[: max(0, len(self._shells) - MAX_KEPT)]:
+            del self._shells[shell_id]
+        return shell
+
+
+def _first_line(command: str) -> str:
+    return truncate(command.strip().partition("\n")[0], 60)
+
+
+def ended_notice(states: Sequence[ShellState]) -> str:
+    """Return the notice about commands that `shutdown` ended; "" if there were none."""
+    listed = ", ".join(f"{state.id} (`{_first_line(state.command)}`)" for state in states)
+    return f"Ended with the session: {listed}." if states else ""

@@ -52,16 +52,6 @@ _EXIT_POLL_S = 0.01
 _EndedBy: TypeAlias = Literal["exit", "timeout", "abort", "question"]
 
 
-@dataclass(frozen=True, slots=True)
-class StartedCommand:
-    """A process just started, and its output pipe. Owned by the caller."""
-
-    process: subprocess.Popen[bytes]
-    """The process."""
-    output_fd: int
-    """The descriptor to read its output from."""
-
-
 # Never searched on PATH, where it could be a file of the repository.
 _BASH_PLACES = (
     "/bin/bash",
@@ -93,13 +83,13 @@ def start_command(
     environment: Mapping[str, str],
     stdin_text: str | None = None,
     restrict: Restrict | None = None,
-) -> StartedCommand:
-    """Start a process without terminal, stdout and stderr merged in the order written.
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a process without a terminal; return it, and the descriptor to read its output from.
 
-    Its input is `stdin_text` and then ends; without it, the input ends immediately. Its own session
-    has no controlling terminal: a program that asks there for a password fails immediately instead
-    of waiting. It also puts all processes it starts into one process group. With `restrict`, a
-    thread that called that first starts it.
+    Its output is stdout and stderr in the order written. Its input is `stdin_text`, else empty. It
+    gets its own session and process group; the session has no terminal, so a program that asks
+    there for a password fails immediately instead of waiting. With `restrict`, the process is
+    started by a thread that called that first.
 
     Raises:
         ProcessError: nothing was started.
@@ -126,9 +116,8 @@ def start_command(
         if restrict is None:
             process = start()
         else:
-            # The kernel stores these rights per thread, and a process inherits those of the thread
-            # that starts it. A helper program that restricts itself would cost the start of an
-            # interpreter.
+            # A process inherits the rights of the thread that starts it. A helper program that
+            # restricts itself would cost the start of an interpreter.
             with ThreadPoolExecutor(1, "dirge-restricted-start") as thread:
                 process = thread.submit(start).result()
     except (OSError, ValueError) as error:
@@ -139,7 +128,7 @@ def start_command(
         if stdin_fd is not None:
             os.close(stdin_fd)
     os.set_blocking(output_fd, False)
-    return StartedCommand(process, output_fd)
+    return process, output_fd
 
 
 def _input_of(data: bytes) -> int:
@@ -203,35 +192,30 @@ class CommandResult:
 
 
 class RunningCommand:
-    """A started command. `begin` is called once; `stop` and `kill_now` may be called at any
-    time.
-    """
+    """A started command. Call `begin` once; `stop` and `kill_now` may be called at any time."""
 
     def __init__(
         self,
-        started: StartedCommand,
+        process: subprocess.Popen[bytes],
+        output_fd: int,
         tree: CommandTree,
-        capture: OutputCapture,
         *,
+        capture: OutputCapture,
         on_output: OnOutput | None = None,
         watching: WatchSettings | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
-        self._process = started.process
+        self._process = process
         self._tree = tree
         self._capture = capture
         self._on_output = on_output
         self._on_chunk: Callable[[bytes], None] | None = None
         # In the order of precedence.
-        self._ends: dict[_EndedBy, asyncio.Future[None]] = {
-            "exit": self._loop.create_future(),
-            "abort": self._loop.create_future(),
-            "timeout": self._loop.create_future(),
-            "question": self._loop.create_future(),
-        }
+        reasons: tuple[_EndedBy, ...] = ("exit", "abort", "timeout", "question")
+        self._ends = {reason: self._loop.create_future() for reason in reasons}
         self._output_ended: asyncio.Future[None] = self._loop.create_future()
-        self._output_fd: int | None = started.output_fd
+        self._output_fd: int | None = output_fd
         self._exit_watch: int | None = None
         self._limit: asyncio.TimerHandle | None = None
         self._next_update: asyncio.TimerHandle | None = None
@@ -239,7 +223,7 @@ class RunningCommand:
         self._is_over = False
         self._stops_when_asking = True
         self._watch = CommandWatch(watching, capture, tree, self._on_question) if watching else None
-        self._loop.add_reader(started.output_fd, self._read)
+        self._loop.add_reader(output_fd, self._read)
         try:
             self._exit_watch = os.pidfd_open(self._process.pid)
         except (AttributeError, OSError):  # not Linux, or an old kernel
@@ -249,7 +233,7 @@ class RunningCommand:
 
     @property
     def question(self) -> str:
-        """Return its current question; "" if there is none, or if it is not watched."""
+        """The question that it asks now; "" if there is none, or if it is not watched."""
         return self._watch.question if self._watch is not None else ""
 
     @property
@@ -258,7 +242,7 @@ class RunningCommand:
 
     @property
     def output(self) -> BoundedOutput:
-        """Return its output so far."""
+        """All its output so far."""
         return self._capture.so_far()
 
     @property
@@ -280,10 +264,7 @@ class RunningCommand:
         self._limit = self._loop.call_later(rest_s, self._resolve, self._ends["timeout"])
 
     def detach(self, on_chunk: Callable[[bytes], None]) -> None:
-        """Let it run without a waiting caller; `on_chunk` gets its output.
-
-        From now on a question does not end it, because it may be answered in another way.
-        """
+        """Send further output to `on_chunk`: nobody waits for it. A question doesn't end it now."""
         self._on_output, self._on_chunk = None, on_chunk
         self._stops_when_asking = False
 
@@ -294,29 +275,27 @@ class RunningCommand:
 
         Until then an abort or the cancellation of the caller ends it.
         """
+        unless = unless or self._loop.create_future()
 
         def stop() -> None:
-            if unless is None or not unless.done():
+            if not unless.done():
                 self.stop()
 
         def stop_soon() -> None:  # an abort may come from any thread
             self._loop.call_soon_threadsafe(stop)
 
-        forget = signal.on_abort(stop_soon) if signal is not None else None
-        waiting: set[asyncio.Future[Any]] = {self.finished}
-        if unless is not None:
-            waiting.add(unless)
+        forget = signal.on_abort(stop_soon) if signal is not None else lambda: None
         try:
+            waiting: set[asyncio.Future[Any]] = {self.finished, unless}
             await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             stop()
             raise
         finally:
-            if forget is not None:
-                forget()
+            forget()
 
     def stop(self) -> None:
-        """Request an early end, which follows soon. Repeating it changes nothing."""
+        """End it soon. Calling this again changes nothing."""
         self._resolve(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:

@@ -5,9 +5,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
@@ -25,11 +22,10 @@ from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.permission.settings import key_variables
 from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
 from dirge_py.processes.output import OutputStore
-from dirge_py.processes.runner import Runner
+from dirge_py.processes.runner import Runner, Shells, ended_notice
 from dirge_py.processes.sandbox.mount_plan import is_git_directory, repository_of, toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.processes.shells import Shells, ended_notice
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
@@ -38,6 +34,9 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

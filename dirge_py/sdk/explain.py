@@ -3,9 +3,6 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
 from dirge_py.config.schema import Config
 from dirge_py.extensions.memory.store import open_memory
 from dirge_py.extensions.web.extension import web_access
@@ -16,8 +13,7 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.project_trust import inspect_project
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.runner import Runner
-from dirge_py.processes.shells import Shells
+from dirge_py.processes.runner import Runner, Shells
 from dirge_py.sdk.environment import would_be_sandboxed
 from dirge_py.sdk.options import BuildOptions, with_project
 from dirge_py.sdk.system_prompt import make_prompt_book
@@ -25,6 +21,9 @@ from dirge_py.tools.base import ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.questions import Question
+from pathlib import Path
+from typing import Any
+
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:

@@ -20,7 +20,7 @@ from dirge_py.types.messages import AssistantMessage, ToolResultMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.processes.shells import ShellState
+    from dirge_py.processes.runner import ShellState
     from dirge_py.session.transcript import CallChoice
 
 

@@ -9,8 +9,7 @@ import pytest
 from dirge_py import slash
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.runner import Runner
-from dirge_py.processes.shells import Shells
+from dirge_py.processes.runner import Runner, Shells
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import DirgeError, UsageError
 

@@ -17,7 +17,7 @@ from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 if TYPE_CHECKING:
-    from dirge_py.processes.shells import ShellState
+    from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
 
 
