@@ -2,11 +2,10 @@
 
 A command of the model also gets:
 
-- a replacement for every editor. Programs start the editor that the environment names and wait for
-  it, and such a command has no terminal. The replacement answers immediately: it keeps a message
-  that git prepared (a merge, a revert, `--amend`), and otherwise fails and says what to do;
-- git settings that do not affect ordinary use. They override the repository's files, so that a
-  plain `git status` starts no program that the repository names.
+- a replacement for every editor, because the command has no terminal. It keeps a message that git
+  prepared (a merge, a revert, `--amend`), and otherwise fails and says what to do;
+- git settings that override the repository's files, so that a plain `git status` starts no program
+  that the repository names. They do not affect ordinary use.
 """
 
 import ctypes
@@ -19,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dirge_py.lib.shell_lexer import word_set
 
 SCRIPT_NAME = "DIRGE_NO_EDITOR"
-"""Holds the script, so that programs show a short name for the editor."""
+"""Contains the script, so that programs show a short name for the editor."""
 
 _SCRIPT = """\
 case "${1##*/}" in
@@ -80,8 +79,7 @@ _NEVER_PASSED = re.compile(
     rf"|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|NODE_OPTIONS|{SCRIPT_NAME}|{MARKER_NAME}",
     re.DOTALL,
 )
-"""Variables that change the meaning of a command that was judged by its words, or start
-programs."""
+"""Variables that change the meaning of a command, or start programs."""
 
 GIT_SETTINGS = (
     ("core.fsmonitor", "false"),
@@ -154,7 +152,7 @@ def absolute_only(path: str) -> str:
 
 
 def git_config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Settings of git as the variables that beat every file of settings, since git 2.31."""
+    """Return git settings as variables that override every settings file, since git 2.31."""
     numbered = {_COUNT: str(len(settings))}
     for number, (key, value) in enumerate(settings):
         numbered |= {f"{_KEY}{number}": key, f"{_VALUE}{number}": value}
@@ -167,27 +165,20 @@ def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
     numbers = range(int(count)) if count.isdecimal() else ()
     own = [(extra[f"{_KEY}{number}"], extra[f"{_VALUE}{number}"]) for number in numbers]
     # Of two values for one key git uses the later one.
-    numbered = git_config_variables((*GIT_SETTINGS, *own))
-    others = {
-        name: value
-        for name, value in extra.items()
-        if name != _COUNT and not name.startswith((_KEY, _VALUE))
-    }
-    return {**GIT_VARIABLES, **others, **numbered}
+    return {**GIT_VARIABLES, **extra, **git_config_variables((*GIT_SETTINGS, *own))}
 
 
 @functools.cache
 def block_inspection() -> bool:
-    """Keep commands from reading dirge's environment in /proc, and from attaching to it.
+    """Keep commands from reading dirge's environment in /proc, and from attaching to dirge.
 
-    Returns whether it worked: Linux only, and not if they run as root. Processes that a command
-    starts stay open to that command.
+    Returns whether it worked: only on Linux, and not against commands of root.
     """
     return set_process_option(_PR_SET_DUMPABLE, 0)
 
 
 def set_process_option(option: int, value: int) -> bool:
-    """Call `prctl` for this process; return whether it succeeded, only possible on Linux."""
+    """Call `prctl` for this process; return whether it succeeded, always False outside Linux."""
     if sys.platform != "linux":
         return False
     try:

@@ -2,7 +2,6 @@
 
 import codecs
 import dataclasses
-import itertools
 import os
 import re
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
@@ -19,12 +19,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 KEEP_BYTES = 64 * 1024
 """The most bytes kept in memory of the beginning, and again of the end."""
-
 SHOWN_WHOLE_BYTES = 8 * 1024
-
 SHOWN_WHOLE_LINES = 200
 """Output up to this size is shown whole; larger output is also written to a file."""
-
 _LIVE_BYTES = 4 * 1024
 
 # These help neither models nor terminals, and some services reject a NUL in JSON.
@@ -60,15 +57,15 @@ class BoundedOutput:
 
     @property
     def is_small(self) -> bool:
-        return is_small(self.total_bytes, self.total_lines)
+        """Whether it is shown whole."""
+        return self.total_bytes <= SHOWN_WHOLE_BYTES and self.total_lines <= SHOWN_WHOLE_LINES
 
 
 @dataclasses.dataclass(slots=True)
 class OutputFile:
     """A file being written, up to `MAX_FILE_BYTES`; later output is dropped.
 
-    Never raises: if the disk is full or the folder is missing, `error` says so, and the file is
-    removed.
+    Never raises: if it can't be written, `error` says why, and the file is removed.
     """
 
     path: str
@@ -107,16 +104,17 @@ class OutputStore:
     def create(self, name: str) -> OutputFile:
         """Return a new file named after `name`; check its `error` before using it."""
         stem = _UNSAFE.sub("_", name).strip("._")[:80] or "output"
-        names = itertools.chain([f"{stem}.txt"], (f"{stem}-{n}.txt" for n in itertools.count(2)))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        path, number = self.folder / f"{stem}.txt", 1
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for path in (str(self.folder / each) for each in names):
+            while True:
                 with suppress(FileExistsError):
-                    return OutputFile(path=path, _fd=os.open(path, flags, 0o600))
+                    return OutputFile(path=str(path), _fd=os.open(path, flags, 0o600))
+                number += 1
+                path = self.folder / f"{stem}-{number}.txt"
         except OSError as error:
             return OutputFile(path="", error=error.strerror or str(error))
-        raise AssertionError("the names never end")
 
     def keep(self, call_id: str, output: bytes) -> str:
         """Store the whole `output`; return its path.
@@ -151,7 +149,7 @@ class OutputCapture:
 
     @property
     def quiet_s(self) -> float:
-        """Return the seconds since the last output, or since the start."""
+        """Seconds since the last output, or since the start."""
         return time.monotonic() - self._fed_at
 
     def feed(self, chunk: bytes) -> None:
@@ -160,7 +158,8 @@ class OutputCapture:
         self.total_bytes += len(chunk)
         self._newlines += chunk.count(b"\n")
         self._ends_line = chunk.endswith(b"\n") if chunk else self._ends_line
-        if self._file is None and self._open_file is not None and not self._is_small:
+        is_large = self.total_bytes > SHOWN_WHOLE_BYTES or self._lines > SHOWN_WHOLE_LINES
+        if is_large and self._file is None and self._open_file is not None:
             self._file = self._open_file()
             # Everything so far is still in `_head`: a file is opened long before that is full.
             self._file.write(bytes(self._head))
@@ -203,15 +202,6 @@ class OutputCapture:
     def _lines(self) -> int:
         return self._newlines + (not self._ends_line)
 
-    @property
-    def _is_small(self) -> bool:
-        return is_small(self.total_bytes, self._lines)
-
-
-def is_small(total_bytes: int, total_lines: int) -> bool:
-    """Whether output of this size is shown whole."""
-    return total_bytes <= SHOWN_WHOLE_BYTES and total_lines <= SHOWN_WHOLE_LINES
-
 
 def whole_characters(
     piece: bytes, *, is_cut_before: bool = False, is_cut_after: bool = False
@@ -237,7 +227,7 @@ class UnreadOutput:
 
     @property
     def size(self) -> int:
-        """Return the number of bytes that `read` would return now."""
+        """Number of bytes that `read` would return now."""
         return self._capture.total_bytes - len(self._partial)
 
     def feed(self, chunk: bytes) -> None:
@@ -267,10 +257,9 @@ def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
     partial = decoder.getstate()[0]
     if not partial:
         return output, b""
-    total_bytes = output.total_bytes - len(partial)
-    if output.tail:
-        return replace(output, tail=output.tail[: -len(partial)], total_bytes=total_bytes), partial
-    return replace(output, head=output.head[: -len(partial)], total_bytes=total_bytes), partial
+    last = "tail" if output.tail else "head"
+    rest: dict[str, Any] = {last: getattr(output, last)[: -len(partial)]}
+    return replace(output, total_bytes=output.total_bytes - len(partial), **rest), partial
 
 
 def excerpt(output: BoundedOutput) -> str:

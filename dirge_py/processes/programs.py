@@ -1,9 +1,8 @@
-"""Finds programs that run without a question, outside of the project, and runs them.
+"""Finds programs outside of the project, and runs them for dirge itself.
 
-The first half says which folders programs may come from, for dirge itself and for read-only
-commands. `run_program` runs a short program (its version, the clipboard), `run_in_foreground` gives
-it the terminal (an editor, a pager), `start_detached` lets it outlive dirge (an editor in its own
-window).
+The first half says which folders programs may come from, also for read-only commands.
+`run_program` runs a short program (such as the clipboard's), `run_in_foreground` gives it the
+terminal (an editor, a pager), `start_detached` lets it outlive dirge (an editor in its own window).
 """
 
 import asyncio
@@ -30,20 +29,16 @@ PROGRAM_FOLDERS = (
 """The folders of the system's programs."""
 
 USUAL_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
-"""The search path if the workspace contains every folder of `PATH`: a shell reads an empty one as
-the current folder.
-"""
+"""Used if the workspace contains every folder of PATH; an empty PATH means the current folder."""
 
 
 def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
     """Return the physical folders in which no file may be executed: workspace and home folders.
 
-    A folder that contains the system's programs, such as `/`, is excluded: nothing could run
-    without them.
+    Folders that contain the system's programs, such as `/`, are left out.
     """
-    reals = dict.fromkeys(
-        os.path.realpath(path) for path in (*roots, home, _account_home()) if path
-    )
+    folders = filter(None, (*roots, home, _account_home()))
+    reals = dict.fromkeys(map(os.path.realpath, folders))
     system = [os.path.realpath(folder) for folder in PROGRAM_FOLDERS[:3]]
     return tuple(path for path in reals if not any(is_below(each, path) for each in system))
 
@@ -104,8 +99,7 @@ def find_program(
     """Return the first program `name` on `path` (None: PATH) that is `outside` of these folders.
 
     Neither its path nor a link on the way may enter one of them: a file there would choose the
-    program. A relative entry of the path starts at the working directory, which is the project, so
-    it is skipped. `outside` None means `project_folders()`.
+    program. Relative entries of the path are skipped. `outside` None means `project_folders()`.
     """
     if outside is None:
         try:
@@ -116,10 +110,9 @@ def find_program(
     searched = os.environ.get("PATH", os.defpath) if path is None else path
     for folder in searched.split(os.pathsep):
         program = os.path.join(folder, name)
-        is_program = os.path.isfile(program) and os.access(program, os.X_OK)
-        if not os.path.isabs(folder) or not is_program:
+        if not os.path.isabs(folder) or any(is_below_any(s, folders) for s in _steps(program)):
             continue
-        if not any(is_below_any(step, folders) for step in _steps(program)):
+        if os.path.isfile(program) and os.access(program, os.X_OK):
             return program
     return None
 
@@ -134,9 +127,8 @@ def find_inside(name: str) -> str | None:
 def why_not_found(name: str) -> str:
     """Return why `find_program` found nothing, as the end of a sentence."""
     inside = find_inside(name)
-    if inside is None:
-        return "it is not on the PATH"
-    return f"the only one on the PATH is in the project, {inside}"
+    where = f"the only one on the PATH is in the project, {inside}"
+    return where if inside else "it is not on the PATH"
 
 
 def program_of_person(name: str) -> str:
@@ -163,7 +155,7 @@ def project_folders(start: str | None = None) -> list[str]:
     """
     real = os.path.realpath(start or os.getcwd())
     home = os.path.realpath(os.path.expanduser("~"))
-    repositories = [each for each in upwards(real) if os.path.lexists(os.path.join(each, ".git"))]
+    repositories = (each for each in upwards(real) if os.path.lexists(os.path.join(each, ".git")))
     return [each for each in (real, *repositories) if not is_below(home, each)]
 
 
@@ -208,15 +200,12 @@ class ProgramResult:
 def run_program(
     arguments: Sequence[str], *, input_bytes: bytes = b"", limit_s: float, reads: bool = True
 ) -> ProgramResult:
-    """Run a program of the user's, with their environment, to its end.
+    """Run one of the user's programs, see `find_program`, with dirge's environment, to its end.
 
-    A program in the project is not used, see `find_program`: a repository could provide its own.
-
-    `reads=False` is for programs that leave a child behind which keeps their data: it would keep
-    the output pipe open.
+    `reads=False` is for programs that leave a child behind, which would keep the output pipe open.
 
     Raises:
-        ProcessError: it cannot be started, or took longer than `limit_s`; it is killed then.
+        ProcessError: it cannot be started, or took longer than `limit_s` and was killed.
     """
     output = subprocess.PIPE if reads else subprocess.DEVNULL
     found = find_program(arguments[0])
@@ -230,8 +219,8 @@ def run_program(
             stderr=output,
             timeout=limit_s,
             check=False,
-            # Not in its own session: a child that leaves dirge's session while commands run counts
-            # as one of their orphans, such as the child by which `wl-copy` keeps the copied data.
+            # Not in its own session: a child (such as that of `wl-copy`, which keeps the copied
+            # data) would count as an orphan of a running command.
             process_group=0,
         )
     except subprocess.TimeoutExpired as error:
@@ -250,8 +239,8 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
         ProcessError: it cannot be started.
     """
     try:
-        # Its own group protects it from Ctrl+C. It stays in dirge's session: a process that leaves
-        # it while commands run counts as one of their orphans.
+        # Its own group protects it from Ctrl+C. In its own session it would count as an orphan of
+        # a running command.
         program = subprocess.Popen(
             [program_of_person(arguments[0]), *arguments[1:]],
             cwd=cwd,
@@ -276,7 +265,7 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
 async def run_in_foreground(arguments: Sequence[str]) -> int:
     """Run a program with dirge's own terminal and environment; return its exit code.
 
-    Only the awaiting task is blocked. Ctrl+C reaches dirge too: the caller has to ignore it.
+    Ctrl+C reaches dirge, too: the caller has to ignore it.
 
     Raises:
         ProcessError: the program cannot be started.

@@ -80,7 +80,7 @@ class CommandWatch:
             self._report_at_s = self._settings.quiet_s
             self._since = 0.0
             before, self._repeated = self._repeated, repeated_question(self._capture.live_tail())
-            # Twice in a row: a log that ends is no command that keeps asking.
+            # Twice in a row: a log may end with repeated lines.
             self._set_question(self._repeated if self._repeated == before else "")
             return
         quiet_s = self._capture.quiet_s
@@ -94,7 +94,7 @@ class CommandWatch:
         question = question_at_end(self._capture.live_tail())
         if not question:
             return
-        # The command may have continued without an answer and be busy.
+        # It may be busy: some commands continue without an answer.
         now, work_s = time.monotonic(), self._tree.work_s()
         waited_s = now - self._since if self._since else 0.0
         if not self._since or work_s - self._work_s > _BUSY_SHARE * waited_s:
@@ -109,7 +109,7 @@ class CommandWatch:
 
 
 def question_at_end(text: str) -> str:
-    """Return the last line of `text` if it is unfinished and looks like a question, else ""."""
+    """Return the last, unfinished line of `text` if it looks like a question, else ""."""
     return _as_question(clean(text).rpartition("\n")[2])
 
 
@@ -141,6 +141,4 @@ def _likeness(question: str) -> tuple[bool, bool, int, str]:
 
 def _as_question(line: str) -> str:
     line = line.strip()
-    if len(line) > _LONGEST or not line:
-        return ""
-    return line if _QUESTION.search(line) else ""
+    return line if len(line) <= _LONGEST and _QUESTION.search(line) else ""

@@ -2,8 +2,8 @@
 
 A place that a command must not create (`.git`, where there is none) is protected by a mount, which
 needs a mount point: an empty folder, or a file whose content means the same as its absence.
-`PlaceholderMounts` creates it. The placeholder is marked, so that one left behind by a crash is
-recognized, and locked, so that another dirge does not remove it while commands of this one run.
+`PlaceholderMounts` creates it. A placeholder is marked, to be recognized after a crash, and locked,
+so that another dirge does not remove it while commands of this one run.
 """
 
 import atexit
@@ -26,7 +26,7 @@ PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bi
 """Never searched on PATH. The first is the path in the profiles of AppArmor."""
 NO_FILTER = "System calls are not filtered on this machine: there is no list of them."
 ENV_PROGRAM = "/usr/bin/env"
-_BASH = ("/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash")
+_BASH = ("/bin/bash", "/usr/bin/bash", "/run/current-system/sw/bin/bash")  # never from PATH
 _NAMESPACES = ("--unshare-all", "--unshare-user", "--cap-drop", "ALL", "--new-session")
 _FILTER_FD = 9
 # The interpreter itself, not the link of a virtual environment.
@@ -40,8 +40,6 @@ class BubblewrapSetup:
 
     program: str
     """The path of bubblewrap."""
-    bash: str
-    """The path of bash, which starts bubblewrap."""
     filter_path: str = ""
     """The file that bash reads the system call filter from; "" if this machine has none."""
     lets_end_gently: bool = True
@@ -64,7 +62,6 @@ class Bubblewrap:
         self._proxy: HostProxy | None = None
         self._setup = BubblewrapSetup(
             program=program,
-            bash=bash_program(),
             filter_path=filter_source(filter_program(sockets=True)),
             lets_end_gently=lets_end_gently,
             limits=limits_as_shell(),
@@ -74,8 +71,8 @@ class Bubblewrap:
         """Return the argument list that runs `arguments` inside.
 
         Raises:
-            ProcessError: a place cannot be guarded, the command would start in a hidden one, the
-                proxy for its hosts cannot be started, or this is closed.
+            ProcessError: as `plan_mounts`; the proxy for its hosts cannot be started; this is
+                closed.
         """
         if self._is_closed:
             raise ProcessError("No command is started while dirge ends.")
@@ -106,7 +103,7 @@ class Bubblewrap:
         self._placeholders.release()
 
     def close(self) -> None:
-        """Do the same as `tidy`; after this, no command can run any more."""
+        """Remove the placeholders and the proxy; after this, no command can run any more."""
         self._is_closed = True
         self.tidy()
         if self._proxy is not None:
@@ -114,17 +111,13 @@ class Bubblewrap:
             self._proxy = None
 
 
-def bash_program() -> str:
-    """Return the bash that starts bubblewrap. Never searched on PATH."""
-    return next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0])
-
-
 def wrapped(arguments: Sequence[str], inside: Sequence[str], setup: BubblewrapSetup) -> list[str]:
     """Return `arguments` in bubblewrap, started by a bash that sets limits.
 
-    The environment is not among the options, because every user can read argument lists:
-    bubblewrap's own environment was made for the command, and is passed on.
+    The environment is not among the options, because every user can read argument lists; the
+    command inherits bubblewrap's own.
     """
+    bash = next((path for path in _BASH if os.access(path, os.X_OK)), _BASH[0])
     script, filtering = setup.limits, []
     if setup.lets_end_gently:
         # Otherwise a SIGTERM to all ends bubblewrap first, and the command with it before it can
@@ -136,7 +129,7 @@ def wrapped(arguments: Sequence[str], inside: Sequence[str], setup: BubblewrapSe
         script += f" {_FILTER_FD}<{setup.filter_path}"
         filtering = ["--seccomp", str(_FILTER_FD)]
     return [
-        *(setup.bash, "--norc", "--noprofile", "-p", "-c", script, "sandbox"),
+        *(bash, "--norc", "--noprofile", "-p", "-c", script, "sandbox"),
         *(setup.program, "--die-with-parent", *filtering, *inside, "--", *arguments),
     ]
 
@@ -167,8 +160,8 @@ def mount_arguments(
 def _of_proc() -> list[str]:
     """Return options that make the machine-wide parts of /proc read-only.
 
-    Root without capabilities may still write there, such as to the program that the kernel starts
-    for a crash; bubblewrap covers less of it.
+    Root without capabilities may still write there, such as the name of the program that the kernel
+    starts after a crash; bubblewrap itself covers less.
     """
     options = []
     for name in sorted(os.listdir("/proc")):
@@ -214,9 +207,9 @@ class PlaceholderMounts:
         self._held: dict[str, int] = {}
 
     def ensure(self, path: str) -> str | None:
-        """Make sure that something exists at `path`; return what was created, None if it can't be.
+        """Make sure that something exists at `path`, else return None.
 
-        That is `path`, or the first of the folders above it that was missing.
+        Returns the placeholder: `path`, or the first folder above it that was missing.
         """
         place = path
         while not os.path.lexists(above := os.path.dirname(place)):

@@ -20,12 +20,12 @@ from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, lower
 from dirge_py.processes.sandbox.seccomp import filter_program
 
 LIMITS = (
-    "Other processes and the names of hidden files can be seen, and permissions of your files be "
-    "changed. Directly in the workspace's own folder nothing can be made, renamed or removed, only "
-    "in the folders below it. There are no terminals (pty), and without the network no sockets at "
-    "all, not even to itself. What was allowed to write to `.git` may also change its hooks."
+    "Other processes and the names of hidden files can be seen, and permissions of your files "
+    "changed. Files directly in the workspace folder can't be created, renamed or removed, only "
+    "those in folders below it. There are no terminals (pty), and without the network no sockets "
+    "at all, not even to itself. A command that may write to `.git` may also change its hooks."
 )
-_SIGNALS = " Other processes of yours can be sent signals."
+_SIGNALS = " Commands can send signals to your other processes."
 
 _OPEN_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _LEVEL: dict[MountEffect, int] = {"hide": 0, "mask": 0, "show": 1, "guard": 1, "write": 2, "pin": 2}
@@ -36,12 +36,11 @@ def reason_against() -> str:
     """Return why Landlock cannot be used here; "" if it can be tried."""
     if filter_program(sockets=False) is None:
         return f"sockets cannot be closed on {platform.machine()}"
-    found = landlock_exec.abi()
-    if found == 0:
+    version, lowest = landlock_exec.abi(), landlock_exec.LOWEST_ABI
+    if version == 0:
         return "the kernel has no Landlock, or it is switched off"
-    if found < landlock_exec.LOWEST_ABI:
-        return f"the kernel's Landlock is too old (ABI {found}, needed {landlock_exec.LOWEST_ABI})"
-    return ""
+    is_old = version < lowest
+    return f"the kernel's Landlock is too old (ABI {version}, needed {lowest})" if is_old else ""
 
 
 def limits_here() -> str:

@@ -51,7 +51,7 @@ def abi() -> int:
 def main(words: list[str]) -> None:
     settings, command = json.loads(words[0]), words[2:]
     if abi() < LOWEST_ABI:
-        sys.exit("This kernel has no Landlock that would do.")
+        sys.exit(f"This kernel has no Landlock of version {LOWEST_ABI} or later.")
     try:
         for limit, soft, hard in settings["limits"]:
             resource.setrlimit(limit, (soft, hard))
@@ -60,7 +60,7 @@ def main(words: list[str]) -> None:
         restrict_thread(ruleset, bytes.fromhex(settings["filter"]))
         os.close(ruleset)
     except OSError as error:
-        sys.exit(f"The sandbox could not be made: {error.filename}: {error.strerror}.")
+        sys.exit(f"The sandbox can't be created: {error.filename}: {error.strerror}.")
     os.environ["TMPDIR"] = settings["tmp"]
     try:
         os.execvp(command[0], command)
@@ -69,8 +69,7 @@ def main(words: list[str]) -> None:
 
 
 def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
-    """Return a descriptor of a new ruleset; the caller closes it. It may be used any number of
-    times.
+    """Return a descriptor of a new ruleset, which may be used repeatedly; the caller closes it.
 
     `rules` are pairs of a path and a key of `RIGHTS`. A missing path allows nothing.
 
@@ -83,12 +82,8 @@ def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
         handled &= ~_TRUNCATE
     if version < 2:
         handled &= ~_REFER
-    attributes = struct.pack(
-        "=QQQ",
-        handled,
-        _NETWORK if version >= 4 else 0,
-        _SCOPES if version >= 6 else 0,
-    )
+    network, scopes = _NETWORK if version >= 4 else 0, _SCOPES if version >= 6 else 0
+    attributes = struct.pack("=QQQ", handled, network, scopes)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = _checked("landlock", _libc.syscall(_CREATE, attributes, size, 0))
     try:
@@ -116,10 +111,9 @@ def restrict_thread(ruleset: int, call_filter: bytes) -> None:
 
 
 def drop_capabilities(kept: Collection[int] = ()) -> None:
-    """Give up all of root's capabilities, except for those with the numbers `kept`.
+    """Give up root's capabilities, except those with the numbers `kept`.
 
-    Applies to the calling thread and the processes it starts. Users other than root have nothing to
-    give up.
+    Applies to the calling thread and the processes it starts. Other users have none.
 
     Raises:
         OSError: the kernel refused it; `filename` says which call.

@@ -1,9 +1,9 @@
-"""What a sandbox does with each path of the disk, independent of the kind of sandbox.
+"""What a sandbox does with each path, independent of the kind of sandbox.
 
 It hides the home folder, except for the toolchains that PATH leads to.
 
-A `.git` file is controlled by the repository's author, so it may lie. It is followed only to a
-place that git created for this folder, which shows by pointing back at it.
+The repository's author controls a `.git` file, so it may lie. It is followed only to a git
+directory that points back at it, which git created for this folder.
 """
 
 import configparser
@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -20,8 +21,7 @@ from dirge_py.types.errors import ProcessError
 
 MountEffect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
 """Hide: an empty folder instead. Show: read-only. Write. Pin: writable, but can't be moved.
-Guard: read-only, and can be neither moved nor created. Mask: a single file or socket that cannot be
-opened."""
+Guard: read-only, can be neither moved nor created. Mask: a file or socket that can't be opened."""
 MountPlan: TypeAlias = dict[str, MountEffect]
 """The effect on a path and everything below it, down to the next path in the plan."""
 SHARED = ("/tmp", "/var/tmp", "/run", "/var/run", "/mnt/wsl", "/mnt/wslg")
@@ -40,14 +40,13 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
     """
     real = os.path.realpath
     home = real(profile.home) if profile.home else "/"
-    made = SandboxProfile(
-        roots=tuple(dict.fromkeys(real(root) for root in profile.roots)),
+    made = replace(
+        profile,
+        roots=tuple(dict.fromkeys(map(real, profile.roots))),
         home=home,
         writable=_existing(profile.writable),
         readable=_existing(profile.readable),
-        hidden=tuple(real(path) for path in profile.hidden),
-        network=profile.network,
-        hosts=profile.hosts,
+        hidden=tuple(map(real, profile.hidden)),
     )
     for path in (*made.roots, *made.writable, *made.readable):
         if home != "/" and is_below(home, path):
@@ -80,9 +79,13 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     shared = (*SHARED, profile.home if profile.home != "/" else "/root")
     hidden = (path for path in shared if os.path.isdir(path) and not os.path.islink(path))
     places |= dict.fromkeys(hidden, "hide")
-    shown = map(os.path.realpath, spec.shows)
-    _show(places, [*_needed(profile, spec), *profile.readable, *shown], profile)
-    places |= dict.fromkeys((*profile.writable, *profile.roots), "write")
+    writable = (*profile.writable, *profile.roots)
+    wanted = {*_needed(profile, spec), *profile.readable, *map(os.path.realpath, spec.shows)}
+    for path in in_order(wanted):
+        is_hidden = effect_on(path, places) == "hide" and not is_below_any(path, writable)
+        if is_hidden and os.path.exists(path):
+            places[path] = "show"
+    places |= dict.fromkeys(writable, "write")
     for root in profile.roots:
         places |= dict.fromkeys(_guarded(root, may_write="git" in spec.permits), "guard")
         places |= _of_git(root, may_write="git" in spec.permits)
@@ -135,15 +138,6 @@ def _needed(profile: SandboxProfile, spec: LaunchSpec) -> Iterator[str]:
         repository = repository_of(root)
         if repository is not None and not is_below(profile.home, repository.top):
             yield repository.top
-
-
-def _show(places: MountPlan, wanted: Iterable[str], profile: SandboxProfile) -> None:
-    """Add places that would be hidden otherwise."""
-    for path in in_order(set(wanted)):
-        if not os.path.exists(path) or is_below_any(path, (*profile.roots, *profile.writable)):
-            continue
-        if effect_on(path, places) == "hide":
-            places[path] = "show"
 
 
 def _guarded(root: str, *, may_write: bool) -> Iterator[str]:
@@ -210,22 +204,15 @@ _PROGRAM_FOLDERS = frozenset(("bin", "sbin", "shims", ".bin"))
 
 # A shim of a program on the left needs the places on the right.
 _COMPANIONS = {
-    ".cargo": (".rustup",),
-    ".local/bin": (
+    ".cargo": [".rustup"],
+    ".local/bin": [
         ".local/pipx",
-        ".local/share/pipx",
-        ".local/share/uv/tools",
-        ".local/share/uv/python",
-    ),
-    ".local/share/mise": (".config/mise/config.toml",),
-    ".asdf": (".tool-versions", ".asdfrc"),
+        *(f".local/share/{n}" for n in ("pipx", "uv/tools", "uv/python")),
+    ],
+    ".local/share/mise": [".config/mise/config.toml"],
+    ".asdf": [".tool-versions", ".asdfrc"],
 }
-GIT_SETTINGS = (
-    ".gitconfig",
-    ".config/git/config",
-    ".config/git/ignore",
-    ".config/git/attributes",
-)
+GIT_SETTINGS = (".gitconfig", *(f".config/git/{n}" for n in ("config", "ignore", "attributes")))
 """Settings with the author's name and ignore rules, not git's stored passwords."""
 CREDENTIALS = (".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials")
 """Places that stay hidden although they are in a toolchain."""
@@ -240,15 +227,15 @@ def toolchains(path: str, home: str, *, roots: Iterable[str] = ()) -> Iterator[s
     for entry in path.split(os.pathsep):
         # Also as written: a link in the home folder cannot be followed once that is hidden.
         for place in dict.fromkeys((os.path.realpath(entry), os.path.normpath(entry))):
-            # The files that were installed together with the programs in there.
+            # The parent of a `bin` folder has what was installed with the programs.
             above = os.path.dirname(place)
             is_prefix = os.path.basename(place) in _PROGRAM_FOLDERS and not _holds(above, home)
             prefix = above if is_prefix else place
             prefixes.append(prefix)
             if is_below(prefix, home) and prefix != home:
                 yield prefix
-                for companion in _COMPANIONS.get(os.path.relpath(prefix, home), ()):
-                    yield os.path.join(home, companion)
+                companions = _COMPANIONS.get(os.path.relpath(prefix, home), ())
+                yield from (os.path.join(home, name) for name in companions)
     local = [os.path.join(root, name) for root in roots for name in (".venv", "venv")]
     for prefix in {*prefixes, *local}:
         base = _base_python(prefix)
@@ -315,8 +302,8 @@ def modules_in(place: str) -> Iterator[str]:
         if is_git_directory(folder):
             yield folder
             waiting.append(os.path.join(folder, "modules"))
-            continue
-        waiting += _folders_in(folder)
+        else:
+            waiting += _folders_in(folder)
 
 
 def acting_in(place: str) -> Iterator[str]:
@@ -348,8 +335,7 @@ def submodule_entries(root: str) -> Iterator[str]:
     repository = repository_of(root)
     for place in repository.places if repository else ():
         folders += [os.path.join(module, _working_tree(module)) for module in modules_in(place)]
-    for folder in folders:
-        entry = os.path.join(os.path.normpath(folder), ".git")
+    for entry in (os.path.join(os.path.normpath(folder), ".git") for folder in folders):
         if os.path.lexists(entry) and os.path.realpath(entry) == entry and is_below(entry, root):
             yield entry
 
@@ -358,15 +344,15 @@ def _behind_file(entry: str) -> list[str]:
     named = _read(entry).strip()
     if not named.startswith("gitdir:"):
         return []
-    place = os.path.join(os.path.dirname(entry), named.removeprefix("gitdir:").strip())
-    place = os.path.realpath(place)
-    shared = os.path.dirname(os.path.dirname(place))
-    if os.path.basename(os.path.dirname(place)) == "worktrees" and is_git_directory(shared):
+    folder = os.path.dirname(entry)
+    place = os.path.realpath(os.path.join(folder, named.removeprefix("gitdir:").strip()))
+    shared, kind = os.path.split(os.path.dirname(place))
+    if kind == "worktrees" and is_git_directory(shared):
         back = os.path.join(place, _read(os.path.join(place, "gitdir")).strip())
         return [shared] if os.path.realpath(back) == os.path.realpath(entry) else []
     if "modules" in place.split("/") and is_git_directory(place):
-        back = os.path.realpath(os.path.join(place, _working_tree(place)))
-        return [place] if back == os.path.realpath(os.path.dirname(entry)) else []
+        back = os.path.join(place, _working_tree(place))
+        return [place] if os.path.realpath(back) == os.path.realpath(folder) else []
     return []
 
 

@@ -68,12 +68,11 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
         problem = _probe(launcher, profile)
         if not problem:
             launcher.tidy()
-            limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
             return Sandbox(
                 kind="bubblewrap",
                 launcher=launcher,
                 profile=profile,
-                limits=limits,
+                limits="" if launcher.filters_calls else bubblewrap.NO_FILTER,
                 close=launcher.close,
             )
         launcher.close()
@@ -104,12 +103,8 @@ def _on_macos(profile: SandboxProfile) -> Sandbox | NoSandbox:
     problem = _probe(Seatbelt(profile), profile)
     if problem:
         return NoSandbox(f"{seatbelt.PROGRAM} does not work: {problem}", "Use `--sandbox off`.")
-    return Sandbox(
-        kind="seatbelt",
-        launcher=Seatbelt(profile),
-        profile=profile,
-        limits=seatbelt.LIMITS + _without_hosts(profile),
-    )
+    limits = seatbelt.LIMITS + _without_hosts(profile)
+    return Sandbox(kind="seatbelt", launcher=Seatbelt(profile), profile=profile, limits=limits)
 
 
 def _without_hosts(profile: SandboxProfile) -> str:
@@ -121,9 +116,9 @@ def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")
     cwd = profile.roots[0] if profile.roots else "/"
-    spec = LaunchSpec(cwd=cwd, environment=environment, call_id="")
     try:
-        return problem_of(launcher([program], spec), cwd=cwd, environment=environment)
+        wrapped = launcher([program], LaunchSpec(cwd=cwd, environment=environment, call_id=""))
+        return problem_of(wrapped, cwd=cwd, environment=environment)
     except ProcessError as error:
         return error.message
 
@@ -165,7 +160,7 @@ def fix_namespaces(read: Callable[[str], str] = _read) -> str:
             "Ubuntu keeps programs from making user namespaces. Give bubblewrap a profile: "
             "`sudo apt install apparmor-profiles && sudo ln -s "
             "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && "
-            "sudo systemctl reload apparmor`. Or lift it for all programs: "
+            "sudo systemctl reload apparmor`. Or allow it for all programs: "
             "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
         )
     if read(_DEBIAN) == "0":

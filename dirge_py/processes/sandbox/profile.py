@@ -1,8 +1,7 @@
 """What a command in a sandbox may see, change, reach and consume.
 
-The limits suffice for any build and keep the machine responsive. Memory has none: sanitizers, Java
-and WebAssembly reserve more address space than any machine has, so a limit on that either breaks
-them or stops nothing.
+The limits suffice for any build and keep the machine responsive. Memory has no limit: sanitizers,
+Java and WebAssembly reserve more address space than any machine has.
 """
 
 import resource
@@ -125,21 +124,21 @@ class UnsuitableProfile(Exception):
 
 
 _MIB = 1024 * 1024
-_WANTED = (
-    ("c", resource.RLIMIT_CORE, 0, 1024),
-    ("t", resource.RLIMIT_CPU, 12 * 3600, 1),  # seconds of each process, over all its threads
-    ("f", resource.RLIMIT_FSIZE, 64 * 1024 * _MIB, 1024),
-    ("u", resource.RLIMIT_NPROC, 16_384, 1),
-    ("n", resource.RLIMIT_NOFILE, 65_536, 1),
-)
-"""Bash's letter, the limit, its value, and the unit in which bash counts it."""
+_WANTED = {
+    resource.RLIMIT_CORE: ("c", 0, 1024),
+    resource.RLIMIT_CPU: ("t", 12 * 3600, 1),  # seconds of each process, over all its threads
+    resource.RLIMIT_FSIZE: ("f", 64 * 1024 * _MIB, 1024),
+    resource.RLIMIT_NPROC: ("u", 16_384, 1),
+    resource.RLIMIT_NOFILE: ("n", 65_536, 1),
+}
+"""The letter, the value, and the unit in which bash counts it, of each limit."""
 
 
 def lowered_limits() -> Sequence[tuple[int, int, int]]:
     """Return limit, soft and hard value of all that are higher or missing now."""
     return [
         (limit, min(soft, value) if soft != resource.RLIM_INFINITY else value, value)
-        for _letter, limit, value, _unit in _WANTED
+        for limit, (_letter, value, _unit) in _WANTED.items()
         for soft, hard in [resource.getrlimit(limit)]
         if hard == resource.RLIM_INFINITY or hard > value
     ]
@@ -147,9 +146,8 @@ def lowered_limits() -> Sequence[tuple[int, int, int]]:
 
 def limits_as_shell() -> str:
     """Return bash statements that set the limits, each ended by a semicolon."""
-    named = {limit: (letter, unit) for letter, limit, _value, unit in _WANTED}
-    return "".join(
-        f"ulimit -S{named[limit][0]} {soft // named[limit][1]}; "
-        f"ulimit -H{named[limit][0]} {hard // named[limit][1]}; "
-        for limit, soft, hard in lowered_limits()
-    )
+    statements = ""
+    for limit, soft, hard in lowered_limits():
+        letter, _value, unit = _WANTED[limit]
+        statements += f"ulimit -S{letter} {soft // unit}; ulimit -H{letter} {hard // unit}; "
+    return statements

@@ -47,8 +47,8 @@ class HostList:
         except ValueError:
             raise HostRefused(f"{host[:80]!r} is not a host") from None
         for listed, listed_port in self._entries:
-            is_port = port == listed_port if listed_port else port in _WEB_PORTS
             is_below = listed.startswith("*.") and name.endswith(listed[1:])
+            is_port = port in ((listed_port,) if listed_port else _WEB_PORTS)
             if is_port and (name == listed or is_below):
                 return name
         raise HostRefused(f"{name}:{port} is not listed in `[sandbox] hosts`")
@@ -81,8 +81,7 @@ def normalize_host(host: str) -> str:
     labels = name.lower().split(".")
     if not all(_LABEL.fullmatch(label) for label in labels) or len(name) > 253:
         raise ValueError(host)
-    # The last label decides: the system's resolver reads a name that ends in a number as an
-    # address.
+    # The system's resolver reads a name that ends in a number as an address.
     if _NUMBER.fullmatch(labels[-1]):
         raise ValueError(host)
     return ".".join(labels)
@@ -195,11 +194,11 @@ class HostProxy:
         """Connect to a checked address, without looking the name up again."""
         name = self._hosts.check_host(host, port)
         async with asyncio.timeout(_CONNECT_LIMIT_S):
-            found = await self._loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(address[4][0]) for address in found))
+            infos = await self._loop.getaddrinfo(name, port, type=socket.SOCK_STREAM)
+            addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
             for address in addresses:
                 self._hosts.check_address(address)
-            problem: OSError = OSError(f"{name} has no address")
+            problem = OSError(f"{name} has no address")
             for address in addresses:
                 try:
                     return await asyncio.open_connection(address, port, limit=_HEAD_BYTES)

@@ -40,9 +40,8 @@ def find_mechanism() -> Mechanism:
     true = shutil.which("true", path=_PROBE_PATH) or "/bin/true"
     if sys.platform == "darwin":
         problem = _problem(_seatbelt([true], "/var/empty", ()))
-        if problem:
-            return Mechanism(None, f"sandbox-exec does not work: {problem}")
-        return Mechanism("seatbelt")
+        why = f"sandbox-exec does not work: {problem}"
+        return Mechanism(None, why) if problem else Mechanism("seatbelt")
     if sys.platform != "linux":
         return Mechanism(None, "this operating system is not supported")
     first = _landlock_problem()
@@ -52,9 +51,8 @@ def find_mechanism() -> Mechanism:
     if program is None:
         return Mechanism(None, f"{first}, and bubblewrap is not installed")
     problem = _problem(_bubblewrapped([true], {"/": "show"}, "/"))
-    if problem:
-        return Mechanism(None, f"{first}, and {program} does not work: {problem}")
-    return Mechanism("bubblewrap", NO_EXECUTE)
+    why = f"{first}, and {program} does not work: {problem}"
+    return Mechanism(None, why) if problem else Mechanism("bubblewrap", NO_EXECUTE)
 
 
 def restricted_start(
@@ -143,7 +141,7 @@ def _prefixes(path: str, closed: Sequence[str]) -> Iterator[str]:
         real = os.path.realpath(folder)
         above = os.path.dirname(real)
         is_prefix = os.path.basename(real) == "bin" and above != "/"
-        holds_closed = any(is_below(one, above) for one in closed)
+        holds_closed = any(is_below(each, above) for each in closed)
         yield above if is_prefix and not holds_closed else real
 
 
@@ -158,11 +156,8 @@ def _bubblewrap_program() -> str | None:
 def _bubblewrapped(arguments: Sequence[str], places: MountPlan, cwd: str) -> list[str]:
     inside = bubblewrap.mount_arguments(places, ensure=lambda path: path, has_network=False)
     program = _bubblewrap_program() or bubblewrap.PROGRAMS[0]
-    setup = bubblewrap.BubblewrapSetup(
-        program=program,
-        bash=bubblewrap.bash_program(),
-        filter_path=bubblewrap.filter_source(_call_filter() or None),
-    )
+    filter_path = bubblewrap.filter_source(_call_filter() or None)
+    setup = bubblewrap.BubblewrapSetup(program=program, filter_path=filter_path)
     return bubblewrap.wrapped(arguments, [*inside, "--chdir", cwd], setup)
 
 

@@ -14,15 +14,10 @@ LIMITS = "Other processes can be seen, and the folders for temporary files are s
 _TEMPORARY = ("/private/tmp", "/private/var/tmp", "/private/var/folders")
 _DEVICES = ("null", "zero", "random", "urandom", "tty", "dtracehelper")
 _SERVICES = (
-    "com.apple.system.opendirectoryd.libinfo",
-    "com.apple.system.opendirectoryd.membership",
-    "com.apple.system.notification_center",
-    "com.apple.system.logger",
-    "com.apple.logd",
-    "com.apple.bsd.dirhelper",
-    "com.apple.SystemConfiguration.configd",
-)
-_FOR_NETWORK = ("com.apple.dnssd.service", "com.apple.trustd.agent", "com.apple.networkd")
+    "system.opendirectoryd.libinfo", "system.opendirectoryd.membership", "system.logger", "logd",
+    "system.notification_center", "bsd.dirhelper", "SystemConfiguration.configd",
+)  # fmt: skip
+_FOR_NETWORK = ("dnssd.service", "trustd.agent", "networkd")
 
 _ALLOWED = """\
 (version 1)
@@ -79,16 +74,11 @@ def seatbelt_profile(places: MountPlan, *, has_network: bool) -> str:
 
 def read_only_profile(tmp: str, closed: Sequence[str]) -> str:
     """Return the profile of a read-only command: see `read_only.py`."""
-    return "\n".join(
-        [
-            _ALLOWED,
-            *_services(_SERVICES),
-            *(f"(deny process-exec (subpath {_quoted(path)}))" for path in closed),
-            f"(allow file-write* (subpath {_quoted(tmp)}))",
-            '(allow file-write* (literal "/dev/null"))',
-            "(deny network*)\n",
-        ]
-    )
+    statements = [_ALLOWED, *_services(_SERVICES)]
+    statements += [f"(deny process-exec (subpath {_quoted(path)}))" for path in closed]
+    statements.append(f"(allow file-write* (subpath {_quoted(tmp)}))")
+    statements.append('(allow file-write* (literal "/dev/null"))')
+    return "\n".join([*statements, "(deny network*)\n"])
 
 
 def _about(path: str, effect: MountEffect) -> Iterator[str]:
@@ -109,7 +99,7 @@ def _about(path: str, effect: MountEffect) -> Iterator[str]:
 
 
 def _services(names: tuple[str, ...]) -> list[str]:
-    return [f"(allow mach-lookup (global-name {_quoted(name)}))" for name in names]
+    return [f'(allow mach-lookup (global-name "com.apple.{name}"))' for name in names]
 
 
 def _quoted(text: str) -> str:
