@@ -1,11 +1,11 @@
 """Replaces a file's content so that every reader sees the old bytes or the new, never a mixture.
 
-The usual way is a new file beside the old one, renamed over it: other names of the old one (hard
-links) keep the old content. Where that would lose the owner, the bytes are written in place, after
-a copy of the old ones is on disk; then a file with other names is refused.
+Usually a new file beside the old one is renamed over it; other names of the old one (hard links)
+keep the old content. Where that would lose the owner, the bytes are written in place, after a copy
+of the old ones is on disk; a file with other names is refused then.
 
-A killed process leaves its unfinished files behind. Each is locked by its writer, so an unlocked
-one was abandoned. A process checks each folder it writes to once, and removes them.
+A killed process leaves unfinished files behind. A writer locks its own, so an unlocked one was
+abandoned; a process removes those from each folder that it writes to, once.
 """
 
 import contextlib
@@ -33,10 +33,8 @@ UNFINISHED = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new)")
 
 _LOCKED_AFTER_S = 5.0
 """The age below which an unlocked file is kept: a file exists a moment before it is locked."""
-
 _SURELY_LEFT_S = 60 * 60.0
 """The same for files that cannot be locked: links, and several files that change together."""
-
 _guard = threading.Lock()
 _seen: set[tuple[int, int]] = set()
 
@@ -63,11 +61,8 @@ class FileLocation:
 
     def read(self, name: str = "") -> bytes:
         """Return the content of the file, or of `name` beside it."""
-        descriptor = self.open(name or self.name, os.O_RDONLY)
-        try:
-            return read_all(descriptor)
-        finally:
-            os.close(descriptor)
+        with open(self.open(name or self.name, os.O_RDONLY), "rb") as file:
+            return file.read()
 
     def unlink(self, name: str) -> None:
         """Remove the name, if it exists."""
@@ -80,13 +75,13 @@ class OwnerLost(Exception):
 
 
 def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -> None:
-    """Make `content` the whole content of the file at `path`; its folder must exist.
+    """Replace the content of the file at `path`; its folder must exist.
 
     A link is followed and kept. An existing file keeps its mode, owner and extended attributes; a
     new one gets `mode`, else 0666 minus the umask. The content is on disk when this returns.
 
     Raises:
-        FileError: it could not be done; the old content is untouched.
+        FileError: it could not be written; the old content is untouched.
     """
     real = resolve(absolute(os.fspath(path), os.getcwd())).real
     try:
@@ -106,12 +101,13 @@ def fresh_name(suffix: str) -> str:
 
 @contextlib.contextmanager
 def new_file(place: FileLocation, name: str = "") -> Iterator[tuple[str, int]]:
-    """Create a private file in the folder of `place`; remove it unless it was renamed."""
+    """Create a file for its owner in the folder of `place`; remove it unless it was renamed."""
     name = name or fresh_name("tmp")
     clear_leftovers(place.folder)
     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        lock_unfinished(descriptor)
+        with contextlib.suppress(OSError):  # other processes keep a locked file
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield name, descriptor
     finally:
         os.close(descriptor)
@@ -135,7 +131,7 @@ def fill(
         OwnerLost: it cannot have that owner.
         OSError: it cannot be written.
     """
-    write_checked(descriptor, content)
+    _write_checked(descriptor, content)
     if like is None:
         os.fchmod(descriptor, 0o666 & ~_UMASK if mode is None else mode)
     else:
@@ -174,23 +170,15 @@ def _copy_standing(place: FileLocation, descriptor: int, old: os.stat_result) ->
         except PermissionError:
             raise OwnerLost from None
     if hasattr(os, "listxattr"):
-        _copy_attributes(place, descriptor)
+        # The kernel owns some namespaces; attributes that cannot be copied are left out.
+        with open(place.open(place.name, os.O_RDONLY), "rb") as file, contextlib.suppress(OSError):
+            for attribute in os.listxattr(file.fileno()):
+                with contextlib.suppress(OSError):
+                    os.setxattr(descriptor, attribute, os.getxattr(file.fileno(), attribute))
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
-def _copy_attributes(place: FileLocation, descriptor: int) -> None:
-    source = place.open(place.name, os.O_RDONLY)
-    try:
-        # The kernel owns some namespaces; attributes that cannot be copied are left out.
-        with contextlib.suppress(OSError):
-            for attribute in os.listxattr(source):
-                with contextlib.suppress(OSError):
-                    os.setxattr(descriptor, attribute, os.getxattr(source, attribute))
-    finally:
-        os.close(source)
-
-
-def write_checked(descriptor: int, content: bytes) -> None:
+def _write_checked(descriptor: int, content: bytes) -> None:
     """Write `content` into an empty file, and check that all of it arrived."""
     write_all(descriptor, content)
     if os.fstat(descriptor).st_size != len(content):
@@ -203,13 +191,6 @@ def write_all(descriptor: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-
-
-def read_all(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, 1 << 20):
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def sync_folder(folder: int) -> None:
@@ -281,7 +262,7 @@ def _replace_in_place(
 ) -> os.stat_result:
     # If the process is killed here, the copy stays: it may be the only complete one.
     with new_file(place, fresh_name("old")) as (_, copy):
-        write_checked(copy, place.read())
+        _write_checked(copy, place.read())
         os.fsync(copy)
         sync_folder(place.folder)
         return write_in_place(place, content, check=check)
@@ -293,28 +274,20 @@ def write_in_place(
     """Overwrite the file at `place`, which has a copy on disk; restore it on failure.
 
     Raises:
-        OSError: it could not be done.
+        OSError: it could not be written.
     """
-    descriptor = place.open(place.name, os.O_RDWR)
-    try:
-        before = read_all(descriptor)
+    with open(place.open(place.name, os.O_RDWR), "r+b", buffering=0) as file:
+        descriptor, before = file.fileno(), file.read()
         check()
-        _overwrite(descriptor, content, before=before)
+        try:
+            # Allocate space first, so that a full disk is noticed before any byte has changed.
+            if hasattr(os, "posix_fallocate") and content:
+                os.posix_fallocate(descriptor, 0, len(content))
+            _write_from_start(descriptor, content)
+        except BaseException:
+            _write_from_start(descriptor, before)
+            raise
         return os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _overwrite(descriptor: int, content: bytes, *, before: bytes) -> None:
-    """Overwrite an open file; on failure, restore the old bytes."""
-    try:
-        # Allocate space first, so that a full disk is noticed before any byte has changed.
-        if hasattr(os, "posix_fallocate") and content:
-            os.posix_fallocate(descriptor, 0, len(content))
-        _write_from_start(descriptor, content)
-    except BaseException:
-        _write_from_start(descriptor, before)
-        raise
 
 
 def _write_from_start(descriptor: int, content: bytes) -> None:
@@ -325,17 +298,11 @@ def _write_from_start(descriptor: int, content: bytes) -> None:
     os.fsync(descriptor)
 
 
-def lock_unfinished(descriptor: int) -> None:
-    """Lock this unfinished file until it is closed, so that other processes keep it."""
-    with contextlib.suppress(OSError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 def clear_leftovers_in(reals: Iterable[str]) -> None:
     """Call `clear_leftovers` for the folders at these physical paths."""
     for real in reals:
         with contextlib.suppress(OSError):
-            folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            folder = os.open(real, FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 clear_leftovers(folder)
             finally:
@@ -370,25 +337,19 @@ def _is_left(name: str, folder: int) -> bool:
         return age_s > _SURELY_LEFT_S
     if not stat.S_ISREG(status.st_mode):
         return False
-    is_free = _can_be_locked(name, folder)
-    if is_free and name.endswith(".tmp"):
-        return age_s > _LOCKED_AFTER_S
-    return is_free is not False and age_s > _SURELY_LEFT_S
+    is_locked = _is_locked(name, folder)
+    has_lock = is_locked is not None and name.endswith(".tmp")
+    return not is_locked and age_s > (_LOCKED_AFTER_S if has_lock else _SURELY_LEFT_S)
 
 
-def _can_be_locked(name: str, folder: int) -> bool | None:
-    """Whether no process holds the file; None if that is unknown."""
+def _is_locked(name: str, folder: int) -> bool | None:
+    """Whether a process has locked the file; None if that is unknown."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(name, flags, dir_fd=folder)
-    except PermissionError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return False
+        return True
     except OSError:
         return None
-    finally:
-        os.close(descriptor)
-    return True
+    return False

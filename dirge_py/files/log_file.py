@@ -1,7 +1,6 @@
 """The log: events with times and ids, one JSON object per line. Off by default.
 
-It records ids, names, sizes and durations of events, not conversations, and messages of `logging`,
-which never reach the screen.
+It has ids, names, sizes and durations, but no conversations, and the messages of `logging`.
 """
 
 import json
@@ -9,11 +8,12 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from dirge_py.types.events import (
     AgentEnd,
@@ -38,9 +38,30 @@ MAX_BYTES = 10 * 1024 * 1024
 
 _MAX_TEXT = 2_000
 _REDACTED_BEFORE_CUT = 4 * _MAX_TEXT
-Redact: TypeAlias = Callable[[str], str]
 _LOGGERS = (logging.getLogger("dirge_py"), logging.getLogger("dirge.plugin"))
-Record: TypeAlias = dict[str, Any]
+
+_CALL = {"call": "tool_call_id", "tool": "tool_name"}
+_FIELDS: Mapping[type[LoopEvent], Mapping[str, str]] = {
+    AgentStart: {},
+    AgentEnd: {},
+    TurnStart: {},
+    TurnEnd: {},
+    MessageEnd: {"model": "message.model", "stop_reason": "message.stop_reason"},
+    UsageReported: {
+        **{name: f"usage.{name}" for name in ("input", "output", "cache_read", "cache_write")},
+        "model": "model",
+        "cost_usd": "cost_usd",
+    },
+    ToolExecutionStart: {**_CALL, "args": "args"},
+    ToolExecutionEnd: {**_CALL, "is_error": "is_error", "duration_ms": "duration_ms"},
+    PermissionAsked: {**_CALL, "claims": "claims", "reason": "reason"},
+    PermissionAnswered: {**_CALL, "effect": "effect", "policy": "policy", "reason": "reason"},
+    RetryNotice: {"attempt": "attempt", "delay_ms": "delay_ms", "error": "error"},
+    SystemNotice: {"content": "content"},
+}
+"""The events that are logged: the names of their fields in the log, and in the event."""
+_TIMED = ("agent", "turn", "message")
+"""What has a duration in the log; tool calls have their own."""
 
 
 class LogFile:
@@ -53,7 +74,7 @@ class LogFile:
     def __init__(
         self,
         path: Path,
-        redact: Redact,
+        redact: Callable[[str], str],
         *,
         session_id: str | None = None,
         note: Callable[[str], None] | None = None,
@@ -65,7 +86,9 @@ class LogFile:
         self.session_id = session_id
         self._redact = redact
         self._note = note or _print_on_stderr
-        self._recording = LogRecordBuilder(clock)
+        self._clock = clock
+        self._ids: dict[str, Any] = {}
+        self._began: dict[str, float] = {}
         self._fd: int | None = None
         self._max_bytes = max_bytes
         self._size = 0
@@ -74,22 +97,38 @@ class LogFile:
     def sink(self, event: LoopEvent) -> None:
         """Write what `event` says about runs, turns, model calls and tools, but no text deltas."""
         try:
-            record = self._recording.of(event)
+            fields = self._fields(event)
         except Exception as error:  # an event of an unknown shape
             self._give_up(str(error))
             return
-        if record is not None:
-            self._write(record)
+        if fields is not None:
+            self.record(event.type, **fields)
 
-    def record(self, kind: str, **fields: Any) -> None:
+    def record(self, kind: str, /, **fields: Any) -> None:
         """Write one record of another kind, such as `session` or `compaction`."""
-        self._write({"kind": kind, **self._recording.ids(), **fields})
+        self._write({"kind": kind, **self._ids, **fields})
+
+    def _fields(self, event: LoopEvent) -> dict[str, Any] | None:
+        """Return the fields of the event's record; None if it is not logged."""
+        if isinstance(event, AgentStart):
+            self._ids = {"run": event.run_id} if event.run_id else {}
+        elif isinstance(event, TurnStart):
+            self._ids = {**self._ids, "turn": event.turn}
+        elif isinstance(event, MessageStart | MessageEnd) and event.message.role != "assistant":
+            return None
+        what, _, edge = event.type.rpartition("_")
+        if edge == "start" and what in _TIMED:
+            self._began[what] = self._clock()
+        if type(event) not in _FIELDS:
+            return None
+        fields = {name: attrgetter(path)(event) for name, path in _FIELDS[type(event)].items()}
+        fields |= _derived_fields(event)
+        if edge == "end" and what in self._began:
+            fields["duration_ms"] = round((self._clock() - self._began.pop(what)) * 1000)
+        return fields
 
     def close(self) -> None:
         """Close the file; a later record opens it again."""
-        self._close_file()
-
-    def _close_file(self) -> None:
         if self._fd is not None:
             fd, self._fd = self._fd, None
             with suppress(OSError):
@@ -101,7 +140,7 @@ class LogFile:
         try:
             line = self._line(record)
             if self._fd is not None and self._size + len(line) > self._max_bytes:
-                self._close_file()
+                LogFile.close(self)  # a `Log` still takes messages of `logging`
                 self.path.replace(self.path.with_name(f"{self.path.name}.1"))
             fd = self._open() if self._fd is None else self._fd
             # One write per line, so that two programs may share a file.
@@ -140,7 +179,7 @@ class LogFile:
     def _give_up(self, reason: str) -> None:
         if not self._is_broken:
             self._is_broken = True
-            self._close_file()
+            LogFile.close(self)
             self._note(f"The log {self.path} cannot be written: {reason}. Logging ended.")
 
 
@@ -190,120 +229,22 @@ def keep_off_the_screen() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-class LogRecordBuilder:
-    """Converts the events of one conversation, in order, to records for the log."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` returns seconds and never goes back."""
-        self._clock = clock
-        self._run_id = ""
-        self._turn: int | None = None
-        self._began: dict[str, float] = {}
-
-    def of(self, event: LoopEvent) -> Record | None:
-        """Return the record of `event`; None for an event that is not logged."""
-        if isinstance(event, AgentStart):
-            self._run_id, self._turn = event.run_id, None
-        elif isinstance(event, TurnStart):
-            self._turn = event.turn
-        fields = self._fields(event)
-        if fields is None:
-            return None
-        return {"kind": event.type, **self.ids(), **fields}
-
-    def ids(self) -> Record:
-        """Return the current run and turn, if there are any."""
-        run = {"run": self._run_id} if self._run_id else {}
-        turn = {"turn": self._turn} if self._turn is not None else {}
-        return {**run, **turn}
-
-    def _fields(self, event: LoopEvent) -> Record | None:
-        match event:
-            case AgentStart():
-                self._begin("run")
-                return {}
-            case AgentEnd():
-                return _run_end(event) | self._duration("run")
-            case TurnStart():
-                self._begin("turn")
-                return {}
-            case TurnEnd():
-                return {"tool_results": len(event.tool_results)} | self._duration("turn")
-            case MessageStart(message=AssistantMessage()):
-                self._begin("message")
-                return None
-            case MessageEnd(message=AssistantMessage() as message):
-                return _model_call(message) | self._duration("message")
-            case UsageReported():
-                return _usage(event)
-            case ToolExecutionStart():
-                return _call(event) | {"args": event.args}
-            case ToolExecutionEnd():
-                return _call(event) | {
-                    "outcome": event.result.details.get("outcome"),
-                    "is_error": event.is_error,
-                    "duration_ms": event.duration_ms,
-                    "characters": len(event.result.text),
-                }
-            case PermissionAsked():
-                return _call(event) | {"claims": event.claims, "reason": event.reason}
-            case PermissionAnswered():
-                return _call(event) | {
-                    "effect": event.effect,
-                    "policy": event.policy,
-                    "reason": event.reason,
-                }
-            case RetryNotice():
-                return {"attempt": event.attempt, "delay_ms": event.delay_ms, "error": event.error}
-            case SystemNotice():
-                return {"content": event.content}
-        return None
-
-    def _begin(self, what: str) -> None:
-        self._began[what] = self._clock()
-
-    def _duration(self, what: str) -> Record:
-        began = self._began.pop(what, None)
-        return {} if began is None else {"duration_ms": round((self._clock() - began) * 1000)}
-
-
-def _run_end(event: AgentEnd) -> Record:
-    outcome = event.outcome
-    reason = getattr(outcome, "reason", "") or getattr(outcome, "message", "")
-    return {
-        "outcome": type(outcome).__name__,
-        "messages": len(event.messages),
-        **({"reason": reason} if reason else {}),
-    }
-
-
-def _model_call(message: AssistantMessage) -> Record:
-    fields: Record = {
-        "kind": "model_call",
-        "model": message.model,
-        "stop_reason": message.stop_reason,
-        "characters": len(message.text),
-        "calls": [call.id for call in message.calls],
-    }
-    if message.error_message:
-        fields |= {"error_kind": message.error_kind, "error": message.error_message}
-    return fields
-
-
-def _usage(event: UsageReported) -> Record:
-    usage = event.usage
-    return {
-        "model": event.model,
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "cost_usd": event.cost_usd,
-        **({"role": event.role} if event.role else {}),
-    }
-
-
-def _call(
-    event: ToolExecutionStart | ToolExecutionEnd | PermissionAsked | PermissionAnswered,
-) -> Record:
-    return {"call": event.tool_call_id, "tool": event.tool_name}
+def _derived_fields(event: LoopEvent) -> dict[str, Any]:
+    match event:
+        case AgentEnd(outcome=outcome):
+            reason = getattr(outcome, "reason", "") or getattr(outcome, "message", "")
+            fields = {"outcome": type(outcome).__name__, "messages": len(event.messages)}
+            return fields | ({"reason": reason} if reason else {})
+        case TurnEnd():
+            return {"tool_results": len(event.tool_results)}
+        case MessageEnd(message=AssistantMessage() as message):
+            calls = [call.id for call in message.calls]
+            fields = {"kind": "model_call", "characters": len(message.text), "calls": calls}
+            if message.error_message:
+                fields |= {"error_kind": message.error_kind, "error": message.error_message}
+            return fields
+        case UsageReported() if event.role:
+            return {"role": event.role}
+        case ToolExecutionEnd(result=result):
+            return {"outcome": result.details.get("outcome"), "characters": len(result.text)}
+    return {}

@@ -1,8 +1,8 @@
 """Resolves a path to its physical path, and opens exactly that one.
 
-A path is resolved first: its components are walked one by one, as in the kernel. Then the
-permission check judges the physical path, and only the judged path may be opened. So opening it,
-and creating the folders it needs, follows no link: one that was created in between is an error.
+A path is resolved first, component by component, as in the kernel. Then the permission check judges
+the physical path. Opening that, and creating its folders, follows no link: one that was created in
+between is an error.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def check_spelling(path: str) -> None:
     if not path:
         raise FileError("The path is empty.", hint="Give the path of a file or folder.")
     if "\0" in path:
-        raise FileError(f"{path!r} holds a NUL character.", hint="Give the path without it.")
+        raise FileError(f"{path!r} contains a NUL character.", hint="Give the path without it.")
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
@@ -68,9 +68,8 @@ def check_spelling(path: str) -> None:
 def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Resolved:
     """Return where the absolute `path` leads now, with every link on the way resolved.
 
-    Components at the end may be missing (a file to be created, in folders to be created); a `..`
-    after a missing one leads nowhere, in the kernel and here. `on_step` is called with every
-    physical place on the way, links included.
+    Components at the end may be missing, but without a `..` after them. `on_step` is called with
+    every physical place on the way, links included.
 
     Raises:
         FileError: a link loop, a file used as a folder, a folder that may not be searched.
@@ -150,26 +149,20 @@ _REASONS = {
 
 
 _OPENAT2 = 437
-_NO_MAGICLINKS = 0x02
-_NO_SYMLINKS = 0x04
-_BENEATH = 0x08
+_NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_HANDLE = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
 FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 """`O_NONBLOCK`: opening a FIFO without a writer would otherwise block."""
 
 
 class _OpenHow(ctypes.Structure):
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
 
 
 def open_folder_handle(real: str) -> int:
     """Return a descriptor of the folder `real`, independent of later changes to its path."""
-    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(real, flags | getattr(os, "O_PATH", os.O_RDONLY))
+    return os.open(real, _HANDLE)
 
 
 def open_beneath(anchor: int, relative: str, flags: int) -> int:
@@ -179,9 +172,7 @@ def open_beneath(anchor: int, relative: str, flags: int) -> int:
         OSError: as `os.open`; ELOOP (or ENOTDIR) if a component is a link.
     """
     opened = _openat2(anchor, relative or ".", flags)
-    if opened is None:
-        return walk_beneath(anchor, relative, flags)
-    return opened
+    return walk_beneath(anchor, relative, flags) if opened is None else opened
 
 
 def walk_beneath(anchor: int, relative: str, flags: int) -> int:
@@ -191,11 +182,12 @@ def walk_beneath(anchor: int, relative: str, flags: int) -> int:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
     current = os.dup(anchor)
     try:
+        # The kernel rejects a link: ELOOP, or ENOTDIR together with O_DIRECTORY.
         for folder in folders:
-            deeper = _open_one(folder, _WALK_FLAGS, current)
+            deeper = os.open(folder, _HANDLE, dir_fd=current)
             os.close(current)
             current = deeper
-        return _open_one(last, flags, current)
+        return os.open(last, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
     finally:
         os.close(current)
 
@@ -215,14 +207,6 @@ def open_regular(anchor: int, relative: str, shown: str) -> tuple[int, os.stat_r
         return descriptor, status
     os.close(descriptor)
     raise FileError(f"{shown} is not a regular file.", hint="Only regular files can be opened.")
-
-
-_WALK_FLAGS = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
-
-
-def _open_one(name: str, flags: int, folder: int) -> int:
-    # The kernel rejects a link: ELOOP, or ENOTDIR together with O_DIRECTORY.
-    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
 
 
 def _load_syscall() -> "ctypes._FuncPointer | None":
@@ -302,14 +286,10 @@ def _open_or_make(anchor: int, relative: str, created: list[str]) -> int:
 
 def _deepest_existing(anchor: int, parts: list[str]) -> tuple[int, int]:
     """Return how many of `parts` exist, and a descriptor of the last of them."""
-    depth = len(parts)
-    while True:
-        try:
+    for depth in range(len(parts), 0, -1):
+        with contextlib.suppress(FileNotFoundError):
             return depth, open_beneath(anchor, "/".join(parts[:depth]), FOLDER)
-        except FileNotFoundError:
-            if depth == 0:
-                raise
-            depth -= 1
+    return 0, open_beneath(anchor, "", FOLDER)
 
 
 def _remove(anchor: int, created: list[str]) -> None:
