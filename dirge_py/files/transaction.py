@@ -1,9 +1,8 @@
 """Changes several files together: all of them, or none.
 
 First every new content is written to disk beside its place and every old file gets a second name;
-then the renames follow. A journal, which is on disk from before the first change until after the
-last one, serves to undo an interrupted change. A journal that exists and is not locked by a process
-belongs to an interrupted change.
+then the renames follow. A journal is on disk from before the first change until after the last one.
+If it is there and no process has locked it, the change was interrupted, and is undone.
 """
 
 import contextlib
@@ -36,7 +35,6 @@ from dirge_py.types.errors import FileError
 _DONE = b"done\n"
 _OTHER = "no regular file"
 _MOST_NAMED = 5
-_INTACT = "Nothing was changed."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +66,9 @@ def run_transaction(
         FileError: a step failed. Everything is as before, or the message says what is not.
     """
     entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
-    journal = (
-        RollbackJournal.open(journals, entries) if journals is not None and len(steps) > 1 else None
-    )
+    journal = None
+    if journals is not None and len(steps) > 1:
+        journal = RollbackJournal.open(journals, entries)
     pending = _Steps(steps, entries)
     keep = True
     try:
@@ -110,26 +108,24 @@ class RollbackEntry:
     @classmethod
     def of(cls, real: str, before: str | None, content: bytes | None) -> "RollbackEntry":
         after = None if content is None else sha256_of(content)
-        return cls(
-            real=real,
-            before=before,
-            after=after,
-            temporary=fresh_name("new"),
-            backup=fresh_name("old"),
-        )
+        temporary, backup = fresh_name("new"), fresh_name("old")
+        return cls(real=real, before=before, after=after, temporary=temporary, backup=backup)
 
 
-def undo_change(place: FileLocation, entry: RollbackEntry) -> bool:
-    """Restore the old file at `place`; return False if someone changed it since.
+def _undo_change(place: FileLocation, entry: RollbackEntry) -> str:
+    """Restore the old file at `place`; return a sentence if it was changed since, else "".
 
     Raises:
         FileError, OSError: it cannot be restored.
     """
     now = _digest_at(place)
     if now == entry.before:
-        return True
+        return ""
     if now != entry.after:
-        return False
+        backup = os.path.join(os.path.dirname(entry.real), entry.backup)
+        old = "" if entry.before is None else f" Its old content is in {backup}."
+        left = "was modified during an interrupted change, and was left as it is"
+        return f"{entry.real} {left}.{old}"
     if entry.before is None:
         place.unlink(place.name)
     elif _is_copy(place, entry.backup):
@@ -138,15 +134,13 @@ def undo_change(place: FileLocation, entry: RollbackEntry) -> bool:
         # Rename the old file itself, which needs no space on a possibly full disk.
         os.rename(entry.backup, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     sync_folder(place.folder)
-    return True
+    return ""
 
 
 def _is_copy(place: FileLocation, backup: str) -> bool:
     """Whether the file at `place` was overwritten, so that the backup only has its content."""
-    now, old = place.status(), place.status(backup)
-    if now is None or old is None:
-        return False
-    return any(getattr(now, name) != getattr(old, name) for name in ("st_uid", "st_gid", "st_mode"))
+    files = place.status(), place.status(backup)
+    return len({(each.st_uid, each.st_gid, each.st_mode) for each in files if each}) > 1
 
 
 def _digest_at(place: FileLocation) -> str | None:
@@ -182,7 +176,8 @@ class RollbackJournal:
             try:
                 fcntl.flock(journal._descriptor, fcntl.LOCK_EX)
                 journal._append(json.dumps([asdict(each) for each in entries]).encode() + b"\n")
-                _sync_path(folder)
+                with _open_folder(os.path.realpath(folder)) as descriptor:
+                    sync_folder(descriptor)
             except BaseException:
                 journal.close(keep=False)
                 raise
@@ -209,9 +204,9 @@ class RollbackJournal:
 
 
 def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[str]:
-    """Undo every interrupted change with a file that `concerns` accepts.
+    """Undo every interrupted change of a file that `concerns` accepts.
 
-    Returns a sentence for the user about each: what was restored, and what could not be.
+    Returns sentences for the user: what was restored, and what could not be.
     """
     try:
         names = sorted(os.listdir(folder))
@@ -259,49 +254,34 @@ def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[st
                 place = FileLocation(descriptor, name, entry.real)
                 place.unlink(entry.temporary)
                 if not is_done and _digest_at(place) != entry.before:
-                    if not undo_change(place, entry):
-                        notices.append(_changed_since(entry))
+                    if notice := _undo_change(place, entry):
+                        notices.append(notice)
                         continue
                     restored.append(entry.real)
                 place.unlink(entry.backup)
         except (FileError, OSError) as error:
             is_stuck = True
-            reason = reason_of(error) if isinstance(error, OSError) else error.message
-            notices.append(f"{entry.real} could not be put back after a change cut short: {reason}")
+            notices.append(f"{entry.real} could not be restored: {_reason(error)}")
     if restored:
         named = ", ".join([*reversed(restored)][:_MOST_NAMED])
         more = len(restored) - _MOST_NAMED
         files = f"{named} and {more} more" if more > 0 else named
-        notices.insert(0, f"A change of several files was cut short; these are as before: {files}.")
+        notices.insert(0, f"A change of several files was interrupted and undone: {files}.")
     return notices, is_stuck
 
 
-def _changed_since(entry: RollbackEntry) -> str:
-    """Return the notice about a file that differs from both versions of the change."""
-    backup = os.path.join(os.path.dirname(entry.real), entry.backup)
-    old = "" if entry.before is None else f" Its old content is in {backup}."
-    return f"{entry.real} was modified during an interrupted change, and was left as it is.{old}"
+def _reason(error: FileError | OSError) -> str:
+    return f"{reason_of(error)}." if isinstance(error, OSError) else error.message
 
 
 @contextlib.contextmanager
 def _open_folder(real: str) -> Iterator[int]:
-    root = open_folder_handle("/")
-    try:
+    with contextlib.ExitStack() as stack:
+        root = open_folder_handle("/")
+        stack.callback(os.close, root)
         descriptor = open_beneath(root, real.lstrip("/"), FOLDER)
-    finally:
-        os.close(root)
-    try:
+        stack.callback(os.close, descriptor)
         yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _sync_path(folder: Path) -> None:
-    descriptor = os.open(folder, FOLDER | os.O_CLOEXEC)
-    try:
-        sync_folder(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class _Steps:
@@ -330,23 +310,19 @@ class _Steps:
         left: list[str] = []
         for step, entry in reversed(self._pairs[: self._done]):
             try:
-                if undo_change(step.place, entry):
-                    continue
-                left.append(_changed_since(entry))
+                problem = _undo_change(step.place, entry)
             except (FileError, OSError) as error:
-                reason = reason_of(error) if isinstance(error, OSError) else error.message
-                left.append(f"{step.place.shown} could not be put back: {reason}.")
-            self._kept.add(entry.backup)
-        self._done = 0
+                problem = f"{step.place.shown} could not be restored: {_reason(error)}"
+            if problem:
+                left.append(problem)
+                self._kept.add(entry.backup)
         return left
 
     def remove_leftovers(self) -> bool:
         """Remove files that are not needed any more; return False if some of them remain."""
         is_clear = True
         for step, entry in self._pairs:
-            for name in (entry.temporary, entry.backup):
-                if name in self._kept:
-                    continue
+            for name in {entry.temporary, entry.backup} - self._kept:
                 try:
                     step.place.unlink(name)
                 except OSError:
@@ -426,13 +402,8 @@ def _write(
 def _link(place: FileLocation, name: str) -> None:
     """Give the file a second name, so that it survives; a copy where links are not possible."""
     try:
-        os.link(
-            place.name,
-            name,
-            src_dir_fd=place.folder,
-            dst_dir_fd=place.folder,
-            follow_symlinks=False,
-        )
+        folders = {"src_dir_fd": place.folder, "dst_dir_fd": place.folder}
+        os.link(place.name, name, follow_symlinks=False, **folders)
     except OSError:
         with contextlib.suppress(OwnerLost):
             _write(place, name, place.read(), like=place.status())
@@ -450,7 +421,6 @@ def _named(step: TransactionStep) -> Iterator[None]:
 
 
 def _failure(error: FileError | OSError, left: Sequence[str]) -> FileError:
-    message = error.message if isinstance(error, FileError) else f"{reason_of(error)}."
-    if left:
-        return FileError(message, hint=" ".join(["Not all of it could be taken back:", *left]))
-    return FileError(message, hint=(error.hint if isinstance(error, FileError) else "") or _INTACT)
+    hint = (error.hint if isinstance(error, FileError) else "") or "Nothing was changed."
+    hint = " ".join(["Not all of it could be undone:", *left]) if left else hint
+    return FileError(_reason(error), hint=hint)

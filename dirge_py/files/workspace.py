@@ -33,9 +33,6 @@ from dirge_py.types.tools import FileChange
 WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 """In bytes. Larger files are never loaded into memory, so they cannot be edited either."""
 
-Unkept = Callable[[str], str]
-Keep = Callable[[str, Callable[[], bytes]], None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedPath:
@@ -70,27 +67,20 @@ class WriteTarget:
 
 
 class Originals:
-    """Hooks for the original contents that tools replace or remove.
-
-    The snapshot store sets both functions; without them nothing is stored or reported.
-    """
+    """Hooks for original contents that tools replace or remove; the snapshot store sets them."""
 
     def __init__(self) -> None:
-        self.unkept: Unkept = lambda real: ""
+        self.unkept: Callable[[str], str] = lambda real: ""
         """Returns why removing the file at this physical path needs a question, because no snapshot
         contains it; "" if one does."""
-        self.keep: Keep = lambda real, read: None
-        """Called with a physical path and a function that reads it, before a tool replaces or
-        removes it.
+        self.keep: Callable[[str, Callable[[], bytes]], None] = lambda real, read: None
+        """Called with a physical path and a function that reads it, before a tool changes it.
 
         Raises FileError if the content could not be stored: then nothing is changed."""
 
 
 class ApprovedChanges:
-    """The changes of one call as they were shown, by every name of their files.
-
-    `real_of` returns the physical path of a path.
-    """
+    """The changes of one call as they were shown; `real_of` returns the physical path of a path."""
 
     def __init__(
         self,
@@ -118,10 +108,7 @@ class ApprovedChanges:
             )
 
     def chosen(self, path: str) -> FileChange | None:
-        """Return the user's version of the change; None if the user accepted it as it was shown.
-
-        Its `after` is None for a file that stays unchanged, also for one that was to be removed.
-        """
+        """Return the user's version of the change; None if the user accepted it as it was shown."""
         return self._chosen.get(path)
 
 
@@ -139,10 +126,8 @@ class Workspace:
     """The roots (the start folder and those added to it), and what has been read in the session.
 
     Roots come from the user, never from a model. Owns one descriptor per root until `close`. Every
-    method may be called from any thread.
-
-    `journals` is a folder for the journals of changes to several files. An interrupted change of
-    files below the roots is undone immediately; `notices` reports it.
+    method may be called from any thread. `journals` is a folder for the journals of transactions:
+    an interrupted one below the roots is undone now, which `notices` reports.
     """
 
     def __init__(
@@ -161,9 +146,7 @@ class Workspace:
         self.notices: Sequence[str] = ()
         if journals is not None:
             clear_leftovers_in(self.roots)
-            self.notices = roll_back_leftovers(
-                journals, lambda real: is_below_any(real, self.roots)
-            )
+            self.notices = roll_back_leftovers(journals, self._is_inside)
 
     def close(self) -> None:
         while self._handles:
@@ -182,6 +165,9 @@ class Workspace:
             self.roots = (*self.roots, root)
         return root
 
+    def _is_inside(self, real: str) -> bool:
+        return is_below_any(real, self.roots)
+
     def locate(self, path: str, cwd: str | None = None) -> LocatedPath:
         """Return where `path` leads now, relative to `cwd` (else the workspace's). Opens nothing.
 
@@ -190,18 +176,11 @@ class Workspace:
         """
         asked = absolute(path, cwd or self.cwd)
         resolved = resolve(asked)
-        return LocatedPath(
-            path=asked,
-            real=resolved.real,
-            inside=is_below_any(resolved.real, self.roots),
-            kind=resolved.kind,
-        )
+        real, kind = resolved.real, resolved.kind
+        return LocatedPath(path=asked, real=real, inside=self._is_inside(real), kind=kind)
 
     def approve(self, call_id: str, reals: Collection[str]) -> None:
-        """Allow this call to open exactly these physical paths, and what is below them.
-
-        Without an approval a call may open what is below a root.
-        """
+        """Let this call open what is at or below these physical paths, instead of the roots."""
         self._approved[call_id] = frozenset(reals)
 
     def release(self, call_id: str) -> None:
@@ -212,10 +191,9 @@ class Workspace:
     def hold_to(
         self, call_id: str, shown: Sequence[FileChange], chosen: Sequence[FileChange] | None
     ) -> None:
-        """Restrict the call to the changes that were `shown`, or to the user's version in `chosen`.
+        """Restrict the call to the changes that were `shown`, or the user's versions in `chosen`.
 
-        It may read a shown file only in the version that was shown. `chosen` has the files that the
-        user changed.
+        It may read a shown file only in the version that was shown.
         """
         self._shown[call_id] = ApprovedChanges(shown, chosen, lambda path: self.locate(path).real)
 
@@ -242,8 +220,8 @@ class Workspace:
 class CallFiles:
     """Reads and writes files that one call may open.
 
-    Every path is resolved anew at each use and must still lead to an approved place; then it is
-    opened without following any link, so that only the judged file is opened.
+    Every path is resolved anew at each use, must lead to an approved place, and is then opened
+    without following any link: only the judged file is opened.
     """
 
     def __init__(
@@ -333,7 +311,7 @@ class CallFiles:
     def chosen(self, path: str) -> FileChange | None:
         """Return the user's version of this file's shown change; None if they accepted it.
 
-        Its `after` is what to write instead; None: this file stays as it is.
+        Its `after` is what to write instead; None: the file stays unchanged.
         """
         shown = self._shown()
         return None if shown is None else shown.chosen(path)
@@ -354,12 +332,10 @@ class CallFiles:
     def names_beside(self, located: LocatedPath) -> list[str]:
         """Return the names beside a missing file; empty if it is outside the workspace."""
         folder = os.path.dirname(located.real)
-        if not is_below_any(folder, self._workspace.roots):
-            return []
-        try:
-            return [entry.name for entry in list_directory(self._workspace, folder, folder)]
-        except FileError:
-            return []
+        with contextlib.suppress(FileError):
+            if is_below_any(folder, self._workspace.roots):
+                return [entry.name for entry in list_directory(self._workspace, folder, folder)]
+        return []
 
     def walk(self, search: FileSearch) -> Iterator[FoundFile]:
         """Yield the wanted files below `search.root`, a physical path; see `walk.walk`.
@@ -391,9 +367,8 @@ class CallFiles:
             FileError: it has another version now, or it cannot be written; nothing changed.
         """
         real = self.locate(path).real
-        anchor, relative = self._workspace.anchor(real)
-        with self._workspace.ledger.lock(real), make_folders(anchor, relative, path) as folder:
-            place = FileLocation(folder, os.path.basename(real), path)
+        with self._workspace.ledger.lock(real), contextlib.ExitStack() as stack:
+            place = self._place(real, path, stack)
             if expected is not None:
                 self._workspace.originals.keep(real, place.read)
             status = replace(place, content, check=lambda: _check_version(place, expected))
@@ -447,11 +422,11 @@ class CallFiles:
 def _check_version(place: FileLocation, expected: FileIdentity | None) -> None:
     if place.status() is None:
         if expected is not None:
-            raise FileError(f"{place.shown} was deleted in the meantime; nothing was written.")
+            raise FileError(f"{place.shown} was deleted since it was read; nothing was written.")
         return
     if expected is None:
         raise FileError(
-            f"{place.shown} exists by now; nothing was written.", hint="Use `read` on it first."
+            f"{place.shown} exists now; nothing was written.", hint="Use `read` on it first."
         )
     descriptor, status = open_regular(place.folder, place.name, place.shown)
     with os.fdopen(descriptor, "rb") as stream:

@@ -87,7 +87,7 @@ def test_a_write_needs_the_version_it_was_planned_for(workspace, project):
 def test_a_file_that_appeared_is_not_overwritten(workspace, project):
     (project / "file").write_text("theirs")
 
-    with pytest.raises(FileError, match="exists by now"):
+    with pytest.raises(FileError, match="exists now"):
         workspace.at_call("c").write("file", b"ours", expected=None)
 
     assert (project / "file").read_text() == "theirs"

@@ -10,31 +10,16 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Literal
-
-from dirge_py.files.atomic import (
-    FileLocation,
-    fill,
-    fresh_name,
-    new_file,
-    read_all,
-    replace,
-    sync_folder,
-)
-from dirge_py.files.resolve import (
-    FILE,
-    FOLDER,
-    make_folders,
-    open_beneath,
-    open_folder_handle,
-    reason_of,
-)
+from dirge_py.files.atomic import FileLocation, fill, fresh_name, new_file, replace, sync_folder
+from dirge_py.files.resolve import FILE, FOLDER, make_folders, open_beneath, open_folder_handle, reason_of
 from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
 from dirge_py.types.errors import FileError
+from functools import partial
+from typing import Literal
+
 
 DAMAGED = "its content of then is damaged"
 
@@ -105,11 +90,7 @@ def _inspect_place(place: FileLocation, limit_bytes: int) -> PathState:
         size = status.st_size / (1 << 20)
         why = f"it is too large for snapshots now ({size:.0f} MiB), so it would be lost"
         return PathState(kind="file", stamp=stamp, why=why)
-    descriptor = place.open(place.name, FILE)
-    try:
-        oid = blob_id(read_all(descriptor))
-    finally:
-        os.close(descriptor)
+    oid = blob_id(place.read())
     is_executable = bool(status.st_mode & stat.S_IXUSR)
     return PathState(kind="file", oid=oid, is_executable=is_executable, stamp=stamp)
 

@@ -2,10 +2,10 @@
 
 import signal
 from pathlib import Path
-
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product, finish
 from tests.support.terminal import until
+
 
 NAMES = [f"f{number}.txt" for number in range(150)]
 
@@ -38,6 +38,6 @@ def test_a_patch_cut_short_by_a_kill_is_taken_back_whole_at_the_next_start(
 
     assert result.stdout == "back\n"
     assert count_of_new(product.project) == 0
-    assert "A change of several files was cut short; these are as before: " in result.stderr
+    assert "A change of several files was interrupted and undone: " in result.stderr
     assert "(apply_patch) were closed as not finished; nothing is run again" in result.stderr
     assert {path.name for path in product.project.iterdir()} == {*NAMES, ".git"}
