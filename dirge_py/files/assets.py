@@ -12,23 +12,28 @@ DOCUMENT_LIMIT = 20 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class AssetType:
-    """A file format that models accept; `limit` is the most bytes that services accept."""
+    """A file format that models accept."""
 
     media_type: str
     words: str
+    """Its name for people."""
     limit: int
+    """The most bytes that services accept."""
 
     @property
     def is_picture(self) -> bool:
         return self.limit == PICTURE_LIMIT
 
 
-_PNG = AssetType("image/png", "PNG picture", PICTURE_LIMIT)
-_JPEG = AssetType("image/jpeg", "JPEG picture", PICTURE_LIMIT)
 _GIF = AssetType("image/gif", "GIF picture", PICTURE_LIMIT)
 _WEBP = AssetType("image/webp", "WebP picture", PICTURE_LIMIT)
-_PDF = AssetType("application/pdf", "PDF document", DOCUMENT_LIMIT)
-
+_ACCEPTED = (
+    (b"\x89PNG\r\n\x1a\n", AssetType("image/png", "PNG picture", PICTURE_LIMIT)),
+    (b"\xff\xd8\xff", AssetType("image/jpeg", "JPEG picture", PICTURE_LIMIT)),
+    (b"GIF87a", _GIF),
+    (b"GIF89a", _GIF),
+    (b"%PDF-", AssetType("application/pdf", "PDF document", DOCUMENT_LIMIT)),
+)
 _OTHERS = (
     (b"PK\x03\x04", "ZIP archive, or a format built on it such as DOCX or JAR"),
     (b"\x1f\x8b", "gzip archive"),
@@ -58,15 +63,9 @@ _OTHERS = (
 
 def asset_type(head: bytes) -> AssetType | None:
     """Return the format that a file's first bytes identify, if models accept it."""
-    if head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return _PNG
-    if head.startswith(b"\xff\xd8\xff"):
-        return _JPEG
-    if head.startswith((b"GIF87a", b"GIF89a")):
-        return _GIF
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return _WEBP
-    return _PDF if head.startswith(b"%PDF-") else None
+    return next((known for start, known in _ACCEPTED if head.startswith(start)), None)
 
 
 def kind_of_binary(head: bytes) -> str:
@@ -88,11 +87,7 @@ class AssetStore:
         self.folder = folder
 
     def put(self, content: bytes) -> str:
-        """Store `content`; return the asset id that blocks refer to it by.
-
-        Raises:
-            OSError: it cannot be stored.
-        """
+        """Store `content`; return its id, which blocks contain. Raises OSError if that fails."""
         # Named by content: the same picture twice is one file, and the name reveals nothing.
         asset_id = hashlib.sha256(content).hexdigest()[:32]
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -160,9 +160,9 @@ class _OpenHow(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
 
 
-def open_folder_handle(real: str) -> int:
-    """Return a descriptor of the folder `real`, independent of later changes to its path."""
-    return os.open(real, _HANDLE)
+def open_folder_handle(real: str, folder: int | None = None) -> int:
+    """Return a descriptor of the folder `real`, in `folder`, independent of changes to its path."""
+    return os.open(real, _HANDLE, dir_fd=folder)
 
 
 def open_beneath(anchor: int, relative: str, flags: int) -> int:

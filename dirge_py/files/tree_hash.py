@@ -13,14 +13,12 @@ from dirge_py.files.versions import SETTLED_NS
 
 _CHUNK_BYTES = 1 << 20
 
-_Stamp = tuple[int, int, int, int]
-
 
 @dataclass(slots=True)
 class _Known:
     """The result of the last check of a file. The stamp identifies the content if `is_settled`."""
 
-    stamp: _Stamp
+    stamp: tuple[int, ...]
     digest: str
     is_settled: bool = False
 
@@ -60,8 +58,8 @@ class RealFolders:
 class TreeHash:
     """Hashes files below the folder `root`. For one thread at a time.
 
-    A file counts with its path, its content, and its executable bit; a link with its target. No
-    link is followed, not even of a parent folder, and everything except files and links is skipped.
+    A file's hash covers its content and its executable bit, a link's its target. No link is
+    followed, not even of a parent folder, and everything except files and links is skipped.
     """
 
     def __init__(self, root: str) -> None:
@@ -86,17 +84,17 @@ class TreeHash:
                 if not folders.holds(os.path.dirname(path)):
                     continue
                 try:
-                    found = self._digest(anchor, path, is_stopped)
+                    now = self._digest(anchor, path, is_stopped)
                 except OSError:
                     hashed.unread.append(path)
                     continue
-                if found is None:
+                if now is None:
                     continue
                 before = self._known.get(path)
-                if before and before.digest == found.digest and before.stamp != found.stamp:
+                if before and before.digest == now.digest and before.stamp != now.stamp:
                     hashed.rewritten.append(path)
-                hashed.files[path] = found.digest
-                known[path] = found
+                hashed.files[path] = now.digest
+                known[path] = now
         finally:
             os.close(anchor)
         if not is_stopped():
@@ -104,11 +102,7 @@ class TreeHash:
         return hashed
 
     def _digest(self, anchor: int, path: str, is_stopped: Callable[[], bool]) -> "_Known | None":
-        """Hash one path; None if it does not exist or does not count.
-
-        Raises:
-            OSError: it cannot be read.
-        """
+        """Hash one path; None if it is no file or link. Raises OSError if it cannot be read."""
         full = f"{self._root}/{path}"
         try:
             status = os.lstat(full)
@@ -134,11 +128,7 @@ def sha256_of_files(files: Mapping[str, str]) -> str:
 
 
 def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
-    """Hash one file.
-
-    Raises:
-        OSError: it cannot be read, or is a link by now.
-    """
+    """Hash one file. Raises OSError if it cannot be read, or is a link now."""
     began_ns = time.time_ns()
     descriptor = open_beneath(anchor, path, FILE)
     with open(descriptor, "rb", buffering=0) as stream:
@@ -157,7 +147,7 @@ def _of_file(anchor: int, path: str, is_stopped: Callable[[], bool]) -> _Known:
     return _Known(stamp, content.hexdigest(), is_settled=is_settled and is_same)
 
 
-def _stamp_of(status: os.stat_result) -> _Stamp:
+def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 

@@ -6,6 +6,8 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -29,19 +31,10 @@ class FileIdentity:
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, sha256)
 
     def same_version(self, other: "FileIdentity") -> bool:
-        """Whether both are the same version of the file.
-
-        Bytes decide if both were hashed: a `touch` changes only the time, and two writes within one
-        clock tick do not change even that.
-        """
+        """Whether both are the same version of the file: by content, if both were hashed."""
         if self.sha256 is not None and other.sha256 is not None:
             return self.sha256 == other.sha256
-        return (self.device, self.inode, self.size, self.mtime_ns) == (
-            other.device,
-            other.inode,
-            other.size,
-            other.mtime_ns,
-        )
+        return replace(self, sha256=None) == replace(other, sha256=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +91,12 @@ class ReadLog:
 
     def stored(self) -> dict[str, str]:
         """Return the latest files and the sha256 of what was seen, as JSON values."""
-        hashed = [(real, one.sha256) for real, one in dict(self._known).items() if one.sha256]
+        known = dict(self._known).items()
+        hashed = [(real, identity.sha256) for real, identity in known if identity.sha256]
         return dict(hashed[-MAX_STORED:])
 
     def load(self, stored: Any) -> None:
-        """Replace everything known by what `stored` returned.
-
-        A file counts as read if its bytes are the same; that is checked when it is used.
-        """
+        """Restore what `stored` returned. A file with the same content then counts as read."""
         entries = stored.items() if isinstance(stored, Mapping) else ()
         self._known = {
             real: FileIdentity(0, 0, 0, 0, sha256)
@@ -124,7 +115,8 @@ class ReadLog:
         """
         known = self._known.get(real)
         if known is None:
-            raise not_read(shown)
+            hint = "Use `read` on it first."
+            raise FileError(f"{shown} exists and has not been read.", hint=hint)
         if not known.same_version(now):
             raise changed_since_read(shown)
 
@@ -134,14 +126,10 @@ class ReadLog:
             return self._locks.setdefault(real, threading.Lock())
 
 
-def not_read(shown: str) -> FileError:
-    return FileError(f"{shown} exists and has not been read.", hint="Use `read` on it first.")
-
-
 def changed_since_read(shown: str) -> FileError:
     return FileError(
         f"{shown} has changed since it was read; nothing was written.",
-        hint="Use `read` on it again, then repeat the change against what it says now.",
+        hint="Use `read` on it again, then repeat the change for its new content.",
     )
 
 
@@ -159,9 +147,8 @@ def stamp_of(path: str, *, follow: bool = True) -> Stamp:
         OSError: it cannot be examined.
     """
     status = os.stat(path, follow_symlinks=follow)
-    return (
-        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns,
-    )  # fmt: skip
+    identity = status.st_dev, status.st_ino
+    return *identity, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def is_settled(stamp: Stamp) -> bool:
@@ -170,18 +157,14 @@ def is_settled(stamp: Stamp) -> bool:
 
 
 class StampCache(Generic[T]):
-    """Caches values by path; each is read again once the path's stamp has changed.
-
-    It holds at most `most` values, and is cleared before it would hold more.
-    """
+    """Caches at most `most` values by path; one is read again once the path's stamp has changed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._values: dict[str, tuple[Stamp, T]] = {}
 
     def get(self, path: str, read: Callable[[str], T], *, follow: bool = True) -> T:
-        """Return the value that `read` gives for the current path. Without `follow` links are not
-        followed.
+        """Return the value that `read` gives for `path`. Without `follow`, a link itself counts.
 
         Raises:
             OSError: the path cannot be examined. Also whatever `read` raises.
@@ -206,16 +189,20 @@ _LENGTH = 32
 def fingerprint(path: str, *, with_content: bool) -> str | None:
     """Return a fingerprint of `path`: its physical path, and `with_content` the file's content.
 
-    None if the file cannot be examined; without content also if the path has no links, because then
-    there is nothing to record.
+    None if the file cannot be examined; without content also if the path has no links.
     """
     try:
         real = os.path.realpath(path)
         if not with_content:
             return short_digest(real) if real != path else None
         status = os.stat(real)
-        is_file = stat.S_ISREG(status.st_mode)
-        return short_digest(real, _content(real, status) if is_file else "no file")
+        content = "no file"
+        if stat.S_ISREG(status.st_mode):
+            content = version_text(status)
+            with suppress(PermissionError):
+                if status.st_size <= MAX_HASHED_BYTES:
+                    content = sha256_of(read_regular(Path(real), MAX_HASHED_BYTES + 1))
+        return short_digest(real, content)
     except (OSError, ValueError):
         return None
 
@@ -229,13 +216,3 @@ def short_digest(*parts: str) -> str:
     """Return one text of fixed length for all of `parts`."""
     text = "\0".join(parts).encode("utf-8", "surrogateescape")
     return hashlib.sha256(text).hexdigest()[:_LENGTH]
-
-
-def _content(real: str, status: os.stat_result) -> str:
-    if status.st_size > MAX_HASHED_BYTES:
-        return version_text(status)
-    try:
-        content = read_regular(Path(real), MAX_HASHED_BYTES + 1)
-    except PermissionError:
-        return version_text(status)
-    return hashlib.sha256(content).hexdigest()

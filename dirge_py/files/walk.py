@@ -6,7 +6,7 @@ Both follow no links and skip files that `.gitignore` files ignore.
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -72,11 +72,10 @@ def _rules_within(
 
 
 def _is_valid(line: str) -> bool:
-    try:
+    with suppress(ValueError):
         _spec_of([line])
-    except ValueError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _spec_of(lines: Iterable[str]) -> "GitIgnoreSpec":
@@ -89,7 +88,7 @@ ALWAYS_SKIPPED = frozenset({".git", "node_modules"})
 
 
 class WorkspaceRoots(Protocol):
-    """The start of a walk, and the files it must skip. A `Workspace` is one."""
+    """The folders of a workspace to walk over, and the files to skip. A `Workspace` is one."""
 
     withheld: Callable[[str], bool]
     """Returns whether the rules hide the file at this physical path from models."""
@@ -145,13 +144,20 @@ def list_directory(roots: WorkspaceRoots, real: str, shown: str) -> list[Directo
     Raises:
         FileError: it is not a folder, or may not be listed.
     """
-    anchor, relative = roots.anchor(real)
     try:
-        folder = open_beneath(anchor, relative, FOLDER)
+        with _opened(roots, real) as folder:
+            return [_entry(folder, name) for name in sorted(os.listdir(folder))]
     except OSError as error:
         raise FileError(f"{shown} cannot be listed: {reason_of(error)}.") from error
+
+
+@contextmanager
+def _opened(roots: WorkspaceRoots, real: str) -> Iterator[int]:
+    """Yield a descriptor of the folder at the physical path `real`. Raises OSError."""
+    anchor, relative = roots.anchor(real)
+    folder = open_beneath(anchor, relative, FOLDER)
     try:
-        return sorted((_entry(folder, name) for name in os.listdir(folder)), key=lambda e: e.name)
+        yield folder
     finally:
         os.close(folder)
 
@@ -165,17 +171,13 @@ def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:
     waiting = [_Folder("", _rules_above(roots, search.root))]
     while waiting and not search.is_aborted():
         folder = waiting.pop()
-        anchor, relative = roots.anchor(_join(search.root, folder.path))
         try:
-            descriptor = open_beneath(anchor, relative, FOLDER)
+            with _opened(roots, _join(search.root, folder.path)) as descriptor:
+                files, folders = _look_into(roots, search, folder, descriptor)
         except OSError:
             continue
-        try:
-            found, inner = _look_into(roots, search, folder, descriptor)
-        finally:
-            os.close(descriptor)
-        yield from found
-        waiting += reversed(inner)
+        yield from files
+        waiting += reversed(folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +192,8 @@ def _look_into(
     roots: WorkspaceRoots, search: FileSearch, folder: _Folder, descriptor: int
 ) -> tuple[list[FoundFile], list[_Folder]]:
     real = _join(search.root, folder.path)
-    found: list[FoundFile] = []
-    inner: list[_Folder] = []
+    files: list[FoundFile] = []
+    folders: list[_Folder] = []
     with os.scandir(descriptor) as scanned:
         entries = sorted(scanned, key=lambda entry: entry.name)
         names = {entry.name for entry in entries}
@@ -207,21 +209,21 @@ def _look_into(
             if ignored_by(rules, _join(real, entry.name), is_folder=is_folder):
                 continue
             if is_folder:
-                inner.append(_Folder(path, rules))
+                folders.append(_Folder(path, rules))
             elif roots.withheld(_join(real, entry.name)):
                 search.withheld += 1
             else:
                 with suppress(OSError):  # It may have been removed since the listing.
                     status = entry.stat(follow_symlinks=False)
-                    found.append(FoundFile(path, status.st_size, status.st_mtime_ns))
-    return found, inner
+                    files.append(FoundFile(path, status.st_size, status.st_mtime_ns))
+    return files, folders
 
 
 def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
-    """Return the rules of the repository around `root`, from its top down; empty outside of one.
+    """Return the rules of the repository around `root`, from its top down.
 
-    A search that starts in an ignored folder is meant for it, so rules from above do not count
-    there.
+    Empty outside of a repository, and in an ignored folder: a search that starts there is meant for
+    it.
     """
     folders = [root]
     while not os.path.exists(_join(folders[-1], ".git")):
@@ -230,16 +232,9 @@ def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
         folders.append(os.path.dirname(folders[-1]))
     rules: Sequence[IgnoreRules] = []
     for folder in reversed(folders[1:]):
-        anchor, relative = roots.anchor(folder)
-        try:
-            descriptor = open_beneath(anchor, relative, FOLDER)
-        except OSError:
-            continue
-        try:
+        with suppress(OSError), _opened(roots, folder) as descriptor:
             names = set(os.listdir(descriptor))
             rules = _rules_within(folder, names, rules, partial(_read_below, descriptor))
-        finally:
-            os.close(descriptor)
     return [] if ignored_by(rules, root, is_folder=True) else rules
 
 
@@ -262,13 +257,10 @@ def _entry(folder: int, name: str) -> DirectoryEntry:
     return DirectoryEntry(name=name, kind=kind_of(status.st_mode), size=status.st_size, link=link)
 
 
-_DEPENDENCIES = frozenset(
-    (
-        "node_modules", "bower_components", "jspm_packages", ".venv", "venv", "vendor", ".bundle",
-        "Pods", "Carthage", "deps", "_opam", "__pypackages__", ".pixi", ".yarn",
-    )
-)  # fmt: skip
 _NEVER_OURS = frozenset(("node_modules", "bower_components", "jspm_packages", "__pypackages__"))
+_DEPENDENCIES = _NEVER_OURS | {
+    ".venv", "venv", "vendor", ".bundle", "Pods", "Carthage", "deps", "_opam", ".pixi", ".yarn",
+}  # fmt: skip
 _OTHERS = _NEVER_OURS | {
     ".venv", "venv", "vendor", "site-packages", "dist-packages", "Pods", "Carthage", ".tox", ".nox",
     ".bundle", ".yarn", ".pixi",
@@ -276,12 +268,10 @@ _OTHERS = _NEVER_OURS | {
 """Folders of these names contain third-party code, ignored or not."""
 
 
-_ARTIFACT_FOLDERS = frozenset(
-    (
-        "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox",
-        ".nyc_output", ".gradle", ".cache", "htmlcov",
-    )
-)  # fmt: skip
+_ARTIFACT_FOLDERS = {
+    "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox",
+    ".nyc_output", ".gradle", ".cache", "htmlcov",
+}  # fmt: skip
 _ARTIFACT_ENDINGS = (".pyc", ".pyo", ".o", ".obj", ".class", ".gcda", ".gcno")
 _ARTIFACT_NAMES = (".coverage", "coverage.xml")
 
@@ -306,8 +296,8 @@ def is_dependency_folder(path: str) -> bool:
 def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
     """Whether `folder` is in dependencies, in an ignored folder, or in another repository.
 
-    Only folders below `base` count, because working in such a folder is intentional. All are
-    physical paths, `base` at or below `top`, the top of the work tree, and `folder` below `base`.
+    Only folders below `base` count, where the user works. All are physical paths: `base` is at or
+    below `top`, the top of the work tree, and `folder` below `base`.
     """
     here = top.rstrip("/")
     rules = _rules_within(here, _git_names(here), (), partial(_read_at, here))
@@ -342,40 +332,37 @@ def list_unignored(
 
     Replaces `git ls-files` where git can't be used. Links and hidden files count, too; folders of
     installed dependencies are listed separately, without their contents. Stops at `most` paths, or
-    once `is_stopped` says so.
+    when `is_stopped` returns True.
     """
     listing = FileListing()
-    waiting: list[tuple[str, Sequence[IgnoreRules]]] = [(below.rstrip("/"), ())]
+    waiting = [_Folder(below.rstrip("/"), ())]
     while waiting and len(listing.paths) < most and not is_stopped():
-        folder, rules = waiting.pop()
-        waiting += reversed(_list_folder(root, folder, rules, listing))
+        waiting += reversed(_list_folder(root, waiting.pop(), listing))
     return listing
 
 
-def _list_folder(
-    root: str, folder: str, inherited: Sequence[IgnoreRules], listing: FileListing
-) -> list[tuple[str, Sequence[IgnoreRules]]]:
-    real = os.path.join(root, folder).rstrip("/")
-    inner: list[tuple[str, Sequence[IgnoreRules]]] = []
+def _list_folder(root: str, folder: _Folder, listing: FileListing) -> list[_Folder]:
+    real = os.path.join(root, folder.path).rstrip("/")
+    inner: list[_Folder] = []
     try:
         with os.scandir(real) as scanned:
             entries = sorted(scanned, key=lambda entry: entry.name)
     except OSError:
-        listing.closed.append(folder)
+        listing.closed.append(folder.path)
         return []
     names = {entry.name for entry in entries}
-    rules = _rules_within(real, names, inherited, partial(_read_at, real))
+    rules = _rules_within(real, names, folder.rules, partial(_read_at, real))
     for entry in entries:
         if entry.name == ".git":
             continue
-        path = f"{folder}/{entry.name}" if folder else entry.name
+        path = _join(folder.path, entry.name)
         is_folder = entry.is_dir(follow_symlinks=False)
-        is_ignored = ignored_by(rules, f"{real}/{entry.name}", is_folder=is_folder)
+        is_ignored = ignored_by(rules, entry.path, is_folder=is_folder)
         never_ours = _NEVER_OURS if not is_ignored else _DEPENDENCIES
         if is_folder and (entry.name in never_ours or _is_environment(entry.path)):
             listing.dependencies.append(path)
         elif is_folder and not is_ignored:
-            inner.append((path, rules))
+            inner.append(_Folder(path, rules))
         elif not is_ignored:
             listing.paths.append(path)
     return inner
@@ -390,10 +377,7 @@ def _read_at(real: str, name: str) -> bytes:
 
 
 def is_build_artifact(path: str) -> bool:
-    """Whether a file with this relative path has the name of a file that builds and tests create.
-
-    A test run rewrites it, which says nothing about the files that users and models write.
-    """
+    """Whether a file with this relative path has the name of a file that builds and tests create."""
     folders, _, name = path.rpartition("/")
     return (
         name.endswith(_ARTIFACT_ENDINGS)

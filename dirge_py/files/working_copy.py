@@ -1,7 +1,7 @@
 """Copies of a project's files, so that work on them does not change the project.
 
-They are in folders that only their owner can open, which are removed at the end, whatever their
-modes are then. The folder of a killed program is recognized by its lock, which no process holds.
+They are in folders that only their owner can open, and that are removed at the end. A folder whose
+lock no process holds was left by a killed program.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, reason_of
+from dirge_py.files.resolve import FILE, FOLDER, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.tree_hash import RealFolders
 from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
@@ -62,7 +62,7 @@ class WorkingCopy:
         self._target = target
         self._folders = RealFolders(source)
         self._made: set[str] = {""}
-        self._can_clone = hasattr(fcntl, "ioctl")
+        self._can_clone = True
 
     def copy(
         self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False
@@ -78,7 +78,7 @@ class WorkingCopy:
         wanted = sorted(set(paths))
         copied = CopyResult()
         try:
-            self._check_room(wanted)
+            self._check_space(wanted)
             anchor = open_folder_handle(self._source)
             try:
                 for path in wanted:
@@ -90,7 +90,7 @@ class WorkingCopy:
         except OSError as error:
             raise FileError(
                 f"The project cannot be copied to {self._target}: {reason_of(error)}.",
-                hint="Make room there, or set TMPDIR to a folder that has it.",
+                hint="Free some space there, or set TMPDIR to a folder with more space.",
             ) from error
         return copied
 
@@ -111,7 +111,7 @@ class WorkingCopy:
         for path in folders:
             os.makedirs(os.path.join(self._target, path), exist_ok=True)
 
-    def _check_room(self, paths: Sequence[str]) -> None:
+    def _check_space(self, paths: Sequence[str]) -> None:
         needed = 0
         for path in paths:
             with contextlib.suppress(OSError, ValueError):
@@ -167,16 +167,14 @@ class WorkingCopy:
             os.utime(copy.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
 
     def _is_cloned(self, source: int, target: int) -> bool:
-        if not self._can_clone:
-            return False
-        try:
-            fcntl.ioctl(target, _FICLONE, source)
-        except OSError as error:
-            if error.errno not in _NO_CLONES:
-                raise
-            self._can_clone = False
-            return False
-        return True
+        if self._can_clone:
+            try:
+                fcntl.ioctl(target, _FICLONE, source)
+            except OSError as error:
+                if error.errno not in _NO_CLONES:
+                    raise
+                self._can_clone = False
+        return self._can_clone
 
     def _make_folder(self, folder: str) -> None:
         if folder not in self._made:
@@ -215,7 +213,10 @@ class CopyFolder:
         self.top = os.path.join(self.folder, name if name not in ("", _LOCK) else "root")
         self._lock = -1
         try:
-            self._lock = _new_lock(os.path.join(self.folder, _LOCK))
+            flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL
+            self._lock = os.open(os.path.join(self.folder, _LOCK), flags, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(self._lock, _MARK)
             os.mkdir(self.top)
         except OSError:
             self.remove()
@@ -232,58 +233,35 @@ class CopyFolder:
 
 def remove_abandoned_copies(place: str) -> None:
     """Remove the copies in the folder `place` whose program has ended."""
-    with os.scandir(place) as entries:
-        found = [entry.path for entry in entries if _NAME.fullmatch(entry.name)]
-    for folder in found:
+    for name in filter(_NAME.fullmatch, os.listdir(place)):
         with contextlib.suppress(OSError):
-            _remove_if_left(folder)
+            _remove_if_left(os.path.join(place, name))
 
 
 def place_for_copies(outside_of: Sequence[str]) -> str:
-    """Return the folder for temporary files that is in none of the physical folders `outside_of`.
-
-    "" if all of them are.
-
-    Raises:
-        OSError: none of them is writable.
-    """
+    """Return a folder for temporary files in none of these physical folders; "" if all are."""
     places = (tempfile.gettempdir(), "/tmp", "/var/tmp")
     real = [os.path.realpath(place) for place in places if os.access(place, os.W_OK)]
     return next((place for place in real if not is_below_any(place, outside_of)), "")
 
 
-def _new_lock(path: str) -> int:
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_CREAT | os.O_EXCL
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(descriptor, _MARK)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def _remove_if_left(folder: str) -> None:
     """Remove an abandoned copy. Raises OSError if it is in use or not a copy."""
     status = os.lstat(folder)
-    is_ours = stat.S_IFMT(status.st_mode) == stat.S_IFDIR and status.st_uid == os.geteuid()
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
     if not is_ours or time.time() - status.st_mtime < _YOUNG_S:
         return
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        lock = os.open(
-            os.path.join(folder, _LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        )
+        lock = os.open(os.path.join(folder, _LOCK), flags)
     except FileNotFoundError:
-        # Its program was killed right here, or it is not a copy: then it is not empty.
+        # Its program was killed right here. If it is not a copy, it is not empty and stays.
         os.rmdir(folder)
         return
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.read(lock, len(_MARK) + 1) == _MARK:
+    with open(lock, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if file.read(len(_MARK) + 1) == _MARK:
             remove_tree(folder, last=_LOCK)
-    finally:
-        os.close(lock)
 
 
 def remove_tree(folder: str, *, last: str = "") -> bool:
@@ -300,7 +278,7 @@ def remove_tree(folder: str, *, last: str = "") -> bool:
 
 
 def _empty(folder: str, last: str) -> None:
-    """Remove the contents of the folder, however deep it is and whatever its modes are.
+    """Remove the contents of the folder, whatever their modes are.
 
     Deeper folders are moved up first, so that neither the length of a path nor the number of open
     folders is a limit.
@@ -354,12 +332,11 @@ def _opened(name: str, folder: int | None) -> Iterator[int]:
     Raises:
         OSError: it is not a folder, or belongs to another user.
     """
-    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(name, flags | getattr(os, "O_PATH", os.O_RDONLY), dir_fd=folder)
+    handle = open_folder_handle(name, folder)
     try:
         if os.fstat(handle).st_mode & 0o700 != 0o700:
             os.chmod(f"/proc/self/fd/{handle}", 0o700)
-        opened = os.open(".", os.O_RDONLY | flags, dir_fd=handle)
+        opened = os.open(".", FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
     finally:
         os.close(handle)
     try:
@@ -375,10 +352,7 @@ def _has_mounts(folder: str) -> bool:
             lines = stream.read().split(b"\n")
     except OSError:
         return False
-    places = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
-    real = os.fsencode(os.path.realpath(folder))
-    return any(_plain(place).startswith(real + b"/") or _plain(place) == real for place in places)
-
-
-def _plain(escaped: bytes) -> bytes:
-    return _ESCAPE.sub(lambda found: bytes((int(found[1], 8),)), escaped)
+    real = os.fsencode(os.path.realpath(folder)) + b"/"
+    escaped = (line.split(b" ")[4] for line in lines if line.count(b" ") > 4)
+    places = (_ESCAPE.sub(lambda code: bytes((int(code[1], 8),)), each) for each in escaped)
+    return any((place + b"/").startswith(real) for place in places)

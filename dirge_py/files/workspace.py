@@ -104,7 +104,7 @@ class ApprovedChanges:
         if sha256 != (None if shown.before is None else shown.before_sha256):
             raise FileError(
                 f"{path} has changed since it was shown to the user; nothing was written.",
-                hint="Use `read` on it again, then repeat the change against what it says now.",
+                hint="Use `read` on it again, then repeat the change for its new content.",
             )
 
     def chosen(self, path: str) -> FileChange | None:
