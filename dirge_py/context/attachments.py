@@ -42,7 +42,7 @@ class Attacher:
     def attach(
         self, text: str, pictures: Mapping[str, bytes] | None = None, *, origin: Origin = "user"
     ) -> UserMessage:
-        """`text` as a message with everything it mentions as `@path`, and these pictures, by name.
+        """Return a message of `text`, everything it mentions as `@path`, and `pictures` by name.
 
         The first block is the text as it was typed. A mention of something that doesn't exist is
         only text.
@@ -134,19 +134,19 @@ def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
 
 
 def without_mentions(text: str) -> str:
-    """`text` with a backslash before each `@` that would name a file."""
+    """Return `text` with a backslash before each `@` that would name a file."""
     return re.sub(_AT, r"\\@", text)
 
 
 def _numbered(text: str, first: int = 1) -> str:
-    """The lines with their numbers, right-aligned."""
+    """Return the lines with their numbers, right-aligned."""
     lines = text.removesuffix("\n").split("\n")
     width = len(str(first + len(lines) - 1))
     return "\n".join(f"{number:>{width}}: {line}" for number, line in enumerate(lines, first))
 
 
 def _list_folder(folder: Path) -> str:
-    """The names in a folder, folders first with a slash."""
+    """Return the names in a folder, folders first with a slash."""
     with os.scandir(folder) as entries:
         listed = sorted((not entry.is_dir(), entry.name) for entry in entries)
     names = [name if is_file else f"{name}/" for is_file, name in listed[:_MAX_ENTRIES]]
@@ -156,7 +156,7 @@ def _list_folder(folder: Path) -> str:
 
 
 def _lines_named(written: str, path: Path) -> tuple[int, int] | None:
-    """The first and last line that a mention names; None if it names none."""
+    """Return the first and last line that a mention names; None if it names none."""
     named = _LINES.search(written)
     if named is None or path.name.endswith(named[0]):
         return None
@@ -176,7 +176,7 @@ def _part(written: str, text: str, lines: tuple[int, int]) -> str:
 
 
 def _readings(bare: str) -> Iterator[str]:
-    """The paths a bare mention can mean: itself, then with less and less punctuation at its end."""
+    """Yield the paths a mention can mean: as written, then with less and less punctuation."""
     yield bare
     while bare and bare[-1] in _TRAILING:
         bare = bare[:-1]

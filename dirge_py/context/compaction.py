@@ -26,14 +26,14 @@ _OVERFLOW_AIM, _OVERFLOW_SAVING = 0.40, 0.15
 
 
 def effective_window(window_tokens: int, target_tokens: int) -> int:
-    """The tokens of a model's window that dirge uses."""
+    """Return the tokens of a model's window that dirge uses."""
     return max(1, min(window_tokens, target_tokens))
 
 
 def level_of(
     size: int, window: int, *, is_measured: bool, fold_at: float
 ) -> Literal["fold", "aggressive", "forced", "start"] | None:
-    """The level of compaction that a request of this size needs; None if it may be sent as it is.
+    """Return the level of compaction that a request of this size needs; None if it needs none.
 
     Sizes that no service has confirmed are too rough for the lower marks.
     """
@@ -106,7 +106,7 @@ class CompactionJob:
         return int(self.window * (FORCED_AT if self.level == "forced" else START_AT))
 
     def size_of(self, shape: ViewShape) -> int:
-        """The tokens of the request with this shape."""
+        """Return the tokens of the request with this shape."""
         tail = sum(self.sizes(shape))
         new = sum(map(self.counter.message, head(self.messages, shape)))
         factor = self.counter.factor
@@ -115,7 +115,7 @@ class CompactionJob:
         return round((self.fixed + tail) * self.scale + new * (self.scale if is_old else factor))
 
     def sizes(self, shape: ViewShape) -> list[int]:
-        """The counted tokens of each message that is not folded."""
+        """Return the counted tokens of each message that is not folded."""
         shown = [
             shown_message(self.messages[position], position, shape)
             for position in range(shape.last, len(self.messages))
@@ -126,7 +126,7 @@ class CompactionJob:
         return self.size_of(shape) <= self.target
 
     def cut(self, shape: ViewShape) -> int:
-        """Where the tail begins: the earliest turn boundary that keeps it within its tokens."""
+        """Return where the tail begins: the first turn boundary that keeps it within its tokens."""
         cuts = [cut for cut in boundaries(self.messages) if cut > shape.last]
         kept = list(accumulate(reversed(self.sizes(shape))))[::-1]
         fitting = (c for c in cuts if kept[c - shape.last] * self.scale <= self.tail_tokens)
@@ -134,7 +134,7 @@ class CompactionJob:
 
 
 def boundaries(messages: Sequence[Message]) -> list[int]:
-    """The indexes at which a history may begin without separating a result from its call."""
+    """Return the indexes at which a history may begin without separating a result from its call."""
     cuts: list[int] = []
     has_results = False
     for position in range(len(messages) - 1, 0, -1):
@@ -151,7 +151,7 @@ def boundaries(messages: Sequence[Message]) -> list[int]:
 
 
 def unseen_from(messages: Sequence[Message]) -> int:
-    """The index from which on no model has seen the messages."""
+    """Return the index from which on no model has seen the messages."""
     for position in range(len(messages) - 1, -1, -1):
         if isinstance(messages[position], AssistantMessage):
             return position + 1
@@ -159,7 +159,7 @@ def unseen_from(messages: Sequence[Message]) -> int:
 
 
 def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
-    """The shape with the results that a model has seen capped."""
+    """Return the shape with the results that a model has seen capped."""
     seen = unseen_from(job.messages)
     loose = replace(shape, cap_before=seen, cap_chars=_CAP_TOKENS * _CHARS_PER_TOKEN)
     if shape.cap_chars and shape.cap_chars < loose.cap_chars:
@@ -181,7 +181,7 @@ _SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
 
 
 async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
-    """The shape after each strategy in turn, until the history is short enough.
+    """Return the shape after each strategy in turn, until the history is short enough.
 
     Long results that a model has seen are cut first. Results that were cleared before a summary
     made that unnecessary are shown again.
@@ -202,7 +202,7 @@ async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strateg
 
 
 def fit_to_limit(job: CompactionJob, shape: ViewShape) -> ViewShape:
-    """A shape within the job's limit, made by leaving out more and more.
+    """Return a shape within the job's limit, made by leaving out more and more.
 
     Messages that no model has seen are touched only if the request exceeds the whole window.
     """
@@ -232,7 +232,7 @@ def _tighter(job: CompactionJob, shape: ViewShape, before: int) -> Iterator[View
 
 
 def clear_results(keep: int) -> Strategy:
-    """A strategy that replaces all results but the newest `keep` by placeholders."""
+    """Return a strategy that replaces all results but the newest `keep` by placeholders."""
 
     async def clear(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         results = [
@@ -252,7 +252,7 @@ def clear_results(keep: int) -> Strategy:
 def window(
     keep: int, *, is_allowed: Callable[[CompactionJob], bool] = lambda job: True
 ) -> Strategy:
-    """A strategy that leaves out all but about the newest `keep` messages."""
+    """Return a strategy that leaves out all but about the newest `keep` messages."""
 
     async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         most = len(job.messages) - keep
@@ -263,11 +263,11 @@ def window(
 
 
 def windowed(job: CompactionJob, shape: ViewShape, cut: int) -> ViewShape:
-    """The shape without the messages before `cut`; a summary of earlier ones stays."""
+    """Return the shape without the messages before `cut`; a summary of earlier ones stays."""
     return replace(shape, last=cut, words_chars=words_chars(job.window))
 
 
 def words_chars(window_tokens: int) -> int:
-    """How many characters of the user's messages are quoted when they are folded."""
+    """Return how many characters of the user's messages are quoted when they are folded."""
     room = window_tokens * _CHARS_PER_TOKEN // _WORDS_SHARE
     return min(_MOST_WORDS_CHARS, max(_LEAST_WORDS_CHARS, room))

@@ -75,7 +75,7 @@ class ResultBudget:
         self._is_changed = False
 
     def apply(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages, as many as before; the same object when nothing had to be cut."""
+        """Return the messages, as many as before; the same object when nothing had to be cut."""
         known = len(self._seen)
         if list(messages[:known]) != self._seen:
             self._seen, self._cut, self._is_changed = [], [], False
@@ -148,7 +148,7 @@ def is_reminder_due(rule: ReminderTable, turn: int, tokens: int) -> bool:
 def add_reminders(
     messages: Sequence[Message], rules: Sequence[ReminderTable], *, turn: int, tokens: int
 ) -> Sequence[Message]:
-    """The messages followed by the reminders that are due; the same object when none is.
+    """Return the messages followed by the reminders that are due; the same object when none is.
 
     They follow the messages, so that the service's cache of the request stays valid.
     """
@@ -225,7 +225,7 @@ class ContextHooks:
         self._emit: Sink = lambda event: None
 
     def bundle(self, model: str) -> Hooks:
-        """The hooks of one run with `model`, made anew for every run."""
+        """Return the hooks of one run with `model`, made anew for every run."""
         if model != self._model:
             self._model = model
             self._budget = self._new_budget()
@@ -253,7 +253,7 @@ class ContextHooks:
         return self._recorded(compaction)
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
-        """The messages that would not be sent as they are."""
+        """Return the messages that would not be sent as they are."""
         return self._view.dropped(self._budget.apply(messages))
 
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None:
@@ -301,7 +301,7 @@ class ContextHooks:
         return ResultBudget(chars, relay=self._parts.relay)
 
     def _request_for(self, messages: Sequence[Message]) -> ContextRequest:
-        """A request of these messages, with the prompt and the tools that were sent last."""
+        """Return a request of these messages, with the prompt and the tools that were sent last."""
         return replace(
             self._request,
             messages=self._budget.apply(messages),
@@ -373,7 +373,7 @@ class ContextHooks:
 
 
 def context_parts(config: Config, **more: Any) -> ContextParts:
-    """The parts from the settings; `more` are all others."""
+    """Return the parts from the settings; `more` are all others."""
     context = config.context
     return ContextParts(
         settings=ViewSettings(
@@ -395,7 +395,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
 
 
 def for_fork(parts: ContextParts) -> ContextParts:
-    """The same parts for a conversation without a journal and with a history of its own."""
+    """Return the same parts for a conversation without a journal and with a history of its own."""
     return replace(
         parts,
         settings=replace(parts.settings, checkpoints=False),
@@ -406,7 +406,7 @@ def for_fork(parts: ContextParts) -> ContextParts:
 
 
 def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summarize:
-    """A summariser that asks the model of the role `summarize`, for at most `timeout_s`."""
+    """Return a summariser that asks the model of the role `summarize`, for at most `timeout_s`."""
 
     async def summarise(prompt: str, budget_tokens: int) -> str:
         async with asyncio.timeout(timeout_s):
@@ -416,7 +416,7 @@ def summarise_with(ask: Ask, *, timeout_s: float = SUMMARY_TIMEOUT_S) -> Summari
 
 
 def file_reader(workspace: Workspace) -> ReadFile:
-    """A reader of the text files beneath the roots of the workspace."""
+    """Return a reader of the text files beneath the roots of the workspace."""
 
     def read(path: str) -> str | None:
         with workspace.at_call("").open(path) as (stream, located, status):
@@ -429,7 +429,7 @@ def file_reader(workspace: Workspace) -> ReadFile:
 
 
 def relay_to(store: OutputStore) -> Relay:
-    """Stores results in the folder of outputs, under names made from their content."""
+    """Return a `Relay` to the folder of outputs; names of files are made from their content."""
 
     def relay(call_id: str, text: str) -> str:
         content = text.encode(errors="replace")

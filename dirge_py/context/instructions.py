@@ -85,7 +85,7 @@ def find_project_files(
     max_bytes: int = _MAX_FILE_BYTES,
     withholds: Withholds = lambda real: False,
 ) -> ProjectFiles:
-    """The user's own `AGENTS.md`, then the instruction files from the git root down to `cwd`.
+    """Return the user's own `AGENTS.md`, then the instruction files from the git root to `cwd`.
 
     Outside a repository only `cwd` itself is searched, as others may own the folders above. The
     same file or text is sent once. Links that lead out of the repository aren't followed, and paths
@@ -109,7 +109,7 @@ def find_in_folders(
     max_bytes: int = _MAX_FILE_BYTES,
     withholds: Withholds = lambda real: False,
 ) -> ProjectFiles:
-    """The instruction files of these folders beneath `root`, without those that were `sent`.
+    """Return the instruction files of these folders beneath `root`, without those that were `sent`.
 
     All paths are physical. One total limit holds for both, so `marks` and `taken_bytes` of the
     result include those of `sent`.
@@ -118,7 +118,7 @@ def find_in_folders(
 
 
 def folders_down_to(cwd: Path) -> list[Path]:
-    """The physical folders from the git root, at most 16 levels up, down to `cwd`."""
+    """Return the physical folders from the git root, at most 16 levels up, down to `cwd`."""
     real = cwd.resolve()
     upward = [real, *real.parents][:_MAX_LEVELS]
     for level, folder in enumerate(upward):
@@ -128,7 +128,7 @@ def folders_down_to(cwd: Path) -> list[Path]:
 
 
 def format_project_files(files: Sequence[ProjectFile], *, heading: str = "project_files") -> str:
-    """The files as a section of the system prompt, or as a message; empty without files.
+    """Return the files as a section of the system prompt, or as a message; empty without files.
 
     Each text is between lines with its digest, so no text can end its own quotation.
     """
@@ -210,7 +210,7 @@ class _FileReader:
         )
 
     def _content(self, candidate: _Candidate) -> bytes | None:
-        """The bytes of a file that may be sent and wasn't read before; else None."""
+        """Return the bytes of a file that may be sent and wasn't read before; else None."""
         try:
             real = os.path.realpath(candidate.path, strict=True)
             if real in self._marks:
@@ -246,7 +246,7 @@ class _FileReader:
         return ""
 
     def _cut(self, candidate: _Candidate, content: bytes, *, is_new: bool) -> ProjectFile:
-        """The part of the file that fits; a text that was sent before doesn't count."""
+        """Return the part of the file that fits; a text that was sent before doesn't count."""
         limit = min(self._max_bytes, self._left_bytes) if is_new else self._max_bytes
         kept = content[:limit]
         left_off = len(content) - len(kept)
@@ -306,7 +306,7 @@ class _FileReader:
 
 
 def _read(candidate: _Candidate, real: str) -> bytes:
-    """At most `_MAX_READ_BYTES` of a regular file, with no link on the way from its root."""
+    """Return at most `_MAX_READ_BYTES` of a regular file, with no link on the way from its root."""
     if not is_below(real, candidate.root):
         return read_regular(Path(real), _MAX_READ_BYTES, follow=False)
     handle = open_folder_handle(candidate.root)
@@ -338,7 +338,7 @@ _TRAILING = ".,;:!?)]}>'\"*_"
 
 
 def imported_paths(text: str) -> list[str]:
-    """The paths that are written as `@path`, each once, in order and as written.
+    """Return the paths that are written as `@path`, each once, in order and as written.
 
     Code is skipped: spans in backticks, and blocks between fences. A space within a path is
     written `\\ `; a `#` and what follows it is left off.
@@ -361,7 +361,7 @@ def reads_like_a_file(path: str) -> bool:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """The paragraphs outside of fenced blocks; a fence that is never closed holds the rest."""
+    """Yield the paragraphs outside of fenced blocks; an open fence reaches to the end."""
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
@@ -427,11 +427,11 @@ class Instructions:
         return files
 
     def root(self) -> Path:
-        """The physical folder that instruction files must lie in."""
+        """Return the physical folder that instruction files must lie in."""
         return folders_down_to(self._cwd)[0]
 
     def in_folders(self, folders: Sequence[Path], sent: ProjectFiles) -> ProjectFiles:
-        """The files of these folders of the repository, without those that were sent."""
+        """Return the files of these folders of the repository, without those that were sent."""
         root = self.root()
         with self._guard(root) as withholds:
             return find_in_folders(
@@ -506,7 +506,7 @@ class TouchedFolders:
         return str(folder) == base or not is_work_of_others(str(folder), base=base, top=root)
 
     def _new_folders(self, paths: Sequence[str]) -> list[Path]:
-        """The folders from the root of the repository down to each path, outermost first."""
+        """Return the folders from the root of the repository down to each path, outermost first."""
         root = self._instructions.root()
         new: dict[Path, None] = {}
         for path in paths:
@@ -519,7 +519,7 @@ class TouchedFolders:
 
 
 def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultMessage]:
-    """The tool results that a history ends with."""
+    """Return the tool results that a history ends with."""
     results: list[ToolResultMessage] = []
     for message in reversed(messages):
         if not isinstance(message, ToolResultMessage):
@@ -529,7 +529,7 @@ def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultMessage]:
 
 
 def _touched_paths(results: Iterable[ToolResultMessage]) -> list[str]:
-    """The absolute paths that these calls read or changed, each once."""
+    """Return the absolute paths that these calls read or changed, each once."""
     touched: dict[str, None] = {}
     for result in results:
         several = result.details.get("paths")

@@ -60,14 +60,14 @@ class PromptFile:
 
 
 def prompt_files(folder: Path) -> list[PromptFile]:
-    """The prompts in a folder, by name; none are read yet."""
+    """Return the prompts in a folder, by name; none are read yet."""
     limit = _MAX_BYTES + 1
     paths = folder.glob("*.md")
     return _named({path: partial(read_regular, path, limit, is_own=True) for path in paths})
 
 
 def prompts_in_bytes(files: Mapping[str, bytes]) -> list[PromptFile]:
-    """The prompts among files that were read before, by path."""
+    """Return the prompts among files that were read before, by path."""
     return _named({Path(path): partial(bytes, content) for path, content in files.items()})
 
 
@@ -85,7 +85,7 @@ def is_prompt_name(name: str) -> bool:
 
 
 def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedPrompt:
-    """The prompt in this file.
+    """Return the prompt in this file.
 
     A tool that isn't among `known_tools` may come from elsewhere, but a name that is nearly one of
     them is a typo that would deny nothing.
@@ -137,7 +137,7 @@ class PromptBook:
         return dict.fromkeys(self.current.deny_tools, f"prompt {self.current.name}")
 
     def describe(self, name: str) -> str:
-        """What a list says about a prompt: its description, or what is wrong with it."""
+        """Return what a list says about a prompt: its description, or what is wrong with it."""
         try:
             prompt = self.find(name)
         except ConfigError as error:
@@ -146,7 +146,7 @@ class PromptBook:
         return "; ".join(part for part in (prompt.description, denied) if part)
 
     def find(self, name: str) -> NamedPrompt:
-        """The prompt of this name.
+        """Return the prompt of this name.
 
         Raises:
             UsageError: there is none.
@@ -176,7 +176,7 @@ def open_prompts(
     known_tools: Sequence[str] = (),
     chosen: str | None = None,
 ) -> PromptBook:
-    """The prompts in the user's `folder` and of a trusted project, with `chosen` in use.
+    """Return the prompts in the user's `folder` and of a trusted project, with `chosen` in use.
 
     Of two with one name the user's counts: a project can't replace it.
 
@@ -227,7 +227,7 @@ def follow_prompt(
 
 
 def prompt_section(prompt: NamedPrompt | None) -> str:
-    """The section of the system prompt for the prompt in use."""
+    """Return the section of the system prompt for the prompt in use."""
     if prompt is None:
         return ""
     denied = ", ".join(prompt.deny_tools)

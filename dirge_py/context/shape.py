@@ -73,7 +73,7 @@ class ViewShape:
     squeeze_chars: int = 0
 
     def as_record(self) -> dict[str, Any]:
-        """Plain JSON, for `shape_of`."""
+        """Return plain JSON for `shape_of`."""
         record: dict[str, Any] = {"first": 0}
         for name in self.__slots__:
             record[name] = getattr(self, name)
@@ -83,7 +83,7 @@ class ViewShape:
 
 
 def shape_of(record: Mapping[str, Any]) -> ViewShape:
-    """The shape that a record holds. A missing or malformed member has its default."""
+    """Return the shape that a record holds. A missing or malformed member has its default."""
 
     def members(name: str) -> list[Any]:
         listed = record.get(name)
@@ -108,7 +108,7 @@ def shape_of(record: Mapping[str, Any]) -> ViewShape:
 
 
 def shapes_of(records: Sequence[Mapping[str, Any]]) -> tuple[ViewShape, list[ViewShape]]:
-    """The shape after these records, and the earlier ones for undo."""
+    """Return the shape after these records, and the earlier ones for undo."""
     now = ViewShape()
     earlier: list[ViewShape] = []
     for record in records:
@@ -126,7 +126,7 @@ def _position(value: Any) -> int:
 
 
 def shown(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
-    """The messages that are sent for this history."""
+    """Return the messages that are sent for this history."""
     tail = (
         shown_message(messages[position], position, shape)
         for position in range(shape.last, len(messages))
@@ -135,7 +135,7 @@ def shown(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
 
 
 def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
-    """The messages that replace the folded ones."""
+    """Return the messages that replace the folded ones."""
     if not shape.last:
         return []
     folded = messages[: shape.last]
@@ -159,7 +159,7 @@ def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
 
 
 def shown_message(message: Message, position: int, shape: ViewShape) -> Message:
-    """A message that is not folded, as it is sent; the same object if unchanged."""
+    """Return a message that is not folded, as it is sent; the same object if unchanged."""
     if isinstance(message, ToolResultMessage) and position not in shape.kept:
         if position < shape.clear_before:
             message = _cleared(message)
@@ -186,7 +186,7 @@ def _summary_text(folded: Sequence[Message], shape: ViewShape) -> str:
 
 
 def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
-    """The user's messages, verbatim, as many as fit: the first, then the newest.
+    """Return the user's messages, verbatim, as many as fit: the first, then the newest.
 
     A text that is longer than a quarter of `most_chars` is cut in its middle.
     """
@@ -213,7 +213,7 @@ def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
 
 
 def _quoted(message: Message, position: int) -> str:
-    """A folded message as a quotation, because a result can't be sent without its call."""
+    """Return a folded message as a quotation, because a result can't be sent without its call."""
     author = f"result of {message.tool_name}" if isinstance(message, ToolResultMessage) else ""
     text = "\n".join(_block_texts(message))
     return f"[Message {position + 1} of the folded part, {author or message.role}]\n\n{text}"
@@ -238,7 +238,7 @@ def _cleared(result: ToolResultMessage) -> ToolResultMessage:
 
 
 def _capped(result: ToolResultMessage, most: int) -> ToolResultMessage:
-    """The result with at most `most` characters: both ends, and how much is missing."""
+    """Return the result with at most `most` characters: both ends, and how much is missing."""
     sizes = text_sizes(result)
     total = sum(sizes)
     if total <= most:
@@ -255,7 +255,7 @@ def _capped(result: ToolResultMessage, most: int) -> ToolResultMessage:
 
 
 def _squeezed(message: Any, most: int) -> Message:
-    """The message with each text cut to `most`, without pictures, documents and long thinking."""
+    """Return the message with each text cut to `most`, without images and long thinking."""
     if isinstance(message, CustomMessage):
         return message
     blocks: list[Any] = []
@@ -280,7 +280,7 @@ def _left_out(block: ImageBlock | DocumentBlock) -> str:
 
 
 def _squeezed_value(value: Any, most: int) -> Any:
-    """The JSON value with shorter texts, lists and objects."""
+    """Return the JSON value with shorter texts, lists and objects."""
     if isinstance(value, str):
         return _short(value, most)
     fewest = max(1, most // 16)
@@ -316,7 +316,7 @@ class OmittedMessage:
 
 
 def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[OmittedMessage]:
-    """The messages that are not sent as they are, in order, without those in `shape.kept`."""
+    """Yield the messages that are not sent as they are, in order, without those in `shape.kept`."""
     for position, message in enumerate(messages):
         text = _whole_text(message)
         is_folded = position < shape.last
@@ -335,7 +335,7 @@ def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[
 
 
 def with_kept(shape: ViewShape, position: int) -> ViewShape:
-    """The shape that shows this message whole."""
+    """Return the shape that shows this message whole."""
     return replace(shape, kept=tuple(sorted({*shape.kept, position})))
 
 

@@ -39,7 +39,7 @@ _CHARS_PER_FILE_TOKEN = 4
 
 
 def files_of(messages: Sequence[Message]) -> list[str]:
-    """The paths of the files that tools opened, newest first, each once."""
+    """Return the paths of the files that tools opened, newest first, each once."""
     paths: dict[str, None] = {}
     for message in reversed(messages):
         if not isinstance(message, ToolResultMessage) or message.is_error:
@@ -56,7 +56,7 @@ def files_of(messages: Sequence[Message]) -> list[str]:
 async def restore_files(
     folded: Sequence[Message], kept: Sequence[Message], *, read: ReadFile, most: int, room: int
 ) -> tuple[RestoredFile, ...]:
-    """At most `most` files of `folded` that `kept` doesn't show, with `room` characters in all."""
+    """Return up to `most` files of `folded` that `kept` doesn't show, `room` characters in all."""
     still_shown = set(files_of(kept))
     files: list[RestoredFile] = []
     for path in files_of(folded):
@@ -109,7 +109,7 @@ class Summariser:
         return self.failures >= BREAKER
 
     async def write(self, job: CompactionJob, shape: ViewShape, cut: int) -> str | None:
-        """A summary of everything before `cut`, with the summary so far; None if it failed."""
+        """Return a summary of all before `cut`, with the summary so far; None if it failed."""
         budget = budget_tokens(job, shape, cut)
         prompt = prompt_for(job, shape, cut, budget)
         try:
@@ -122,14 +122,14 @@ class Summariser:
 
 
 def budget_tokens(job: CompactionJob, shape: ViewShape, cut: int) -> int:
-    """The most tokens of a summary: a fifth of what it replaces, within bounds."""
+    """Return the most tokens of a summary: a fifth of what it replaces, within bounds."""
     folded = sum(job.sizes(shape)[: cut - shape.last]) * job.scale
     bounded = min(_MOST_BUDGET, max(_LEAST_BUDGET, int(folded * _BUDGET_SHARE)))
     return min(bounded, max(100, job.window // 4))
 
 
 def prompt_for(job: CompactionJob, shape: ViewShape, cut: int, budget: int) -> str:
-    """The whole request to the summarising model, the transcript fenced as material."""
+    """Return the whole request to the summarising model, the transcript fenced as material."""
     most = job.window * _CHARS_PER_SUMMARY_TOKEN // 2
     parts = [prompt_text("summary"), f"Use at most {budget} tokens."]
     if job.focus:
@@ -146,7 +146,7 @@ def prompt_for(job: CompactionJob, shape: ViewShape, cut: int, budget: int) -> s
 
 
 def accept_summary(text: str, budget: int) -> str | None:
-    """The summary in a model's answer, without fences; None if it has no known heading."""
+    """Return the summary in a model's answer, without fences; None if it has no known heading."""
     text = _FENCES.sub("", text).strip()
     if not _HEADING.search(text):
         return None
@@ -158,7 +158,7 @@ def _unfenced(text: str) -> str:
 
 
 def _transcript(messages: Sequence[Message], most_chars: int) -> str:
-    """The messages as text, each cut shorter the more there are; then the oldest are left out."""
+    """Return the messages as text, cut shorter the more there are; the oldest are left out."""
     lines: list[str] = []
     for message_chars in _MESSAGE_CHARS:
         lines = [text for message in messages if (text := _message_text(message, message_chars))]
@@ -250,7 +250,7 @@ class SummaryStrategy:
             self._summariser.failures = 0
 
     def strategy(self, attempt: SummaryAttempt) -> Strategy:
-        """The strategy; it sets `attempt.outcome`."""
+        """Return the strategy; it sets `attempt.outcome`."""
 
         async def summarize(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
             folded = await self._folded(job, shape, attempt)
@@ -301,7 +301,7 @@ class SummaryStrategy:
     def _from_checkpoint(
         self, job: CompactionJob, shape: ViewShape, epoch: int
     ) -> ViewShape | None:
-        """The shape with a summary that was written ahead, if there is one that fits."""
+        """Return the shape with a summary that was written ahead, if there is one that fits."""
         ready = self.checkpoints.newest
         if ready is None or ready.epoch != epoch or job.focus or ready.last <= shape.last:
             return None
@@ -351,7 +351,7 @@ class SummaryCheckpoint:
 
 
 def checkpoint_marks(window_tokens: int) -> tuple[float, ...]:
-    """The shares of the window at which a checkpoint is written."""
+    """Return the shares of the window at which a checkpoint is written."""
     if window_tokens < 25_000:
         return ()
     step = 20 if window_tokens <= 200_000 else 10 if window_tokens <= 500_000 else 5

@@ -54,7 +54,7 @@ def standard_sections(
     named: str = "",
     addition: str = "",
 ) -> list[Section]:
-    """The sections that dirge itself adds.
+    """Return the sections that dirge itself adds.
 
     `replacement` stands for identity and way of working; `named` is the prompt in use. The texts
     `environment` and `project_files` come from `describe_environment` and `format_project_files`.
@@ -77,7 +77,7 @@ def standard_sections(
 
 
 def edit_sections(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:
-    """The sections to send, in order: `edits` applied in turn, empty sections left out."""
+    """Return the sections to send, in order: `edits` applied in turn, empty sections left out."""
     current = sorted(sections, key=lambda section: section.priority)
     for edit in edits:
         current = list(edit(current))
@@ -85,7 +85,7 @@ def edit_sections(sections: Sequence[Section], edits: Sequence[PromptEdit] = ())
 
 
 def join_sections(sections: Sequence[Section]) -> SystemText:
-    """The text of the sections, in order; the part before the first volatile one is stable."""
+    """Return the text of the sections in order; it is stable up to the first volatile one."""
     texts = [section.text.strip() + _BETWEEN for section in sections]
     stable = takewhile(lambda section: not section.moves, sections)
     chars = sum(len(text) for text, _ in zip(texts, stable, strict=False))
@@ -103,7 +103,7 @@ def describe_sections(
 
 
 def tool_guidance(tool_names: Sequence[str]) -> str:
-    """Advice for these tools only: models call every tool that the prompt mentions."""
+    """Return advice for these tools only: models call every tool that the prompt mentions."""
     if not tool_names:
         return ""
     lines = []
@@ -119,7 +119,7 @@ _COMMIT = re.compile(r"([0-9a-f]{12})[0-9a-f]{28,52}\n?")
 
 
 def describe_environment(cwd: Path, *, today: datetime.date) -> str:
-    """Lines about this machine and folder that stay true for a run."""
+    """Return lines about this machine and folder that stay true for a run."""
     lines = [
         f"Working directory: {cwd}",
         f"System: {platform.system()} {platform.release()} ({platform.machine()})",
@@ -130,7 +130,7 @@ def describe_environment(cwd: Path, *, today: datetime.date) -> str:
 
 
 def git_state(folder: Path) -> str | None:
-    """`branch main`, `detached at 1a2b3c4d5e6f`, `a repository`; None outside of one.
+    """Return `branch main`, `detached at 1a2b3c4d5e6f`, `a repository`; None outside of one.
 
     Read from `.git/HEAD`, because git would run programs that the folder's configuration names,
     before the user trusts it.
@@ -181,17 +181,17 @@ class SystemPrompt:
     def touched_folders(
         self, notify: Callable[[str], None], workspace: Workspace
     ) -> Callable[[], TouchedFolders]:
-        """A factory of `TouchedFolders`, one for each conversation."""
+        """Return a factory of `TouchedFolders`, one for each conversation."""
         return lambda: TouchedFolders(self.instructions, notify, lambda: workspace.roots)
 
     def at(self, cwd: Path) -> "SystemPrompt":
-        """The same prompt for another folder, such as a copy of this one."""
+        """Return the same prompt for another folder, such as a copy of this one."""
         moved = copy(self)
         moved._cwd = cwd
         return moved
 
     def text(self, tool_names: Sequence[str]) -> str:
-        """The text that is sent; the same for a whole run, on the same day and branch."""
+        """Return the text that is sent; the same for a whole run, on the same day and branch."""
         sections = edit_sections(self._sections(tool_names), self._edits)
         text = join_sections(sections)
         self._sent[text] = {section.name: section.text for section in sections}
@@ -200,11 +200,11 @@ class SystemPrompt:
         return text
 
     def sections_of(self, text: str) -> Mapping[str, str]:
-        """The sections, by name, of a text that `text` returned recently; else empty."""
+        """Return the sections, by name, of a text that `text` returned recently; else empty."""
         return self._sent.get(text, {})
 
     def reread(self, tool_names: Sequence[str]) -> str:
-        """The text with the instruction files as they are now."""
+        """Return the text with the instruction files as they are now."""
         self.instructions.reread()
         return self.text(tool_names)
 
@@ -242,7 +242,7 @@ class CachePrefixMonitor:
         self._changes: dict[str, None] | None = None
 
     def around(self, stream_fn: StreamFn) -> StreamFn:
-        """`stream_fn` with each request compared."""
+        """Return `stream_fn` with each request compared."""
 
         def stream(
             context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -256,7 +256,7 @@ class CachePrefixMonitor:
         return stream
 
     def pop_changes(self) -> tuple[str, ...] | None:
-        """The changes since the last call; None if there was nothing to compare with."""
+        """Return the changes since the last call; None if there was nothing to compare with."""
         changes, self._changes = self._changes, None
         return None if changes is None else tuple(changes)
 

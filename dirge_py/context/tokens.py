@@ -63,7 +63,7 @@ class TokenCounter:
             self.factor = min(_MOST_FACTOR, max(_LEAST_FACTOR, reported / estimated))
 
     def corrected(self, tokens: int) -> int:
-        """The count corrected by `factor`, as a service would report it."""
+        """Return the count corrected by `factor`, as a service would report it."""
         return round(tokens * self.factor)
 
     def count(
@@ -73,14 +73,14 @@ class TokenCounter:
         system_prompt: str = "",
         tools: Sequence[DescribedTool] = (),
     ) -> int:
-        """The tokens of one request by size alone, thinking and schemas included."""
+        """Return the tokens of one request by size alone, thinking and schemas included."""
         if self._prompt[0] is not system_prompt:
             self._prompt = (system_prompt, self.text(system_prompt))
         fixed = self._prompt[1] + sum(map(self.tool, tools))
         return fixed + sum(self.sizes(messages))
 
     def sizes(self, messages: Sequence[Message]) -> list[int]:
-        """The count of each message."""
+        """Return the count of each message."""
         known = self._messages
         if len(known) > 2 * len(messages) + 1000:
             known.clear()
@@ -94,11 +94,11 @@ class TokenCounter:
         return sizes
 
     def message(self, message: Message) -> int:
-        """The count of one message."""
+        """Return the count of one message."""
         return self.sizes((message,))[0]
 
     def tool(self, tool: DescribedTool) -> int:
-        """The count of one tool's name, description and schema."""
+        """Return the count of one tool's name, description and schema."""
         entry = self._tools.get(id(tool))
         if entry is None:
             size = self.text(tool.name + tool.description + _as_json(tool.parameters))
@@ -108,7 +108,7 @@ class TokenCounter:
         return entry[1]
 
     def text(self, text: str) -> int:
-        """The count of a text: its bytes by `ratio`, rounded up."""
+        """Return the count of a text: its bytes by `ratio`, rounded up."""
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         return -int(-size // self.ratio)
 
@@ -136,12 +136,12 @@ class TokenCounter:
 
 
 def high_counter() -> TokenCounter:
-    """A counter whose estimates are too high rather than too low."""
+    """Return a counter whose estimates are too high rather than too low."""
     return TokenCounter(_HIGH_RATIO, image_tokens=_HIGH_IMAGE_TOKENS)
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text, 1 per 3.5 bytes of UTF-8, rounded up."""
+    """Return the tokens of a text, 1 per 3.5 bytes of UTF-8, rounded up."""
     return high_counter().text(text)
 
 

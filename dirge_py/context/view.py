@@ -204,7 +204,7 @@ class ContextView:
     async def prepare(
         self, request: ContextRequest, *, on_start: OnStart = lambda size: None
     ) -> PreparedContext:
-        """The messages to send for this history, shortened first if that is due."""
+        """Return the messages to send for this history, shortened first if that is due."""
         self._check_history(request.messages)
         window_tokens = effective_window(request.window_tokens, self.settings.target_tokens)
         sent = self._rendered(request.messages)
@@ -236,7 +236,7 @@ class ContextView:
         )
 
     def measured(self, request: ContextRequest) -> PreparedContext:
-        """The messages to send with the current shape, and their size; shortens nothing."""
+        """Return the messages to send with the current shape, and their size; shortens nothing."""
         self._check_history(request.messages)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
@@ -272,7 +272,7 @@ class ContextView:
         return compaction if compaction is not None and compaction.record is not None else None
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
-        """The messages that would be omitted or shortened."""
+        """Return the messages that would be omitted or shortened."""
         self._check_history(messages)
         return tuple(omitted_messages(messages, self.shape))
 
@@ -306,7 +306,7 @@ class ContextView:
         await self._folding.checkpoints.close()
 
     def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages that would be sent for this history now."""
+        """Return the messages that would be sent for this history now."""
         self._check_history(messages)
         return self._rendered(messages)
 
@@ -366,7 +366,7 @@ class ContextView:
             self.reset()
 
     def _rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """The messages to send; reuses those rendered for the last request.
+        """Return the messages to send; reuses those rendered for the last request.
 
         The same tuple as `messages` if nothing is omitted.
         """
@@ -395,7 +395,7 @@ class ContextView:
         )
 
     def _size(self, count: int) -> tuple[int, bool]:
-        """The size of a request with this count, and whether it is based on a service's report.
+        """Return the size of a request with this count, and whether it builds on a service's report.
 
         The reported size of the last request is exact; only additions since are estimated.
         """
@@ -462,7 +462,7 @@ class ContextView:
 def _compaction(
     shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
 ) -> Compaction:
-    """The compaction that led to `shape`, with its record."""
+    """Return the compaction that led to `shape`, with its record."""
     members = {"kind": kind, "tokens_before": before, "tokens_after": after}
     return Compaction(
         kind=kind,

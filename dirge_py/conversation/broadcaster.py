@@ -266,7 +266,7 @@ class EventBroadcaster:
                 subscription.grace_s -= spent
 
     def _live(self) -> list[Subscription]:
-        """The subscriptions that are still read; the others are removed."""
+        """Return the subscriptions that are still read; the others are removed."""
         self._subscriptions = [
             subscription for subscription in self._subscriptions if not subscription.is_over
         ]

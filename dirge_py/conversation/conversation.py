@@ -149,7 +149,7 @@ class Conversation:
         (self._owner_left.clear if owner is not None else self._owner_left.set)()
 
     def extension(self, kind: type[E]) -> E | None:
-        """The extension of that class; None if the conversation has none."""
+        """Return the extension of that class; None if the conversation has none."""
         return self.extensions.find(kind)
 
     @property
@@ -172,7 +172,7 @@ class Conversation:
         return [tool.name for tool in self.tools]
 
     def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
-        """These tools, bound to the services of this conversation, for a `TurnUpdate`."""
+        """Return these tools, bound to the services of this conversation, for a `TurnUpdate`."""
         return self._deps.run.bind_tools(tools)
 
     @property
@@ -217,7 +217,7 @@ class Conversation:
         return self._is_compacting
 
     def context_report(self) -> "ContextReport | None":
-        """What would be sent now; None if the conversation does not count it."""
+        """Return what would be sent now; None if the conversation does not count it."""
         report = self._deps.session.context_report
         return report(tuple(self.messages)) if report is not None else None
 
@@ -339,7 +339,7 @@ class Conversation:
         return compacted
 
     def omitted_messages(self) -> "Sequence[OmittedMessage]":
-        """The messages that compactions leave out or shorten, in order."""
+        """Return the messages that compactions leave out or shorten, in order."""
         view = self.session.view
         return view.dropped(self.messages) if view is not None else ()
 

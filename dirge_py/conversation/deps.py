@@ -2,9 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -23,6 +20,8 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Literal, Protocol, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.prompts import PromptBook
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from dirge_py.context.view import ContextReport
     from dirge_py.processes.runner import Shells
     from dirge_py.session.file_states import UncommittedDiff
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ class RunSettings:
     """Hooks for this run alone: after all others, before redaction and permission."""
 
     def context(self, *, is_fork: bool = False) -> RunContext:
-        """The description of the run for extensions."""
+        """Return the description of the run for extensions."""
         return RunContext(
             model=self.model,
             is_fork=is_fork,
@@ -287,7 +288,7 @@ class ConversationDeps:
     """Its extensions."""
 
     async def forked(self, options: ForkOptions, history: Sequence[Message]) -> "ConversationDeps":
-        """The parts of a conversation that differs from this one, at `history`, as `options` says.
+        """Return the parts of a fork at `history`, as `options` says.
 
         Raises:
             ConfigError: `options` names a model that does not exist.

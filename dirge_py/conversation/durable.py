@@ -112,7 +112,7 @@ class SignalBox:
         return Signal(id=signal_id, name=name, payload=payload)
 
     def waiting(self, name: str | None = None) -> Iterator[Signal]:
-        """The signals that were not received yet, oldest first; other files are skipped."""
+        """Yield the signals that were not received yet, oldest first; other files are skipped."""
         try:
             entries = sorted(os.listdir(self._folder))
         except OSError:
@@ -168,7 +168,7 @@ class RetryPolicy:
     """Kinds of failures (`errors.ErrorKind`, or names of exception classes) that end the tries."""
 
     def wait_s(self, failures: int) -> float:
-        """Seconds to wait after so many failures (1 or more)."""
+        """Return the seconds to wait after so many failures (1 or more)."""
         return min(self.initial_s * self.backoff ** (failures - 1), self.max_interval_s)
 
 
@@ -207,8 +207,7 @@ class DurableContext(Protocol):
     def execute_llm_call(
         self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
     ) -> AsyncIterator[StreamEvent]:
-        """The events of the answer. Like every stream it ends with `StreamDone` or `StreamError`,
-        and never raises."""
+        """Return the events of the answer; they end with `StreamDone` or `StreamError`, never raise."""
 
     async def execute_tool(
         self,
@@ -218,14 +217,14 @@ class DurableContext(Protocol):
         replay: Replay,
         options: ActivityOptions = UNBOUNDED,
     ) -> LoopToolResult:
-        """The call's result.
+        """Return the call's result.
 
         Raises:
             ActivityFailed: it did not end within its limits, or its last try failed.
         """
 
     async def wait_for_signal(self, name: str, timeout_s: float | None = None) -> Any | None:
-        """The payload of the oldest unreceived signal of this name; None: none in time."""
+        """Return the payload of the oldest unreceived signal of this name; None: none in time."""
 
     def should_continue_as_new(self) -> bool:
         """Whether the history is too long to continue with."""
@@ -236,7 +235,7 @@ class DurableContext(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
 
 
 Result = TypeVar("Result")
@@ -278,7 +277,7 @@ async def run_activity(
 
 
 def kind_of(error: Exception) -> str:
-    """The name of the error in `RetryPolicy.non_retryable`."""
+    """Return the name of the error in `RetryPolicy.non_retryable`."""
     if isinstance(error, ActivityFailed | ProviderError):
         return error.kind
     return "timeout" if isinstance(error, TimeoutError) else type(error).__name__
@@ -327,7 +326,7 @@ class LocalDurable:
     def execute_llm_call(
         self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
     ) -> AsyncIterator[StreamEvent]:
-        """The events of the answer; retried only while no event was returned."""
+        """Return the events of the answer; retried only while no event was returned."""
         return start() if options is UNBOUNDED else self._bounded(start, options)
 
     async def execute_tool(
@@ -363,7 +362,7 @@ class LocalDurable:
             waited_s += step_s
 
     def should_continue_as_new(self) -> bool:
-        """Never: a long journal continues in its next segment by itself."""
+        """Return False: a long journal continues in its next segment by itself."""
         return False
 
     async def continue_as_new(self, state: Mapping[str, Any]) -> None:
@@ -421,7 +420,7 @@ class LocalDurable:
 async def _within(
     events: AsyncIterator[StreamEvent], options: ActivityOptions
 ) -> AsyncIterator[StreamEvent]:
-    """The events, ended by an error if the next one, or all of them, take too long."""
+    """Return the events, ended by an error if the next one, or all of them, take too long."""
     loop = asyncio.get_running_loop()
     whole = options.start_to_close_s
     ends_at = None if whole is None else loop.time() + whole
@@ -446,7 +445,7 @@ Engine: TypeAlias = Callable[[DurableContext], DurableContext]
 
 
 def open_durable(store: Store, recorder: Recorder | None, engine: Engine | None) -> DurableContext:
-    """The engine of one conversation; without a `recorder` nothing of it outlives the process."""
+    """Return the engine of one conversation; without a `recorder` it stores nothing."""
     if recorder is None:
         local = LocalDurable()
     else:
@@ -468,7 +467,7 @@ def _received_signals(recorder: Recorder) -> Iterator[str]:
 def durable_stream(
     durable: DurableContext, stream_fn: StreamFn, activity: ActivityOptions = UNBOUNDED
 ) -> StreamFn:
-    """Makes every call of `stream_fn` an activity."""
+    """Make every call of `stream_fn` an activity."""
 
     def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
@@ -487,7 +486,7 @@ def durable_interceptor(
     is_mutating: Callable[[ToolCall], bool],
     activity: ActivityOptions = UNBOUNDED,
 ) -> Interceptor:
-    """Makes every tool call an activity; outermost, so that the engine knows of it first."""
+    """Make every tool call an activity; outermost, so that the engine knows of it first."""
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
         return await durable.execute_tool(
@@ -516,7 +515,7 @@ class RemotelyAnswered:
         self._note = note
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        """One answer per request, in order."""
+        """Return one answer per request, in order."""
         while await self._durable.wait_for_signal(SIGNAL, 0) is not None:
             pass  # an answer that was sent before the question answers something else
         self._note("asked", {"calls": [_describe_request(request) for request in requests]})

@@ -41,11 +41,11 @@ class ExtensionSet:
         self._starting: asyncio.Task[None] | None = None
 
     def find(self, kind: type[E]) -> E | None:
-        """The extension of that class; None where it is not loaded."""
+        """Return the extension of that class; None if it isn't loaded."""
         return next((each for each in self.all if isinstance(each, kind)), None)
 
     def tools(self) -> list[Any]:
-        """Their tools (`tools.base.Tool`)."""
+        """Return their tools (`tools.base.Tool`)."""
         return [tool for each in self.all for tool in each.tools()]
 
     def commands(self) -> list[Command]:
@@ -58,28 +58,28 @@ class ExtensionSet:
         return [theme for each in self.all for theme in each.themes()]
 
     def hooks(self, run: RunContext, stage: HookStage) -> list[Hooks]:
-        """The hooks of those that stand at this stage."""
+        """Return the hooks of the extensions at this stage."""
         return [hooks for each in self.all if each.stage == stage for hooks in each.hooks(run)]
 
     def around_tool(self, run: RunContext, *, is_first: bool) -> list[Interceptor]:
-        """Their wrappers of tool calls: of the stage `first`, or of the others."""
+        """Return the interceptors of the stage `first`, or those of the others."""
         chosen = [each for each in self.all if (each.stage == "first") is is_first]
         return [interceptor for each in chosen for interceptor in each.around_tool(run)]
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
-        """The call with every extension around it, the first one outermost."""
+        """Return `stream_fn` wrapped by every extension, the first one outermost."""
         for each in reversed(self.all):
             stream_fn = each.around_model(stream_fn)
         return stream_fn
 
     def around_summary(self, summarize: Summarize) -> Summarize:
-        """The summaries with every extension around them, the first one outermost."""
+        """Return `summarize` wrapped by every extension, the first one outermost."""
         for each in reversed(self.all):
             summarize = each.around_summary(summarize)
         return summarize
 
     def check_aborted(self) -> CheckAborted | None:
-        """All checks of aborted answers, one after the other; None without any."""
+        """Return all checks of aborted answers as one; None if there are none."""
         checks = [check for each in self.all if (check := each.check_aborted()) is not None]
         if not checks:
             return None
@@ -98,7 +98,7 @@ class ExtensionSet:
         return [section for each in self.all for section in each.prompt_sections()]
 
     def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
-        """The sections of the system prompt after the edits of all of them, in order."""
+        """Return the sections of the system prompt as all extensions have edited them, in order."""
         for each in self.all:
             sections = each.edit_prompt(sections)
         return sections
@@ -107,11 +107,11 @@ class ExtensionSet:
         return [notice for each in self.all for notice in each.notices()]
 
     def sinks(self) -> list[Sink]:
-        """The `on_event` of those that override it."""
+        """Return the `on_event` of each extension that overrides it."""
         return [each.on_event for each in self.all if type(each).on_event is not Extension.on_event]
 
     def for_fork(self, options: Any) -> "ExtensionSet":
-        """What a fork gets of them."""
+        """Return the extensions for a fork."""
         given = [each.for_fork(options) for each in self.all]
         return ExtensionSet([each for each in given if each is not None], self._host)
 

@@ -61,7 +61,7 @@ class ConversationLog:
                     run.cost_usd = _sum(run.cost_usd, cost_usd)
 
     def since_prompt(self) -> tuple[int, Usage]:
-        """Turns and their tokens since the last prompt that opened a run."""
+        """Return the turns since the last prompt that opened a run."""
         turns, usage = 0, Usage()
         for message in reversed(self.messages):
             if isinstance(message, UserMessage) and message.origin == "user":

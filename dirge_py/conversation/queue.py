@@ -69,7 +69,7 @@ class PendingInserts:
         self._settle()
 
     def due(self, *, continues: bool) -> Sequence[UserMessage]:
-        """The messages to deliver now; none if the run would continue only because of them."""
+        """Return the messages to deliver now; none if the run would continue only for them."""
         if not continues:
             return ()
         due, self._waiting = self._waiting, []
@@ -92,7 +92,7 @@ class PendingInserts:
 
 
 async def objection(checks: Sequence[PromptCheck], message: UserMessage) -> str | None:
-    """The first reason not to send the message; a check that fails is a reason, too."""
+    """Return the first reason not to send the message; a check that fails is a reason, too."""
     for check in checks:
         try:
             reason = await check(message)

@@ -111,7 +111,7 @@ class Run:
         return tuple(self._unsent)
 
     def events(self) -> EventStream:
-        """The events of this run, in order, read at the reader's own pace; ends after `agent_end`.
+        """Return the events of this run, read at the reader's own pace; they end after `agent_end`.
 
         Any number of readers may read. One that begins late also gets the earlier events, as long
         as they are few. One that is too slow gets `Detached`.
@@ -149,7 +149,7 @@ class Run:
         return timed
 
     def complete_outcome(self, event: AgentEnd, time_limit_s: float | None) -> Outcome:
-        """The outcome of the loop, completed with what only the run knows."""
+        """Return the outcome of the loop, completed with what only the run knows."""
         outcome = event.outcome
         if isinstance(outcome, Done) and self.signal.aborted and self.signal.reason != TIMEOUT:
             # The work was done, but not the checks after it: the abort counts.
@@ -310,7 +310,7 @@ class RunExecutor:
             self._queues.inserts.run_ended()
 
     def _messages_since_prompt(self, ended: AgentEnd) -> Sequence[Message]:
-        """The messages since the prompt, also of the parts of the run before this one."""
+        """Return the messages since the prompt, also of the parts of the run before this one."""
         if self._request.prompts is not None:
             return ended.messages
         messages = self._log.messages
@@ -322,7 +322,7 @@ class RunExecutor:
         return tuple(messages[opened[-1] :]) if opened else ended.messages
 
     async def _early_end(self) -> Outcome | None:
-        """The outcome if the prompts are held back from the history; else None."""
+        """Return the outcome if a check holds a prompt back from the history; else None."""
         for prompt in self._request.prompts or ():
             if not isinstance(prompt, UserMessage) or not self._deps.run.prompt_checks:
                 continue
@@ -441,7 +441,7 @@ class RunExecutor:
     # -- the hooks of the conversation
 
     def _bundle(self) -> Hooks:
-        """The hooks that deliver queued input, changed settings and decisions to the run.
+        """Return the hooks that deliver queued input, changed settings and decisions to the run.
 
         The run also waits for slow readers of its events in them: it never waits inside an event.
         """
@@ -471,7 +471,7 @@ class RunExecutor:
         )
 
     def _rejection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
-        """The answer to a call that was denied while the run was interrupted."""
+        """Return the answer to a call that was denied while the run was interrupted."""
         for decision in self._decisions if info.turn == 1 else ():
             if decision.tool_call_id == call.id and not decision.allow:
                 reason = decision.reason or "User rejected"
@@ -489,7 +489,7 @@ class RunExecutor:
         return None
 
     def _queue_hook(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
-        """A hook that returns the due input of the queue that passes the checks, inserts first."""
+        """Return a hook that delivers the due input that passes the checks, after the inserts."""
         inserts = self._queues.inserts
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:

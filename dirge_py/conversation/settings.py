@@ -61,11 +61,11 @@ class ConversationSettings:
         return self._models.choices()
 
     def services(self) -> Sequence[str]:
-        """The aliases of services that can list their models."""
+        """Return the aliases of services that can list their models."""
         return self._models.services()
 
     async def models_of(self, alias: str) -> Sequence[ModelOption]:
-        """The models that the service lists. Raises ConfigError, ProviderError: it gave no list."""
+        """Return the models that the service lists. Raises ConfigError or ProviderError."""
         return await self._models.listed(alias)
 
     @property
@@ -129,7 +129,7 @@ class ConversationSettings:
         return self._gate.history
 
     def why(self, tool: str, input_text: str) -> Decision:
-        """The decision that this call would get, with its reason. Executes nothing."""
+        """Return the decision that this call would get, with its reason. Executes nothing."""
         if self._environment.explain is None:
             raise DirgeError("this conversation has no permission engine to ask.")
         return self._environment.explain(tool, input_text)

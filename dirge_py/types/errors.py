@@ -51,7 +51,7 @@ class DirgeError(Exception):
         return self.message
 
     def in_one_line(self) -> str:
-        """The message and the hint, as a model reads them."""
+        """Return the message and the hint, as a model reads them."""
         return f"{self.message} {self.hint}".strip()
 
 

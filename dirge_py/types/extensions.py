@@ -194,13 +194,13 @@ class ExtensionHost(Protocol):
         """Tell the person, now or at the start."""
 
     def redact(self, text: str) -> str:
-        """The text without secrets."""
+        """Return the text without secrets."""
 
     def add_secret(self, value: str) -> None:
         """Redact this value from now on."""
 
     def store(self, name: str) -> Path:
-        """A folder for the extension's data; it is not created."""
+        """Return a folder for the extension's data; it is not created."""
 
 
 class Extension:
@@ -215,30 +215,30 @@ class Extension:
     journal's write-ahead, all others inside."""
 
     def tools(self) -> Sequence[Any]:
-        """The tools it offers (`tools.base.Tool`), bound like the built-in ones."""
+        """Return the tools it offers (`tools.base.Tool`), bound like the built-in ones."""
         return ()
 
     def commands(self) -> Sequence[Command]:
-        """Its slash commands. Of two with the same name the first is used."""
+        """Return its slash commands. Of two with the same name the first is used."""
         return ()
 
     def key_bindings(self) -> Sequence[KeyBinding]:
-        """Keys of the screen that run its commands."""
+        """Return keys of the screen that run its commands."""
         return ()
 
     def themes(self) -> Sequence[Theme]:
-        """Colour themes that `/theme` offers beside the built-in ones."""
+        """Return colour themes that `/theme` offers beside the built-in ones."""
         return ()
 
     def hooks(self, run: RunContext) -> Sequence[Hooks]:
-        """Its hooks, fresh for each run."""
+        """Return its hooks, fresh for each run."""
         return ()
 
     def on_event(self, event: LoopEvent) -> None:
         """Receive an event of the conversation, at once and without waiting."""
 
     def around_tool(self, run: RunContext) -> Sequence[Interceptor]:
-        """Wrappers of every tool call, the outermost first."""
+        """Return wrappers of every tool call, the outermost first."""
         return ()
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
@@ -250,30 +250,30 @@ class Extension:
         return summarize
 
     def check_aborted(self) -> CheckAborted | None:
-        """Checks the text of an answer that was aborted, before it is stored; None: no check."""
+        """Return a check for the text of an aborted answer, made before it is stored."""
         return None
 
     def prompt_checks(self) -> Sequence[PromptCheck]:
-        """Checks of typed prompts; the first reason holds a prompt back."""
+        """Return checks of typed prompts; the first reason holds a prompt back."""
         return ()
 
     def prompt_sections(self) -> Sequence[Section]:
-        """Its part of the system prompt, read when a run begins."""
+        """Return its part of the system prompt, read when a run begins."""
         return ()
 
     def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
-        """The sections of the system prompt in order, with its changes."""
+        """Return the sections of the system prompt in order, with its changes."""
         return sections
 
     def notices(self) -> Sequence[str]:
-        """Messages for the person at the start."""
+        """Return messages for the person at the start."""
         return ()
 
     async def start(self, host: ExtensionHost) -> None:
         """Begin background work. The first prompt does not wait for it."""
 
     async def on_run_end(self, messages: Sequence[Message], signal: AbortSignal) -> None:
-        """Take in what a run added, before its end is emitted. `signal` says whether it aborted."""
+        """Handle what a run added, before its end is emitted. `signal` tells if it was aborted."""
 
     async def before_close(self) -> None:
         """Finish what has to be recorded in the session; commands may still be running."""
@@ -282,9 +282,9 @@ class Extension:
         """End what `start` began."""
 
     def for_fork(self, options: Any) -> "Extension | None":
-        """What a fork (`conversation.deps.ForkOptions`) gets: the same, a narrower one, or None."""
+        """Return the extension for a fork (`ForkOptions`): the same, a narrower one, or None."""
         return self
 
     def status(self) -> ExtensionStatus | None:
-        """Its state in one line; None: nothing to report."""
+        """Return its state in one line; None: nothing to report."""
         return None

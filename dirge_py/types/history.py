@@ -82,7 +82,7 @@ def normalize_history(
     result_chars: int | None = RESULT_CHARS,
     wire: WireFormat | None = None,
 ) -> NormalizedHistory:
-    """`messages` as a strict service takes them; the same tuple if nothing is wrong.
+    """Return `messages` as a strict service accepts them; the same tuple if nothing is wrong.
 
     * Every call has one result, behind its message, in the order of the calls. Missing ones are
       made up, those without a call and repeated ones are left out; what was between them follows.
@@ -119,7 +119,7 @@ class HistoryNormalizer:
         self._normalized: list[Message] = []
 
     def normalize(self, messages: Sequence[Message]) -> NormalizedHistory:
-        """As the function `normalize_history`."""
+        """Return `messages` normalized, like `normalize_history`."""
         given = messages if isinstance(messages, tuple) else tuple(messages)
         self._forget_changed(given)
         start = self._turns[-1].seen if self._turns else 0
@@ -205,7 +205,7 @@ class _TurnNormalizer:
             self._wire_id = re.compile(f"[A-Za-z0-9]{{{wire.call_id_chars}}}")
 
     def split(self, messages: Sequence[Message], start: int) -> Iterator[Sequence[Message]]:
-        """The turns from `start` on.
+        """Yield the turns from `start` on.
 
         An answer that is not sent begins one, too: the model was asked for it before there were the
         results behind it. Those behind a withheld answer stay with it, and are withheld.
@@ -223,7 +223,7 @@ class _TurnNormalizer:
             yield messages[begin:]
 
     def normalize(self, turn: Sequence[Message], before: Sequence[Message]) -> NormalizedHistory:
-        """The turn as it is sent behind the messages `before`."""
+        """Return the turn as it is sent after the messages `before`."""
         sent: list[Message] = []
         closed = 0
         results: dict[str, list[ToolResultMessage]] = {}
@@ -255,7 +255,7 @@ class _TurnNormalizer:
         )
 
     def _content(self, answer: AssistantMessage) -> tuple[AssistantBlock, ...]:
-        """The blocks of an answer that are sent; none if it is left out as a whole."""
+        """Return the blocks of an answer that are sent; none if it is left out."""
         blocks = answer.content
         if self._wire is not None:
             blocks = tuple(filter(self._is_wire_block, blocks))
@@ -271,7 +271,7 @@ class _TurnNormalizer:
         return _says_something(block)
 
     def _opening(self, before: Sequence[Message]) -> Sequence[Message]:
-        """The messages needed between `before` and an answer."""
+        """Return the messages needed between `before` and an answer."""
         if self._wire is not None:
             return ()
         if not before:
@@ -283,7 +283,7 @@ class _TurnNormalizer:
     def _spelled(
         self, content: tuple[AssistantBlock, ...], call_ids: Sequence[str]
     ) -> tuple[AssistantBlock, ...]:
-        """`content` with ids and names of calls as they are sent."""
+        """Return `content` with ids and names of calls as they are sent."""
         if self._wire is None:
             # Stored messages refer to these ids, so only repeated ones change.
             if all(call_ids) and len(set(call_ids)) == len(call_ids):
@@ -326,7 +326,7 @@ class _TurnNormalizer:
         return result if self._result_chars is None else _capped(result, self._result_chars)
 
     def _other(self, message: Message, quoted: set[int]) -> Message | None:
-        """The form in which a message is sent that is neither an answer nor a result of a call."""
+        """Return the form in which any other message than an answer or a result is sent."""
         match message:
             case ToolResultMessage() if self._wire is not None and id(message) in quoted:
                 return user_text(f"Result of {message.tool_name}:\n{message.text}", "harness")
@@ -357,7 +357,7 @@ def _missing_result(call: ToolCallBlock, stop_reason: StopReason) -> ToolResultM
 def synthetic_result(
     call: ToolCallBlock, text: str, *, outcome: ToolOutcome, synthetic: str
 ) -> ToolResultMessage:
-    """A result that the tool itself did not return; `synthetic` says why."""
+    """Return a result that the tool itself did not return; `synthetic` says why."""
     return ToolResultMessage(
         tool_call_id=call.id,
         tool_name=call.name,

@@ -246,7 +246,7 @@ StreamFn: TypeAlias = Callable[[LlmContext, StreamOptions, AbortSignal], AsyncIt
 
 @asynccontextmanager
 async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIterator[StreamEvent]]:
-    """`events`, closed on every way out if they can be."""
+    """Return `events`, closed on every way out if they can be."""
     try:
         yield events
     finally:
@@ -271,14 +271,14 @@ class Models(Protocol):
     """The models that are configured. Specs are `[alias/]id[:level]`; resolved ones `alias/id`."""
 
     def resolve(self, spec: str) -> tuple[str, ThinkingLevel | None]:
-        """The model and the thinking level it asks for. Raises ConfigError for an unknown alias."""
+        """Return the model and the thinking level of `spec`. Raises ConfigError: unknown alias."""
 
     def choices(self) -> Sequence[ModelOption]: ...
     def services(self) -> Sequence[str]:
-        """The aliases of those that can be asked for all their models."""
+        """Return the aliases of those that can be asked for all their models."""
 
     async def listed(self, alias: str) -> Sequence[ModelOption]:
-        """All models that the service of `alias` says it has, the known ones first.
+        """Return all models that the service of `alias` says it has, the known ones first.
 
         Raises:
             ConfigError: there is no such service, or it cannot be used.

@@ -56,13 +56,13 @@ class MemoryProvider(Protocol):
     """
 
     def prefetch(self) -> RecalledMemory:
-        """What a run that begins now gets. It is called in a thread of its own.
+        """Return what a run that begins now gets. Called in another thread.
 
         It never raises for what is wrong with a store: that is a notice.
         """
 
     async def read(self, store: StoreName) -> str:
-        """The whole text of a store."""
+        """Return the whole text of a store."""
 
     async def update(self, change: MemoryUpdate) -> str:
         """Make a change, stored when this returns; returns a sentence about what was done.
@@ -73,7 +73,7 @@ class MemoryProvider(Protocol):
         """
 
     async def sync(self, messages: Sequence[Message]) -> None:
-        """Take in what a run added to the conversation; called once, when the run is over."""
+        """Handle what a run added to the conversation; called once, when the run is over."""
 
     def where(self, store: StoreName) -> str:
-        """The place of a store, for the person."""
+        """Return the place of a store, for the person."""

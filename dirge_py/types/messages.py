@@ -227,19 +227,19 @@ Message: TypeAlias = (
 
 
 def joined_text(blocks: tuple[Any, ...]) -> str:
-    """The text blocks among `blocks`, joined by newlines."""
+    """Return the text blocks among `blocks`, joined by newlines."""
     return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def text_sizes(result: ToolResultMessage) -> list[int]:
-    """The characters of each block of a result; 0 for one that is not text."""
+    """Return the characters of each block of a result; 0 for one that is not text."""
     return [len(block.text) if isinstance(block, TextBlock) else 0 for block in result.content]
 
 
 def cut_texts(
     result: ToolResultMessage, shares: Sequence[int], cut: Callable[[str, int], str]
 ) -> ToolResultMessage:
-    """`result` with each of its texts replaced by `cut(text, share)`; other blocks stay."""
+    """Return `result` with each of its texts replaced by `cut(text, share)`; other blocks stay."""
     content = tuple(
         TextBlock(cut(block.text, share)) if isinstance(block, TextBlock) else block
         for block, share in zip(result.content, shares, strict=True)
@@ -248,5 +248,5 @@ def cut_texts(
 
 
 def user_text(text: str, origin: Origin = "user") -> UserMessage:
-    """A user message of one text block."""
+    """Return a user message of one text block."""
     return UserMessage(content=(TextBlock(text),), origin=origin)

@@ -90,7 +90,7 @@ class Asker(Protocol):
     """Answers questions. A cancelled question must take its own dialog down."""
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        """One answer per request, in order."""
+        """Return one answer per request, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class SupportsForms(Protocol):
     """An asker that reaches a person; the tool `question` is offered only with such an asker."""
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """One answer per question, in order; None if the person cancels."""
+        """Return one answer per question, in order; None if the person cancels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,7 +52,7 @@ class Claim:
 
 
 def command_in_folder(command: str, folder: str, cwd: str) -> str:
-    """The command line that does in `cwd` what `command` does in `folder`; both are absolute.
+    """Return a command line that does in `cwd` what `command` does in `folder`; both are absolute.
 
     A command that starts in another folder is judged, shown and stored by this text, so that
     everything that understands `cd` understands it, too.
@@ -117,10 +117,10 @@ class LoopTool(Protocol):
     def execution_mode(self) -> ToolExecutionMode | None: ...
 
     def prepare_arguments(self, arguments: Any) -> Any:
-        """The arguments with old or odd forms made to fit the schema; called before validation."""
+        """Return the arguments with old or odd forms adapted to the schema, before validation."""
 
     def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        """What a call with these valid arguments would do."""
+        """Return what a call with these valid arguments would do."""
 
     async def execute(
         self,
@@ -228,7 +228,7 @@ Interceptor: TypeAlias = Callable[[ToolCall, Proceed], Awaitable[LoopToolResult]
 def text_result(
     text: str, *, outcome: ToolOutcome = "ok", is_error: bool = False, **details: Any
 ) -> LoopToolResult:
-    """A result of one text block with its outcome in `details`."""
+    """Return a result of one text block with its outcome in `details`."""
     return LoopToolResult(
         content=(TextBlock(text),), details={"outcome": outcome, **details}, is_error=is_error
     )
