@@ -16,6 +16,7 @@ never sent to a model.
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from dirge_py.lib.identity_cache import IdentityCache
@@ -89,20 +90,12 @@ class _Leaf:
     is_required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _FlatSchema:
-    """A schema as models see it; `names` maps flat names to paths, None if it is not flat."""
-
-    schema: Mapping[str, Any]
-    names: Mapping[str, tuple[str, ...]] | None
-
-
 def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema to send: flattened if it is deep or wide, without dirge's `x-` keywords.
 
     The same schema always gives the same object.
     """
-    return _flat_schemas(schema).schema
+    return _flat_schemas(schema)[0]
 
 
 def nest_arguments(schema: Mapping[str, Any], arguments: Any) -> Any:
@@ -110,25 +103,28 @@ def nest_arguments(schema: Mapping[str, Any], arguments: Any) -> Any:
 
     Where a name holds both a value and an object, the object wins.
     """
-    names = _flat_schemas(schema).names
+    names = _flat_schemas(schema)[1]
     if names is None or not isinstance(arguments, Mapping):
         return arguments
-    whole: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for name, value in arguments.items():
         path = names.get(name) or tuple(step for step in str(name).split(".") if step)
-        _put(whole, path, value)
-    return whole
+        _put(nested, path, value)
+    return nested
 
 
-def _flatten(schema: Any) -> _FlatSchema:
-    public = _without_private(schema)
+def _flatten(schema: Any) -> tuple[Mapping[str, Any], Mapping[str, tuple[str, ...]] | None]:
+    """Return the schema for models, and the paths of its flat names; None if it isn't flat."""
+    public = schema
+    if isinstance(schema, Mapping) and any(str(word).startswith(_PRIVATE) for word in schema):
+        public = {word: each for word, each in schema.items() if not str(word).startswith(_PRIVATE)}
     leaves = list(_leaves(public, public)) if _is_open(public) else []
     depth = max((len(leaf.path) for leaf in leaves), default=0)
     if depth < 2 or (len(leaves) <= _MOST_LEAVES and depth <= _MOST_LEVELS):
-        return _FlatSchema(public, None)
+        return public, None
     names = {".".join(step.replace(".", _DOT) for step in leaf.path): leaf for leaf in leaves}
     if len(names) < len(leaves) or max(map(len, names)) > _LONGEST_NAME:
-        return _FlatSchema(public, None)
+        return public, None
     flat = {
         **public,
         "properties": {name: leaf.schema for name, leaf in names.items()},
@@ -139,20 +135,16 @@ def _flatten(schema: Any) -> _FlatSchema:
         flat.pop("definitions", None)
     # A model may also send nested arguments: then a dot in a top-level name is only a dot.
     own = {name: (name,) for name in public["properties"]}
-    return _FlatSchema(flat, {**own, **{name: leaf.path for name, leaf in names.items()}})
+    return flat, {**own, **{name: leaf.path for name, leaf in names.items()}}
 
 
 _flat_schemas = IdentityCache(_flatten)
 
 
 def _leaves(
-    schema: Schema,
-    root: Schema,
-    path: tuple[str, ...] = (),
-    *,
-    is_required: bool = True,
+    schema: Schema, root: Schema, path: tuple[str, ...] = (), *, is_required: bool = True
 ) -> Iterator[_Leaf]:
-    """Yield every place that is no object of named properties, with its path, lists too."""
+    """Yield every place that is not an object with named properties; a list is one place."""
     listed = schema.get("required")
     required = listed if isinstance(listed, list | tuple) else ()
     for name, each in schema["properties"].items():
@@ -176,27 +168,20 @@ def _is_open(schema: Any) -> bool:
     )
 
 
-def _put(whole: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def _put(target: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     if not path:
         return
     # Copy on the way down: the model's original arguments are part of history and stay unchanged.
     *around, name = (*path, "") if isinstance(value, Mapping) else path
     for step in around:
-        if not isinstance(whole.get(step), dict):
-            whole[step] = {}
-        whole = whole[step]
+        if not isinstance(target.get(step), dict):
+            target[step] = {}
+        target = target[step]
     if isinstance(value, Mapping):
         for member, inner in value.items():
-            _put(whole, (member,), inner)
-    elif not isinstance(whole.get(name), dict):
-        whole[name] = value
-
-
-def _without_private(schema: Any) -> Any:
-    if not isinstance(schema, Mapping):
-        return schema
-    public = {word: each for word, each in schema.items() if not str(word).startswith(_PRIVATE)}
-    return schema if len(public) == len(schema) else public
+            _put(target, (member,), inner)
+    elif not isinstance(target.get(name), dict):
+        target[name] = value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,23 +251,20 @@ def repair_arguments(
         valid = validate(arguments)
     else:
         repairer = _Repairer(tool, schema, ())
-    kinds, notes = list(repairer.kinds), list(repairer.notes)
+    kinds, notes = dict.fromkeys(repairer.kinds), repairer.notes
     adjusted = adjust_arguments(tool, schema, arguments)
     if adjusted is not None:
-        try:
+        with suppress(ValueError):  # without the adjustment they are valid
             valid = validate(adjusted.arguments)
-        except ValueError:
-            pass  # without it they were valid
-        else:
-            kinds += adjusted.kinds
-            notes += adjusted.notes
+            kinds |= dict.fromkeys(adjusted.kinds)
+            notes = [*notes, *adjusted.notes]
     return RepairedArguments(
         arguments=valid, kinds=tuple(kinds), notes=tuple(notes), dropped=tuple(repairer.dropped)
     )
 
 
 class _Repairer:
-    """One repair pass over invalid arguments; `kinds` holds each kind of repair once."""
+    """One repair pass over invalid arguments; `kinds` are the repairs, one entry for each."""
 
     def __init__(
         self,
@@ -292,7 +274,7 @@ class _Repairer:
         *,
         keep_nulls: bool = False,
     ) -> None:
-        self.kinds: dict[str, None] = {}
+        self.kinds: list[str] = []
         self.notes: list[str] = []
         self.dropped: list[UnknownProperty] = []
         self._tool = tool
@@ -305,16 +287,13 @@ class _Repairer:
     def repaired(self, arguments: Any, reshape: Callable[[Any], Any]) -> Any:
         inner = unwrap_arguments(self._tool, self._root, arguments)
         if inner is not None:
-            self._count("unwrapped_arguments")
+            self.kinds.append("unwrapped_arguments")
             # The problems are those of the wrapper: nothing is known of its content yet.
             self._is_all_suspect = True
             arguments = reshape(inner)
         if not isinstance(arguments, Mapping):
             return arguments
         return self._object(arguments, self._root, ())
-
-    def _count(self, kind: str) -> None:
-        self.kinds[kind] = None
 
     def _is_wrong(self, path: Path) -> bool:
         return self._is_all_suspect or path in self._wrong
@@ -330,8 +309,8 @@ class _Repairer:
             return self._inside(value, schema, path)
         changed = convert_value(value, schema, self._root)
         if changed is not None:
-            self._count(changed.kind)
-            value = changed.value
+            kind, value = changed
+            self.kinds.append(kind)
         else:
             plain = resolved(schema, self._root)
             if not (plain.get("anyOf") or plain.get("oneOf")):
@@ -354,32 +333,32 @@ class _Repairer:
 
     def _object(self, value: Mapping[str, Any], schema: Any, path: Path) -> dict[str, Any]:
         properties = properties_of(schema, self._root)
-        kept = self._renamed(value, properties, path)
-        kept = self._without_nulls(kept, properties, schema, path)
-        kept = self._without_extras(kept, properties, schema, path)
+        members = self._renamed(value, properties, path)
+        members = self._without_nulls(members, properties, schema, path)
+        members = self._without_extras(members, properties, schema, path)
         return {
             name: self._value(each, child(schema, name, self._root), (*path, name))
-            for name, each in kept.items()
+            for name, each in members.items()
         }
 
     def _renamed(
         self, value: Mapping[str, Any], properties: Mapping[str, Any], path: Path
     ) -> dict[str, Any]:
         free = [name for name in properties if name not in value]
-        meant: dict[str, list[str]] = {}
+        aliases: dict[str, list[str]] = {}
         for name in value:
             if name not in properties:
                 same = [each for each in free if _meaning(name) == _meaning(each)]
                 if len(same) == 1:
-                    meant.setdefault(same[0], []).append(name)
+                    aliases.setdefault(same[0], []).append(name)
         names = {
-            given[0]: wanted
-            for wanted, given in meant.items()
-            if len(given) == 1
-            and (self._is_wrong((*path, given[0])) or self._is_wrong((*path, wanted)))
+            written[0]: property_name
+            for property_name, written in aliases.items()
+            if len(written) == 1
+            and (self._is_wrong((*path, written[0])) or self._is_wrong((*path, property_name)))
         }
         if names:
-            self._count("key_alias")
+            self.kinds.append("key_alias")
         return {names.get(name, name): each for name, each in value.items()}
 
     def _without_nulls(
@@ -398,7 +377,7 @@ class _Repairer:
             and "null" not in types_at(properties[name], self._root)
         }
         if nulls:
-            self._count("null_stripped")
+            self.kinds.append("null_stripped")
         return {name: each for name, each in value.items() if name not in nulls}
 
     def _without_extras(
@@ -414,15 +393,15 @@ class _Repairer:
         ]
         extras = [extra for extra in unknown if self._may_go(extra, schema, free)]
         if extras:
-            self._count("extra_stripped")
+            self.kinds.append("extra_stripped")
             ignored = ", ".join(f"`{extra.path[-1]}`" for extra in extras)
             known = ", ".join(f"`{name}`" for name in properties)
             self.notes.append(
                 f"`{self._tool}`: ignored {ignored}, which it does not have. It has: {known}."
             )
             self.dropped += extras
-        gone = {extra.path[-1] for extra in extras}
-        return {name: each for name, each in value.items() if name not in gone}
+        dropped = {extra.path[-1] for extra in extras}
+        return {name: each for name, each in value.items() if name not in dropped}
 
     def _may_go(self, extra: UnknownProperty, schema: Any, free: list[str]) -> bool:
         if not self._is_wrong(extra.path):
@@ -447,18 +426,11 @@ def _meaning(name: str) -> str:
     return _GROUP_OF.get(_plain(name), _plain(name))
 
 
-@dataclass(frozen=True, slots=True)
-class ConvertedValue:
-    """A value converted to another type."""
+def convert_value(value: Any, schema: Any, root: Schema) -> tuple[str, Any] | None:
+    """Return the kind of repair, and the value in the type that `schema` asks for.
 
-    kind: str
-    """The name under which the repair is counted."""
-    value: Any
-    """The value in the type that the schema asks for."""
-
-
-def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | None:
-    """Convert the value to the type in `schema`; None if it fits or cannot be converted."""
+    None if the value fits or cannot be converted.
+    """
     wanted = types_at(schema, root)
     if type_of(value) in wanted:
         return None
@@ -466,9 +438,9 @@ def convert_value(value: Any, schema: Any, root: Schema) -> ConvertedValue | Non
         return _from_text(value, wanted)
     if isinstance(value, Mapping) and "array" in wanted:
         if not value:
-            return ConvertedValue("object_to_array", [])
+            return "object_to_array", []
         if "object" in types_at(child(schema, 0, root), root):
-            return ConvertedValue("bare_object_to_array", [value])
+            return "bare_object_to_array", [value]
     return None
 
 
@@ -494,20 +466,20 @@ def unwrap_arguments(tool: str, schema: Schema, arguments: Any) -> Any:
     return content if isinstance(content, Mapping) else None
 
 
-def _from_text(text: str, wanted: frozenset[str]) -> ConvertedValue | None:
-    if "array" in wanted:
-        items = _parsed(text, "[", list)
-        if items is not None:
-            return ConvertedValue("json_string_to_array", items)
-    if "object" in wanted:
-        members = _parsed(text, "{", dict)
-        if members is not None:
-            return ConvertedValue("json_string_to_object", members)
-    scalar = _scalar(text.strip(), wanted)
-    if scalar is not None:
-        return ConvertedValue("stringified_scalar", scalar)
+def _from_text(text: str, wanted: frozenset[str]) -> tuple[str, Any] | None:
+    for name, first, kind in (("array", "[", list), ("object", "{", dict)):
+        value = _parsed(text, first, kind) if name in wanted else None
+        if value is not None:
+            return f"json_string_to_{name}", value
+    word = text.strip()
+    if "boolean" in wanted and word.lower() in ("true", "false"):
+        return "stringified_scalar", word.lower() == "true"
+    if "integer" in wanted and _INTEGER.fullmatch(word):
+        return "stringified_scalar", int(word)
+    if "number" in wanted and _NUMBER.fullmatch(word):
+        return "stringified_scalar", float(word)
     # Tried last: a list written as text is a list, not a list with one text.
-    return ConvertedValue("bare_string_to_array", [text]) if "array" in wanted else None
+    return ("bare_string_to_array", [text]) if "array" in wanted else None
 
 
 def _parsed(text: str, first: str, kind: type) -> Any:
@@ -520,24 +492,6 @@ def _parsed(text: str, first: str, kind: type) -> Any:
     return value if isinstance(value, kind) else None
 
 
-def _scalar(text: str, wanted: frozenset[str]) -> bool | int | float | None:
-    if "boolean" in wanted and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    if "integer" in wanted and _INTEGER.fullmatch(text):
-        return int(text)
-    if "number" in wanted and _NUMBER.fullmatch(text):
-        return float(text)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Adjustments:
-    """Where a schema asks for paths, and which properties belong together."""
-
-    paths: tuple[Path, ...]
-    together: tuple[Mapping[str, Any], ...]
-
-
 def adjust_arguments(
     tool: str, schema: Schema, arguments: Mapping[str, Any]
 ) -> RepairedArguments | None:
@@ -545,13 +499,13 @@ def adjust_arguments(
 
     Only a link whose text is its own target is unwrapped: `[a/b.py](http://a/b.py)`.
     """
-    plan = _adjustments(schema)
+    paths, together = _adjustments(schema)
     changed: Any = arguments
-    for path in plan.paths:
+    for path in paths:
         changed = _unlinked(changed, path)
     kinds = () if changed is arguments else ("md_link_unwrapped",)
     notes = []
-    for entry in plan.together:
+    for entry in together:
         names, defaults = entry["requires"], entry["defaults"]
         given = [name for name in names if changed.get(name) is not None]
         missing = {
@@ -573,7 +527,8 @@ def adjust_arguments(
     return RepairedArguments(arguments=changed, kinds=kinds, notes=tuple(notes))
 
 
-def _adjustments_for(schema: Any) -> _Adjustments:
+def _adjustments_for(schema: Any) -> tuple[list[Path], list[Mapping[str, Any]]]:
+    """Return where a schema asks for paths, and which properties belong together."""
     root = resolved(schema, schema if isinstance(schema, Mapping) else {})
     together = root.get(TOGETHER)
     entries = [
@@ -584,7 +539,7 @@ def _adjustments_for(schema: Any) -> _Adjustments:
         and all(isinstance(name, str) for name in entry["requires"])
         and isinstance(entry.get("defaults"), Mapping)
     ]
-    return _Adjustments(tuple(_paths_in(root, root, ())), tuple(entries))
+    return list(_paths_in(root, root, ())), entries
 
 
 _adjustments = IdentityCache(_adjustments_for)
@@ -607,8 +562,7 @@ def _unlinked(value: Any, path: Path) -> Any:
     """Return `value` with the link at `path` unwrapped; the same object if there is none."""
     if not path:
         link = _LINK.fullmatch(value) if isinstance(value, str) else None
-        is_degenerate = link is not None and (link[2] == link[1] or link[2].endswith(f"/{link[1]}"))
-        return link[1] if link is not None and is_degenerate else value
+        return link[1] if link and f"/{link[2]}".endswith(f"/{link[1]}") else value
     step, rest = path[0], path[1:]
     if step == _ANY_ITEM:
         if not isinstance(value, list):

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,26 +15,19 @@ from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.tool_calls import (
     ABORTED,
     NEVER_RAN,
+    PROBLEM_OUTCOMES,
     SUPPRESSED,
     WAITING,
     answered_result,
     error_result,
     prepare_call,
-    problem_result,
     with_arguments,
-    with_notes,
     with_outcome,
     withheld_result,
 )
 from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.types.hooks import (
-    CallDecision,
-    Defer,
-    EditArgs,
-    StopRun,
-    ToolOverride,
-)
-from dirge_py.types.messages import ToolCallBlock, ToolResultMessage
+from dirge_py.types.hooks import CallDecision, Defer, EditArgs, StopRun, ToolOverride
+from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopToolResult, OnUpdate, Proceed, ToolCall, text_result
 
@@ -65,6 +58,8 @@ class _Slot:
     """The call as the model wrote it."""
     call: ToolCall
     """The call as hooks see it."""
+    decision: CallDecision | None
+    """What was decided about it while the run was interrupted."""
     arguments: Any = None
     """A private copy of the arguments it runs with, so that they cannot change after the checks."""
     result: LoopToolResult | None = None
@@ -77,11 +72,10 @@ class _Slot:
 class _Batch:
     def __init__(self, run: RunState, blocks: Sequence[ToolCallBlock]) -> None:
         self._run = run
-        self._slots = [_Slot(block, self._prepared(block)) for block in blocks]
+        self._slots = [self._prepared(block) for block in blocks]
         self._calls = tuple(slot.call for slot in self._slots)
-        tools = [call.tool for call in self._calls if call.tool is not None]
-        modes = (run.config.tool_execution, *(tool.execution_mode for tool in tools))
-        self.is_sequential = "sequential" in modes
+        modes = [call.tool.execution_mode for call in self._calls if call.tool is not None]
+        self.is_sequential = "sequential" in (run.config.tool_execution, *modes)
 
     @property
     def is_terminated(self) -> bool:
@@ -128,15 +122,13 @@ class _Batch:
         for slot in slots:
             if slot.result is None:
                 self._start(slot)
-                decision = self._decision(slot)
-                instead = decision.answer if decision is not None else None
-                self._end(slot, instead or unanswered)
+                self._end(slot, (slot.decision and slot.decision.answer) or unanswered)
             if self.is_sequential:
                 self._record(slot)
         for slot in slots:
             self._record(slot)
 
-    def _prepared(self, block: ToolCallBlock) -> ToolCall:
+    def _prepared(self, block: ToolCallBlock) -> _Slot:
         validate = self._run.config.validate
         call = prepare_call(block, self._run.turn_tools, validate, repair=self._run.config.repair)
         if call.repairs:
@@ -144,16 +136,13 @@ class _Batch:
         if call.problem in ("invalid_arguments", "truncated"):
             self._run.repairs["invalid"] += 1
         decision = self._run.decisions.get(block.id)
-        if decision is None or decision.arguments is None:
-            return call
-        return with_arguments(call, decision.arguments, validate)
-
-    def _decision(self, slot: _Slot) -> CallDecision | None:
-        return self._run.decisions.get(slot.block.id)
+        if decision is not None and decision.arguments is not None:
+            call = with_arguments(call, decision.arguments, validate)
+        return _Slot(block, call, decision)
 
     def _is_answered(self, slot: _Slot) -> bool:
-        """Answer a call that was already decided not to run; hooks are not asked."""
-        decision = self._decision(slot)
+        """Answer a call that was denied before; return whether it has a result now."""
+        decision = slot.decision
         if decision is None or decision.allow or slot.result is not None:
             return slot.result is not None
         denied = text_result(f"Denied. {decision.reason}".strip(), outcome="denied", is_error=True)
@@ -178,15 +167,17 @@ class _Batch:
         if isinstance(answer, ToolOverride):
             self._end(slot, answered_result(answer, slot.call))
             return None
-        if isinstance(answer, Defer) and self._decision(slot) is None:
+        if isinstance(answer, Defer) and slot.decision is None:
             return answer
         if isinstance(answer, EditArgs):
             slot.call = with_arguments(slot.call, answer.args, self._run.config.validate)
-        if slot.call.problem is not None:
-            self._end(slot, problem_result(slot.call))
-        slot.arguments = slot.call.arguments
+        call = slot.call
+        if call.problem is not None:
+            outcome = PROBLEM_OUTCOMES[call.problem]
+            self._end(slot, text_result(call.problem_text, outcome=outcome, is_error=True))
+        slot.arguments = call.arguments
         with suppress(Exception):  # a value that cannot be copied did not come from a model
-            slot.arguments = deepcopy(slot.call.arguments)
+            slot.arguments = deepcopy(call.arguments)
         return None
 
     def _defer_from(self, first: _Slot, deferral: Defer) -> None:
@@ -222,23 +213,26 @@ class _Batch:
         """Run the tool, pass the result through the hooks, and emit the call's end.
 
         Raises:
-                StopRun: a hook asked for it; the call is still answered.
+            StopRun: a hook asked for it; the call is still answered.
         """
         clock = self._run.config.clock
         began = clock()
         result = await self._executed(slot)
         duration_ms = round((clock() - began) * 1000)
-        kept = withheld_result(result)
+        final = withheld_result(result)
         try:
             info = self._run.info(calls=self._calls)
             change = await self._run.hooks.after_tool_call(info, slot.call, result)
-            kept = result if change is None else changed_result(result, change)
+            final = result if change is None else changed_result(result, change)
         except StopRun as stop:
-            kept = result if stop.change is None else changed_result(result, stop.change)
+            final = result if stop.change is None else changed_result(result, stop.change)
             raise
         finally:
-            # After the hooks: content that they replace must not remove the notes.
-            self._end(slot, with_notes(kept, slot.call.notes), duration_ms=duration_ms)
+            if slot.call.notes:
+                # After the hooks: content that they replace must not remove the notes.
+                notes = TextBlock("\n".join(slot.call.notes))
+                final = replace(final, content=(notes, *final.content))
+            self._end(slot, final, duration_ms=duration_ms)
 
     async def _executed(self, slot: _Slot) -> LoopToolResult:
         slot.is_running = True
@@ -251,8 +245,7 @@ class _Batch:
         finally:
             slot.is_running = False
         if self._run.signal.aborted:
-            # The tool returned as the run was aborted: the user saw the call stop, so it counts as
-            # stopped.
+            # Returned during the abort: the user saw the call stop, so it counts as stopped.
             return ABORTED
         if not isinstance(result, LoopToolResult):
             return error_result(TypeError(f"The tool returned {type(result).__name__}."))
@@ -277,26 +270,21 @@ class _Batch:
         return await proceed()
 
     def _updates_of(self, slot: _Slot) -> OnUpdate:
-        loop, home = asyncio.get_running_loop(), threading.get_ident()
-
-        def emit_update(partial_result: LoopToolResult) -> None:
-            if not slot.is_running:
-                return
-            block = slot.block
-            self._run.emit(
-                ToolExecutionUpdate(
-                    tool_call_id=block.id,
-                    tool_name=block.name,
-                    args=block.arguments,
-                    partial_result=partial_result,
-                )
-            )
+        block, loop, home = slot.block, asyncio.get_running_loop(), threading.get_ident()
 
         def on_update(partial_result: LoopToolResult) -> None:
-            if threading.get_ident() == home:
-                emit_update(partial_result)
-            elif not loop.is_closed():
-                loop.call_soon_threadsafe(emit_update, partial_result)
+            if threading.get_ident() != home:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(on_update, partial_result)
+            elif slot.is_running:
+                self._run.emit(
+                    ToolExecutionUpdate(
+                        tool_call_id=block.id,
+                        tool_name=block.name,
+                        args=block.arguments,
+                        partial_result=partial_result,
+                    )
+                )
 
         return on_update
 

@@ -163,15 +163,8 @@ class MergedHooks:
         stop: StopRun | None = None
         for bundle, hook in self._each("after_tool_call"):
             try:
-                kept = withheld_result(result)
-                withheld = AfterToolCallResult(
-                    content=kept.content,
-                    details=kept.details,
-                    is_error=kept.is_error,
-                    terminate=kept.terminate,
-                )
-                unchecked = None if bundle.only_watches else withheld
-                rest = (info, call, result)
+                rest, withheld = (info, call, result), withheld_result(result)
+                unchecked = None if bundle.only_watches else _change_to(withheld)
                 change = await _ask("after_tool_call", bundle, hook, *rest, if_aborted=unchecked)
             except StopRun as error:
                 # The result is recorded in any case: hooks that remove secrets must still see it.
@@ -281,6 +274,11 @@ def changed_result(result: LoopToolResult, change: AfterToolCallResult) -> LoopT
     return replace(result, **fields)
 
 
+def _change_to(result: LoopToolResult) -> AfterToolCallResult:
+    fields = {name: getattr(result, name) for name in AfterToolCallResult.__slots__}
+    return AfterToolCallResult(**fields)
+
+
 def _overlaid(below: Any, above: Any) -> Any:
     if below is None or above is None:
         return above
@@ -309,10 +307,20 @@ def check_hook_result(name: str, answer: Any) -> Any:
     match answer:
         case list() | tuple():
             _check_items(answer, _MESSAGES, "message")
-        case Context():
-            _check_context(answer)
-        case TurnUpdate():
-            _check_update(answer)
+        case Context(messages=messages, system_prompt=prompt, tools=tools):
+            _check_items(messages, _MESSAGES, "message")
+            _check_type(prompt, str, "Its system prompt is {}.")
+            for tool in tools:
+                if not callable(getattr(tool, "execute", None)):
+                    raise TypeError(f"It returned {type(tool).__name__} for a tool.")
+        case TurnUpdate(context=context, continue_with=continue_with, thinking_level=level):
+            if context is not None:
+                check_hook_result("transform_context", context)
+            _check_items(continue_with or (), _MESSAGES, "message")
+            _check_type(answer.role, str | None, "It returned a role that is {}.")
+            _check_type(answer.model, str | None, "It returned a model that is {}.")
+            if level not in (None, *get_args(ThinkingLevel)):
+                raise TypeError(f"It returned the thinking level {level!r}.")
         case EditArgs(args=args):
             _check_type(args, Mapping, "It returned arguments that are {}.")
         case ToolOverride(content=content, details=details):
@@ -323,24 +331,6 @@ def check_hook_result(name: str, answer: Any) -> Any:
             _check_items(content or (), _RESULT_BLOCKS, "block of a result")
             _check_type(details or {}, Mapping, "Its details are {}.")
     return answer
-
-
-def _check_context(context: Context) -> None:
-    _check_items(context.messages, _MESSAGES, "message")
-    _check_type(context.system_prompt, str, "Its system prompt is {}.")
-    for tool in context.tools:
-        if not callable(getattr(tool, "execute", None)):
-            raise TypeError(f"It returned {type(tool).__name__} for a tool.")
-
-
-def _check_update(update: TurnUpdate) -> None:
-    if update.context is not None:
-        check_hook_result("transform_context", update.context)
-    _check_items(update.continue_with or (), _MESSAGES, "message")
-    _check_type(update.role, str | None, "It returned a role that is {}.")
-    _check_type(update.model, str | None, "It returned a model that is {}.")
-    if update.thinking_level not in (None, *get_args(ThinkingLevel)):
-        raise TypeError(f"It returned the thinking level {update.thinking_level!r}.")
 
 
 def _check_type(value: Any, kind: Any, problem: str) -> None:

@@ -55,10 +55,7 @@ ABORTED = text_result(
     is_error=True,
 )
 NEVER_RAN = text_result(
-    "Aborted before it ran; it did nothing.",
-    outcome="aborted",
-    is_error=True,
-    synthetic="aborted",
+    "Aborted before it ran; it did nothing.", outcome="aborted", is_error=True, synthetic="aborted"
 )
 SUPPRESSED = text_result(
     "Not run: the run was stopped before this call. Do not simply repeat it.",
@@ -127,23 +124,15 @@ def prepare_call(
     With `repair` off, arguments run as they were written or not at all.
     """
     tool = next((tool for tool in tools if tool.name == block.name), None)
-    if tool is None:
-        return ToolCall(
-            id=block.id,
-            name=block.name,
-            arguments=block.arguments,
-            written=block.arguments,
-            problem="unknown_tool",
-            problem_text=_unknown(block.name, [tool.name for tool in tools]),
-        )
     written = block.arguments
+    call = ToolCall(id=block.id, name=block.name, arguments=written, tool=tool, written=written)
+    if tool is None:
+        text = _unknown(block.name, [tool.name for tool in tools])
+        return replace(call, problem="unknown_tool", problem_text=text)
     if not isinstance(written, str):
-        call = ToolCall(id=block.id, name=block.name, arguments=written, tool=tool, written=written)
         return _fitted(call, tool, validate, repair=repair)
     parsed = parse_arguments(written, may_close=repair)
-    call = ToolCall(
-        id=block.id, name=block.name, arguments=parsed.value, tool=tool, written=parsed.value
-    )
+    call = replace(call, arguments=parsed.value, written=parsed.value)
     if parsed.state == "whole":
         return _fitted(call, tool, validate, repair=repair)
     call = replace(call, repairs=(CLOSED,) if repair else ())
@@ -197,8 +186,7 @@ def _fitted(
         )
     except Exception as error:
         return _invalid(replace(call, arguments=arguments), tool, error)
-    essential = _essential_properties(tool, repaired)
-    if essential:
+    if essential := _essential_properties(tool, repaired):
         return _refused(replace(call, arguments=arguments), essential)
     if repaired.kinds:
         _logger.info(
@@ -228,8 +216,8 @@ def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> T
             f"incomplete change must not be made. {_AGAIN}"
         )
         return replace(fitted, problem="truncated", problem_text=text)
-    taken = cut_json(call.written, _PREVIEW_BYTES)
-    note = f"`{call.name}`: the arguments were cut off; it ran with {taken}."
+    used = cut_json(call.written, _PREVIEW_BYTES)
+    note = f"`{call.name}`: the arguments were cut off; it ran with {used}."
     return replace(fitted, notes=(note, *fitted.notes))
 
 
@@ -263,12 +251,12 @@ def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequen
     ]
 
 
-def _refused(call: ToolCall, meant: Sequence[UnknownProperty]) -> ToolCall:
+def _refused(call: ToolCall, unknown: Sequence[UnknownProperty]) -> ToolCall:
     """Refuse a call for unknown properties, because they may have been its point."""
     problems = [
         f"`{call.name}` has no property `{readable_path(extra.path)}`. "
         f"Its properties: {', '.join(f'`{name}`' for name in extra.known)}."
-        for extra in meant[:_MOST_NAMED]
+        for extra in unknown[:_MOST_NAMED]
     ]
     _logger.info("refused %s: %s", call.name, " ".join(problems))
     text = (
@@ -312,20 +300,17 @@ def close_json(raw: str) -> Any:
     """
     text = raw
     open_ends: list[str] = []
-    is_in_string = False
-    for found in _SIGNIFICANT.finditer(text):
-        mark = found.group()
+    for match in _SIGNIFICANT.finditer(text):
+        mark = match.group()
         if mark == '"':
             # No closing quote is left: the rest is one open string.
-            is_in_string = True
+            half = _HALF_ESCAPE.search(text)
+            text = (text if half is None else text[: half.start(1)]) + '"'
             break
         if mark in _CLOSING:
             open_ends.append(_CLOSING[mark])
         elif mark in "}]" and (not open_ends or open_ends.pop() != mark):
             return None
-    if is_in_string:
-        half = _HALF_ESCAPE.search(text)
-        text = (text if half is None else text[: half.start(1)]) + '"'
     else:
         text = text.rstrip().removesuffix(",").rstrip()
         text += " null" if text.endswith(":") else ""
@@ -473,32 +458,17 @@ def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
     )
 
 
-def problem_result(call: ToolCall) -> LoopToolResult:
-    """Return the explanation of `prepare_call` why a call cannot run."""
-    assert call.problem is not None
-    return text_result(call.problem_text, outcome=PROBLEM_OUTCOMES[call.problem], is_error=True)
-
-
 def withheld_result(result: LoopToolResult) -> LoopToolResult:
     """Return what is kept of a result that not every hook has seen; dirge's own texts are kept."""
     return result if result is ABORTED else replace(WITHHELD, terminate=result.terminate)
 
 
-def with_notes(result: LoopToolResult, notes: Sequence[str]) -> LoopToolResult:
-    """Return the result with a block of notes about its arguments before the others."""
-    if not notes:
-        return result
-    return replace(result, content=(TextBlock("\n".join(notes)), *result.content))
-
-
 def with_outcome(result: LoopToolResult) -> LoopToolResult:
     """Return the result with a `details["outcome"]` that does not contradict `is_error`."""
-    outcome = result.details.get("outcome")
-    if result.is_error and outcome in (None, "ok"):
-        return replace(result, details={**result.details, "outcome": "error"})
-    if outcome is None:
-        return replace(result, details={**result.details, "outcome": "ok"})
-    return result
+    if result.details.get("outcome") not in (None, "ok" if result.is_error else None):
+        return result
+    outcome = "error" if result.is_error else "ok"
+    return replace(result, details={**result.details, "outcome": outcome})
 
 
 def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:

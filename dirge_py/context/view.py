@@ -395,7 +395,7 @@ class ContextView:
         )
 
     def _size(self, count: int) -> tuple[int, bool]:
-        """Return the size of a request with this count, and whether it builds on a service's report.
+        """Return the size of a request with this count, and whether a service reported it.
 
         The reported size of the last request is exact; only additions since are estimated.
         """

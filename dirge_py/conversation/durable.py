@@ -207,7 +207,7 @@ class DurableContext(Protocol):
     def execute_llm_call(
         self, request: LlmRequest, start: StartStream, options: ActivityOptions = UNBOUNDED
     ) -> AsyncIterator[StreamEvent]:
-        """Return the events of the answer; they end with `StreamDone` or `StreamError`, never raise."""
+        """Return the events of the answer; they end with `StreamDone` or `StreamError`."""
 
     async def execute_tool(
         self,
