@@ -91,35 +91,17 @@ __all__ = [
     "stream_assistant_response",
 ]
 
-_HOMES = {
-    "dirge_py.types.abort": ("AbortSignal",),
-    "dirge_py.agent_loop.merge": ("compose", "default_convert_to_llm"),
-    "dirge_py.agent_loop.dispatch": ("execute_tool_calls",),
-    "dirge_py.guards.repetition": ("StormBreaker",),
-    "dirge_py.agent_loop.queues": (
-        "InputQueue",
-        "QueueMode",
-        "QueuedInput",
-        "followups_from_queue",
-        "steering_from_queue",
-    ),
-    "dirge_py.agent_loop.retry": ("RecoveryPolicy", "retrying_stream_fn"),
-    "dirge_py.agent_loop.run": ("run_agent_loop", "run_agent_loop_continue", "run_loop"),
-    "dirge_py.agent_loop.stream": ("stream_assistant_response",),
-    "dirge_py.types.tools": ("LoopTool", "LoopToolResult", "ToolExecutionMode"),
-    "dirge_py.types.llm": (
-        "LlmContext",
-        "StreamEvent",
-        "StreamFn",
-        "StreamOptions",
-        "ThinkingBudgets",
-        "ThinkingLevel",
-    ),
-}
-_home_of = {name: home for home, names in _HOMES.items() for name in names}
+_MODULES = (
+    *("types.abort", "types.hooks", "types.llm", "types.tools"),
+    *("agent_loop.queues", "agent_loop.retry", "agent_loop.merge", "agent_loop.dispatch"),
+    *("agent_loop.stream", "agent_loop.run", "guards.repetition"),
+)
+"""The modules that define these names, lighter ones first."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(_home_of.get(name, "dirge_py.types.hooks")), name)
+    for module in _MODULES if name in __all__ else ():
+        home = import_module(f"dirge_py.{module}")
+        if hasattr(home, name):
+            return getattr(home, name)
     raise AttributeError(f"module 'dirge_py.agent_loop' has no attribute {name!r}")

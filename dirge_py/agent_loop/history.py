@@ -93,13 +93,13 @@ def check_resumable(
         raise ValueError("There is nothing to continue: the context holds no messages.")
     waiting = open_calls(messages)
     last = messages[-1]
-    is_whole = (
+    is_complete = (
         isinstance(last, AssistantMessage)
         and last.origin == "model"
         and last.stop_reason in ("stop", "toolUse")
     )
-    if waiting is None and is_whole:
-        raise ValueError("There is nothing to continue: the last answer is whole.")
+    if waiting is None and is_complete:
+        raise ValueError("There is nothing to continue: the last answer is complete.")
     known = {call.id for call in waiting.calls} if waiting else set()
     unknown = {item.tool_call_id for item in decisions} - known
     if unknown:
@@ -110,8 +110,8 @@ def check_resumable(
 def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
     """Return the first messages of a continuing run: a prompt if the agent spoke last.
 
-    Empty where calls wait for their results, or where the service paused its answer. Most services
-    read an answer at the end of the history as the beginning of the next one.
+    Empty if calls wait for their results, or the service paused its answer. Without the prompt,
+    most services would read the last answer as the beginning of the next one.
     """
     if open_calls(messages) is not None:
         return ()

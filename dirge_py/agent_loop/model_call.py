@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.types.abort import AbortSignal
@@ -53,23 +53,17 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Text:
-    pieces: list[str] = field(default_factory=list)
-
-    def block(self) -> TextBlock:
-        return TextBlock("".join(self.pieces))
-
-
-@dataclass(slots=True)
-class _Thinking:
+class _Prose:
+    kind: Literal["text", "thinking"]
     pieces: list[str] = field(default_factory=list)
     signature: str | None = None
     redacted: str | None = None
 
-    def block(self) -> ThinkingBlock:
-        return ThinkingBlock(
-            text="".join(self.pieces), signature=self.signature, redacted=self.redacted
-        )
+    def block(self) -> TextBlock | ThinkingBlock:
+        text = "".join(self.pieces)
+        if self.kind == "text":
+            return TextBlock(text)
+        return ThinkingBlock(text=text, signature=self.signature, redacted=self.redacted)
 
 
 @dataclass(slots=True)
@@ -104,17 +98,17 @@ class Assembler:
         self._clear()
 
     def _clear(self) -> None:
-        self._parts: list[_Text | _Thinking | _Call | CompactionBlock] = []
-        self._open: _Text | _Thinking | None = None
+        self._parts: list[_Prose | _Call | CompactionBlock] = []
+        self._open: _Prose | None = None
         self._calls: dict[str, _Call] = {}
         self._by_id: dict[str, _Call] = {}
 
     def feed(self, event: StreamEvent) -> Iterator[MessageUpdate]:
         match event:
             case TextDelta(text):
-                yield from self._grow(_Text, text)
+                yield from self._grow("text", text)
             case ThinkingDelta(text):
-                yield from self._grow(_Thinking, text)
+                yield from self._grow("thinking", text)
             case ThinkingEnd():
                 yield from self._end_thinking(event)
             case ToolCallDelta():
@@ -144,30 +138,30 @@ class Assembler:
             for part in self._parts
             if with_calls or not isinstance(part, _Call)
         )
-        return tuple(block for block in blocks if _says_something(block))
+        return tuple(block for block in blocks if not _is_empty(block))
 
-    def _grow(self, kind: type[_Text | _Thinking], text: str) -> Iterator[MessageUpdate]:
+    def _grow(self, kind: Literal["text", "thinking"], text: str) -> Iterator[MessageUpdate]:
         if not text:
             return
-        if not isinstance(self._open, kind):
-            yield from self._close_open()
-            self._open = kind()
-            self._parts.append(self._open)
-            yield self._update("start")
-        assert self._open is not None
-        self._open.pieces.append(text)
+        prose = self._open
+        if prose is None or prose.kind != kind:
+            prose = yield from self._begin(kind)
+        prose.pieces.append(text)
         yield self._update("delta", delta=text)
 
+    def _begin(self, kind: Literal["text", "thinking"]) -> Generator[MessageUpdate, None, _Prose]:
+        yield from self._close_open()
+        self._open = prose = _Prose(kind)
+        self._parts.append(prose)
+        yield self._update("start")
+        return prose
+
     def _end_thinking(self, end: ThinkingEnd) -> Iterator[MessageUpdate]:
-        if not isinstance(self._open, _Thinking):
+        thinking = self._open
+        if thinking is None or thinking.kind != "thinking":
             if not (end.text or end.signature or end.redacted):
                 return
-            yield from self._close_open()
-            self._open = _Thinking()
-            self._parts.append(self._open)
-            yield self._update("start")
-        thinking = self._open
-        assert isinstance(thinking, _Thinking)
+            thinking = yield from self._begin("thinking")
         thinking.signature, thinking.redacted = end.signature, end.redacted
         if end.text:
             text = "".join(thinking.pieces)
@@ -181,8 +175,8 @@ class Assembler:
             self._open = None
 
     def _update(self, step: str, *, delta: str = "", text: str | None = None) -> MessageUpdate:
-        kind = "text" if isinstance(self._open, _Text) else "thinking"
-        phase: Phase = f"{kind}_{step}"  # type: ignore[assignment]
+        assert self._open is not None
+        phase: Phase = f"{self._open.kind}_{step}"  # type: ignore[assignment]
         # Only calls can follow an open text or thinking block, and they close it: it is the last.
         return MessageUpdate(phase=phase, index=len(self._parts) - 1, delta=delta, text=text)
 
@@ -250,12 +244,10 @@ def parsed_arguments(arguments: Any) -> Any:
     return parsed if isinstance(parsed, dict) else arguments
 
 
-def _says_something(block: AssistantBlock) -> bool:
-    if isinstance(block, TextBlock):
-        return bool(block.text)
+def _is_empty(block: AssistantBlock) -> bool:
     if isinstance(block, ThinkingBlock):
-        return bool(block.text or block.signature or block.redacted)
-    return True
+        return not (block.text or block.signature or block.redacted)
+    return isinstance(block, TextBlock) and not block.text
 
 
 def finished_blocks(
@@ -265,14 +257,13 @@ def finished_blocks(
 
     An id identifies one call, so a missing or repeated one is replaced.
     """
-    used_ids: set[str] = set()
+    used_ids = {""}
     finished: list[AssistantBlock] = []
     for block in blocks:
         if isinstance(block, ToolCallBlock):
             if not block.name:
                 continue
-            is_fresh = block.id and block.id not in used_ids
-            call_id = block.id if is_fresh else f"call_{new_id()}"
+            call_id = block.id if block.id not in used_ids else f"call_{new_id()}"
             used_ids.add(call_id)
             block = replace(block, id=call_id, arguments=parsed_arguments(block.arguments))
         finished.append(block)
@@ -305,7 +296,7 @@ async def complete(
         raise
     except Exception as error:
         if limit.expired():
-            raise TimeoutError(f"There was no whole answer after {timeout_s:g} s.") from None
+            raise TimeoutError(f"There was no complete answer after {timeout_s:g} s.") from None
         _logger.exception("the stream function failed")
         raise ProviderError(f"The model could not be asked: {error!r}") from error
 
@@ -339,17 +330,17 @@ def finished_message(
 ) -> AssistantMessage:
     """Return the message of a complete answer, in which every call has its own id."""
     message = done.message or AssistantMessage(content=assembler.blocks())
-    whole = replace(
+    message = replace(
         message,
         content=finished_blocks(message.content, new_id),
         stop_reason=done.stop_reason,
         model=message.model or assembler.model,
         usage=done.usage or message.usage,
     )
-    if whole.stop_reason not in ("stop", "toolUse"):
-        return whole
+    if message.stop_reason not in ("stop", "toolUse"):
+        return message
     # Services disagree on the stop reason of an answer that ends in calls.
-    return replace(whole, stop_reason="toolUse" if whole.calls else "stop")
+    return replace(message, stop_reason="toolUse" if message.calls else "stop")
 
 
 def _stopped() -> ProviderError:

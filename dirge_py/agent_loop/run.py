@@ -101,16 +101,16 @@ async def run_loop(run: RunState, waiting: OpenCalls | None = None) -> Outcome:
 async def _until_rest(run: RunState, waiting: OpenCalls | None) -> StopRun:
     """Run the inner turns and return why they ended: the only place that catches StopRun."""
     try:
-        goes_on = True
+        is_continuing = True
         if waiting is not None:
             run.message = waiting.message
-            goes_on = await _finish_turn(run, waiting.calls)
+            is_continuing = await _finish_turn(run, waiting.calls)
         elif run.turn == 1:
             run.inject(await run.hooks.get_steering_messages(run.info()))
-        while goes_on:
+        while is_continuing:
             run.stop_if_asked()
             message = await stream_assistant_response(run)
-            goes_on = await _finish_turn(run, message.calls)
+            is_continuing = await _finish_turn(run, message.calls)
         stop = StopRun(Done(), finalize=True)
     except StopRun as early:
         stop = early

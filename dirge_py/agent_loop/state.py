@@ -204,16 +204,13 @@ class RunState:
         """Emit the last event, with the run's result if it is done."""
         self.end_turn()
         if isinstance(outcome, Done) and outcome.result is None:
-            outcome = replace(outcome, result=self._result())
+            result = AgentResult(
+                response=final_text(self.new_messages),
+                messages=tuple(self.new_messages),
+                usage=self.usage,
+                turns=sum(map(is_turn, self.new_messages)),
+            )
+            outcome = replace(outcome, result=result)
         if self.repairs:
             self.emit(RepairStats(counts=dict(self.repairs)))
         self.emit(AgentEnd(messages=tuple(self.new_messages), outcome=outcome))
-
-    def _result(self) -> AgentResult:
-        answers = [item for item in self.new_messages if isinstance(item, AssistantMessage)]
-        return AgentResult(
-            response=final_text(self.new_messages),
-            messages=tuple(self.new_messages),
-            usage=self.usage,
-            turns=sum(map(is_turn, answers)),
-        )

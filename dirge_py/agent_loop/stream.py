@@ -141,8 +141,7 @@ class _Answer:
                     return
                 received += 1
                 if received % EVENTS_PER_YIELD == 0:
-                    # Without a pause, a burst that never waits would block the event loop and the
-                    # keyboard.
+                    # Without a pause, a burst that never waits would block the keyboard.
                     await asyncio.sleep(0)
 
     def _on_event(self, event: StreamEvent) -> None:
@@ -224,22 +223,21 @@ class _Answer:
     def _message(self) -> AssistantMessage:
         if self._is_broken_off:
             return self._broken_off()
-        done = self._done or StreamDone()
-        whole = finished_message(done, self._assembler, self._run.config.new_id)
         config = self._run.config
-        if not config.scavenge or whole.stop_reason != "stop":
-            return whole
-        return with_written_calls(whole, self._run.turn_tools, config.validate, config.new_id)
+        message = finished_message(self._done or StreamDone(), self._assembler, config.new_id)
+        if not config.scavenge or message.stop_reason != "stop":
+            return message
+        return with_written_calls(message, self._run.turn_tools, config.validate, config.new_id)
 
     def _broken_off(self) -> AssistantMessage:
         """Return the message so far. Its calls are dropped: they never ran, and never will."""
-        signal, error = self._run.signal, self._error
-        is_aborted = signal.aborted or (error is not None and error.kind == "aborted")
-        text = "Stopped." if is_aborted or error is None else error.message
+        error = self._error
+        if error is None or error.kind == "aborted" or self._run.signal.aborted:
+            error = ProviderError("Stopped.", kind="aborted")
         return AssistantMessage(
             content=self._assembler.blocks(with_calls=False),
-            stop_reason="aborted" if is_aborted else "error",
-            error_message=text,
-            error_kind="aborted" if is_aborted or error is None else error.kind,
+            stop_reason="aborted" if error.kind == "aborted" else "error",
+            error_message=error.message,
+            error_kind=error.kind,
             model=self._assembler.model,
         )

@@ -9,10 +9,9 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from dirge_py.agent_loop.tool_calls import prepare_call, signature
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from dirge_py.types.tools import LoopTool, ToolValidator, changes_something
 
@@ -34,8 +33,7 @@ _SET_APART = re.compile(r"^(?:[ \t]*>| {4}|\t).*$", re.MULTILINE)
 _QUOTES = "\"'“”„«»‘’`"
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenCall:
+class WrittenCall(NamedTuple):
     """A call that was written as text."""
 
     name: str
@@ -56,23 +54,20 @@ def with_written_calls(
     if message.calls:
         return message
     thoughts = [block.text for block in message.content if isinstance(block, ThinkingBlock)]
-    said = [block.text for block in message.content if isinstance(block, TextBlock)]
-    if sum(len(text.encode(errors="replace")) for text in (*thoughts, *said)) > MOST_BYTES:
+    texts = [block.text for block in message.content if isinstance(block, TextBlock)]
+    if sum(len(text.encode(errors="replace")) for text in (*thoughts, *texts)) > MOST_BYTES:
         return message
     names = {tool.name for tool in tools}
     candidates = [
         *((call, False) for call in find_calls("\n".join(thoughts), names)),
-        *((call, True) for call in find_calls(without_quotations("\n".join(said)), names)),
+        *((call, True) for call in find_calls(without_quotations("\n".join(texts)), names)),
     ]
     blocks: dict[str, ToolCallBlock] = {}
-    for found, is_public in candidates:
-        block = ToolCallBlock(id=f"call_{new_id()}", name=found.name, arguments=found.arguments)
+    for (name, arguments), is_public in candidates:
+        block = ToolCallBlock(id=f"call_{new_id()}", name=name, arguments=arguments)
         call = prepare_call(block, tools, validate)
-        if call.problem is not None or call.tool is None:
-            continue
-        if is_public and changes_something(call):
-            continue
-        blocks.setdefault(signature(found.name, found.arguments), block)
+        if call.problem is None and not (is_public and changes_something(call)):
+            blocks.setdefault(signature(name, arguments), block)
     if not blocks:
         return message
     chosen = list(blocks.values())[:MOST_CALLS]
@@ -97,17 +92,17 @@ def without_quotations(text: str) -> str:
 
 def _without_blocks(text: str) -> tuple[str, list[WrittenCall]]:
     """Return the text without DSML blocks, and their calls, so that no call counts twice."""
-    found: list[WrittenCall] = []
+    calls: list[WrittenCall] = []
     rest: list[str] = []
     at = 0
     while (begin := _INVOKE.search(text, at)) is not None:
         end = _INVOKE_END.search(text, begin.end())
         rest.append(text[at : begin.start()])
         if end is None:
-            return "\n".join(rest), found
-        found.append(WrittenCall(begin.group(1), _parameters(text[begin.end() : end.start()])))
+            return "\n".join(rest), calls
+        calls.append(WrittenCall(begin.group(1), _parameters(text[begin.end() : end.start()])))
         at = end.end()
-    return "\n".join([*rest, text[at:]]), found
+    return "\n".join([*rest, text[at:]]), calls
 
 
 def _parameters(body: str) -> dict[str, Any]:

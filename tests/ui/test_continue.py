@@ -35,4 +35,4 @@ async def test_with_nothing_to_carry_on_it_says_so(project: ScriptedProject):
         await driver.until(lambda: "Whole." in driver.text)
         await driver.idle()
         await driver.send("/continue")
-        await driver.until(lambda: "the last answer is whole" in driver.text)
+        await driver.until(lambda: "the last answer is complete" in driver.text)

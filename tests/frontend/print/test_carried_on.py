@@ -4,14 +4,14 @@ import json
 import shutil
 import stat
 import threading
+from dirge_py.session.journal import read_journal
 from pathlib import Path
+from tests.support.fake_service import ModelReply
+from tests.support.product import HeldReply, ProcessResult, Product, finish
 from typing import Any
 
 import pytest
 
-from dirge_py.session.journal import read_journal
-from tests.support.fake_service import ModelReply
-from tests.support.product import HeldReply, ProcessResult, Product, finish
 
 BATCH = ModelReply(
     calls=[
@@ -156,7 +156,7 @@ def test_without_a_prompt_there_has_to_be_something_to_go_on_from(
     assert ended.exit_code == ended.json["exit_code"] == 1
     assert {
         "nothing said": "it has no messages yet",
-        "answered": "the last answer is whole",
+        "answered": "the last answer is complete",
         "waiting": "waits for a decision about 'bash: echo ran >> ran.txt'",
     }[session] in ended.json["error"]["message"]
     assert [path.read_bytes() for path in product.journals] == before

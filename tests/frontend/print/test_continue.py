@@ -66,7 +66,7 @@ def test_after_a_whole_answer_there_is_nothing_to_carry_on(product: Product, out
     result = product.run("-c", "-p", "--output-format", output, "/continue")
 
     assert result.exit_code == 1
-    assert "the last answer is whole" in result.stderr + result.stdout
+    assert "the last answer is complete" in result.stderr + result.stdout
 
 
 def test_after_an_error_the_same_question_is_asked_again(product: Product) -> None:
