@@ -8,6 +8,7 @@ as approval.
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import dropwhile
 from typing import Literal, TypeAlias, cast
 
 from dirge_py.agent_loop.model_call import complete
@@ -150,8 +151,7 @@ class SideModels:
     one."""
 
     async def ask(self, role: str, system: str, prompt: str) -> str:
-        """Return the answer of the role's model, or of the main model if the role has none, or if
-        its model cannot be used or reached.
+        """Return the answer of the role's model, or of the main model if that can't be used.
 
         Raises:
             ConfigError: the main model cannot be used either.
@@ -165,8 +165,7 @@ class SideModels:
         except ProviderError as error:
             if choice.name == main.name or error.kind not in OUT_OF_REACH_KINDS:
                 raise
-            words = f"[roles] {role}: {error.message} {main.name} is asked instead."
-            self.emit(SystemNotice(words))
+            self.emit(SystemNotice(f"[roles] {role}: {error.message} Using {main.name} instead."))
         return await self._answer(main, system, prompt, role, self.emit)
 
     def judge(self, role: str, on_usage: UsageListener | None = None) -> Judge | None:
@@ -192,13 +191,8 @@ class SideModels:
         context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
         options = StreamOptions(model=choice.name, thinking_level=choice.level)
         # A caller inside a run is cancelled with it; nothing else aborts the call.
-        answer = await complete(
-            self.stream_fn,
-            context,
-            options,
-            AbortSignal(),
-            timeout_s=self.config.timeouts.judge_s,
-        )
+        signal, limit_s = AbortSignal(), self.config.timeouts.judge_s
+        answer = await complete(self.stream_fn, context, options, signal, timeout_s=limit_s)
         if answer.usage:
             self.on_usage(answer.usage, answer.model)
             on_usage(UsageReported(usage=answer.usage, model=answer.model, role=role))
@@ -277,7 +271,7 @@ class _RunJudge:
         if change is not None:
             self._reviewed = change.fingerprint
         verdict = parse_verdict(answer)
-        text = _words(verdict, verdict.findings if change is not None else ())
+        text = _review_text(verdict, verdict.findings if change is not None else ())
         if not text:
             self._approved_results = results
             return ()
@@ -289,8 +283,12 @@ class _RunJudge:
             "rules of the agent": agent_rules(info.context.system_prompt),
             "run": run_transcript(info.new_messages),
             "checks": _STATUS[self._verification.status] if self._verification else "",
-            "change": _bounded(change.text) if change is not None else "",
+            "change": "",
         }
+        if change is not None:
+            raw = change.text.encode("utf-8", "replace")
+            left_out = "\n[the rest of the change is left out]" if len(raw) > DIFF_BYTES else ""
+            sections["change"] = raw[:DIFF_BYTES].decode("utf-8", "ignore") + left_out
         if self._mode == "blocking" and self._last_message:
             only_new = "Say again only what is still so, and what is new."
             sections["your earlier words"] = f"{only_new}\n\n{self._last_message}"
@@ -301,17 +299,19 @@ class _RunJudge:
         )
 
 
-def _words(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
+def _review_text(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
     """Return one message with all points; "" if there are none."""
     parts = []
     if verdict.kind == "incomplete":
         parts.append(f"A review of this run found it incomplete:\n{verdict.missing or 'no detail'}")
-    must_fix = [each for each in findings if each.severity in MUST_FIX]
-    optional = [each for each in findings if each.severity not in MUST_FIX]
-    if must_fix:
-        parts.append(f"To be fixed in your change:\n{_listed(must_fix)}")
-    if optional:
-        parts.append(f"Worth a look, optional:\n{_listed(optional)}")
+    for heading, is_needed in (
+        ("To be fixed in your change", True),
+        ("Worth a look, optional", False),
+    ):
+        chosen = [each for each in findings if (each.severity in MUST_FIX) is is_needed]
+        if chosen:
+            listed = "\n".join(f"- [{each.severity}] {each.text}" for each in chosen)
+            parts.append(f"{heading}:\n{listed}")
     if not parts:
         return ""
     parts.append(
@@ -319,17 +319,6 @@ def _words(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
         "leave the rest as it is."
     )
     return "\n\n".join(parts)
-
-
-def _listed(findings: Sequence[ReviewFinding]) -> str:
-    return "\n".join(f"- [{each.severity}] {each.text}" for each in findings)
-
-
-def _bounded(text: str) -> str:
-    raw = text.encode("utf-8", "replace")
-    if len(raw) <= DIFF_BYTES:
-        return text
-    return raw[:DIFF_BYTES].decode("utf-8", "ignore") + "\n[the rest of the change is left out]"
 
 
 def goal_check(
@@ -362,7 +351,7 @@ def parse_verdict(answer: str) -> RunVerdict:
     After a line `FINDINGS` come blocks that begin with a severity, with `---` between them.
     """
     lines = _lines_of(answer)
-    first = lines[0] if lines else ""
+    first = lines[0]
     bare = [line.strip(f"{_ORNAMENT}:.").lower() for line in lines]
     marker = next((at for at, word in enumerate(bare) if word in _MARKERS), len(lines))
     findings = tuple(
@@ -382,19 +371,15 @@ def parse_goal(answer: str) -> str | None:
 
     Only a first line that begins with UNMET, or NOT MET, means that it is not met.
     """
-    lines = _lines_of(answer)
-    first = lines[0] if lines else ""
+    first, *others = _lines_of(answer)
     unmet = re.match(r"\W*(?:goal\W*)?(?:UNMET|NOT\s+MET)\b", first, re.IGNORECASE)
-    if unmet is None:
-        return None
-    return _rest(first, unmet, lines[1:]) or "no detail"
+    return None if unmet is None else _rest(first, unmet, others) or "no detail"
 
 
 def _lines_of(answer: str) -> list[str]:
-    """Return the lines, starting with the first that contains a letter."""
-    lines = answer.splitlines()
-    begin = next((at for at, line in enumerate(lines) if re.search(r"[^\W\d_]", line)), len(lines))
-    return lines[begin:]
+    """Return the lines, starting with the first that contains a letter; one empty line if none."""
+    lines = dropwhile(lambda line: not re.search(r"[^\W\d_]", line), answer.splitlines())
+    return list(lines) or [""]
 
 
 def _rest(line: str, verdict: re.Match[str], following: Sequence[str]) -> str:
@@ -410,8 +395,7 @@ def _findings(lines: Sequence[str]) -> Iterator[ReviewFinding]:
         if len(drawn) < 3 or set(drawn) not in ({"-"}, {"*"}, {"_"}):
             block.append(line)
             continue
-        finding = _finding(block)
-        if finding is not None:
+        if finding := _finding(block):
             yield finding
         block = []
 

@@ -17,7 +17,7 @@ QUOTE_CHARS = 160
 
 _TASK_CHARS = 200
 _PATH_ARGUMENTS = ("path", "file_path", "file")
-_PERSONAL = frozenset({"user", "steering", "follow_up"})
+_TYPED_ORIGINS = frozenset({"user", "steering", "follow_up"})
 _POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "timeout": 2}
 
 
@@ -31,7 +31,7 @@ class DepthTracker:
     def __init__(self) -> None:
         self._files: frozenset[str] = frozenset()
         self._calls = 0
-        self._is_told = False
+        self._has_reminded = False
         self._task = ""
 
     @property
@@ -47,8 +47,7 @@ class DepthTracker:
 
     def record_call(self, paths: Sequence[str]) -> None:
         """Record one call and the files it was about."""
-        shared = self._files & frozenset(paths)
-        if shared:
+        if shared := self._files & frozenset(paths):
             self._files = shared
             self._calls += 1
         else:
@@ -56,9 +55,9 @@ class DepthTracker:
 
     def next_reminder(self, threshold: int) -> str:
         """Return the reminder if it is due, once for every streak of calls; else ""."""
-        if self._is_told or self._calls < max(threshold, MIN_THRESHOLD):
+        if self._has_reminded or self._calls < max(threshold, MIN_THRESHOLD):
             return ""
-        self._is_told = True
+        self._has_reminded = True
         task = f"\nThe task: {self._task}" if self._task else ""
         return (
             f"The last {self._calls} calls were all about {', '.join(self.files)}.{task}\n"
@@ -69,7 +68,7 @@ class DepthTracker:
     def _begin(self, files: frozenset[str]) -> None:
         self._files = files
         self._calls = 1 if files else 0
-        self._is_told = False
+        self._has_reminded = False
 
 
 def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
@@ -82,7 +81,7 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
     def listen(info: TurnInfo) -> None:
         nonlocal seen
         for message in info.new_messages[seen:]:
-            if isinstance(message, UserMessage) and message.origin in _PERSONAL:
+            if isinstance(message, UserMessage) and message.origin in _TYPED_ORIGINS:
                 tracker.on_user_text(message.text)
         seen = len(info.new_messages)
 
@@ -98,9 +97,7 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
         return nudge(text) if text else ()
 
     return Hooks(
-        name="depth",
-        after_tool_call=after_tool_call,
-        get_steering_messages=get_steering_messages,
+        name="depth", after_tool_call=after_tool_call, get_steering_messages=get_steering_messages
     )
 
 
@@ -129,13 +126,9 @@ def failure_reminder(threshold: int = 3) -> Hooks:
 
     def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
         tracker.record_results(info.tool_results)
-        # A run that is about to end is not continued for this; the reminder waits for the next
-        # turn.
-        return (
-            [each for text in tracker.due_checkpoints() for each in nudge(text)]
-            if info.wants_more
-            else ()
-        )
+        # A run that is about to end is not continued for this; the reminder waits for the next.
+        texts = tracker.due_checkpoints() if info.wants_more else ()
+        return [each for text in texts for each in nudge(text)]
 
     return Hooks(name="failures", get_steering_messages=get_steering_messages)
 
@@ -197,10 +190,7 @@ class FailureTracker:
 
 
 def _failure_checkpoint(streak: _Streak) -> str:
-    parts = [
-        f"{_calls(streak)} failed. The last of them:",
-        *streak.quotes,
-    ]
+    parts = [f"{_calls(streak)} failed. The last of them:", *streak.quotes]
     if streak.timeouts:
         times = "Once" if streak.timeouts == 1 else f"{streak.timeouts} times"
         parts.append(

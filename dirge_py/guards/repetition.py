@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from dirge_py.agent_loop.tool_calls import signature
@@ -18,7 +18,7 @@ from dirge_py.types.tools import LoopToolResult, ToolCall
 POLLERS = frozenset({"bash_output", "task_status", "task_output"})
 """Tools that are called repeatedly by design; others say so with a true `polls`."""
 
-_PERSONAL = frozenset({"user", "steering", "follow_up"})
+_TYPED_ORIGINS = frozenset({"user", "steering", "follow_up"})
 _AFTER_TIMEOUT = 2
 _SHOWN_CHARS = 120
 _LONGEST_SIGNATURE = 400
@@ -95,9 +95,7 @@ class StormBreaker:
             return Hooks(name="storm")
         watch = _Watch(self)
         return Hooks(
-            name="storm",
-            before_tool_call=watch.before_call,
-            after_tool_call=watch.after_call,
+            name="storm", before_tool_call=watch.before_call, after_tool_call=watch.after_call
         )
 
     def note_compaction(self) -> None:
@@ -132,16 +130,6 @@ class _Passed:
     """Whether no equal call was made recently."""
     digest: str | None = None
     """The digest of its result; None until it has one."""
-
-
-@dataclass(slots=True)
-class _Plan:
-    """The decision about one batch."""
-
-    repeated: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """The count and the signature of each answered call, by its id."""
-    is_all: bool = False
-    """Whether no call of the batch runs."""
 
 
 class _Memory:
@@ -244,21 +232,22 @@ class _Watch:
         self._outer_turn = 0
         self._seen_messages = 0
         self._turn = 0
-        self._plan = _Plan()
+        self._repeated: dict[str, tuple[int, str]] = {}
+        """The count and the signature of each call of the batch that is answered, by its id."""
 
     def before_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         if self._turn != info.turn:
             self._turn = info.turn
-            self._plan = self._planned(info)
-        if call.id not in self._plan.repeated:
+            self._judge_batch(info)
+        if call.id not in self._repeated:
             return None
-        count, whole = self._plan.repeated[call.id]
+        count, full_signature = self._repeated[call.id]
         details = {
             "outcome": "suppressed",
             "synthetic": "suppressed",
-            "storm": {"count": count, "signature": short_signature(whole)},
+            "storm": {"count": count, "signature": short_signature(full_signature)},
         }
-        if not self._plan.is_all:
+        if len(self._repeated) < len(info.calls):
             before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
             text = _PARTIAL.format(before=before)
             return ToolOverride(text, is_error=True, details=details)
@@ -268,39 +257,38 @@ class _Watch:
     def after_call(self, info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
         self._memory.on_result(call.id, result)
 
-    def _planned(self, info: TurnInfo) -> _Plan:
+    def _judge_batch(self, info: TurnInfo) -> None:
         """Judge the whole batch in order, before any of it runs."""
         self._forget_outdated(info)
         self._memory.begin_batch()
-        plan = _Plan()
+        self._repeated = {}
         for call in info.calls:
             if self._breaker.is_exempt(call):
                 continue
             # Compared as the model wrote them.
             arguments = call.arguments if call.written is None else call.written
-            whole = signature(call.name, arguments)
+            full_signature = signature(call.name, arguments)
             kind = self._breaker.kind_of(call)
-            count = self._memory.judge(_Passed(call.id, info.turn, whole, kind))
+            count = self._memory.judge(_Passed(call.id, info.turn, full_signature, kind))
             if count:
-                plan.repeated[call.id] = (count, whole)
-                shown = truncate(whole.partition("\0")[2], _SHOWN_CHARS)
+                self._repeated[call.id] = (count, full_signature)
+                shown = truncate(full_signature.partition("\0")[2], _SHOWN_CHARS)
                 self._abandoned.setdefault(f"{call.name}({shown})")
-        plan.is_all = len(plan.repeated) == len(info.calls)
-        if plan.is_all:
+        if len(self._repeated) == len(info.calls):
             if self._memory.has_pivoted:
                 names = list(dict.fromkeys(f"`{each.name}`" for each in info.calls))
                 tools = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
                 closing = _CLOSING.format(tools=tools)
                 raise StopRun(Done(stopped_by="storm"), say=closing, finalize=True)
             self._memory.has_pivoted = True
-        return plan
 
     def _forget_outdated(self, info: TurnInfo) -> None:
         since = info.new_messages[self._seen_messages :]
         self._seen_messages = len(info.new_messages)
         # Steering by the user may have changed what calls return, or ask for it again.
         is_steered = any(
-            isinstance(message, UserMessage) and message.origin in _PERSONAL for message in since
+            isinstance(message, UserMessage) and message.origin in _TYPED_ORIGINS
+            for message in since
         )
         if self._outer_turn != info.outer_turn or is_steered:
             self._outer_turn = info.outer_turn
@@ -317,11 +305,11 @@ def _is_outdated(item: _Passed, latest: _Passed) -> bool:
     return item.digest is not None or item.turn != latest.turn
 
 
-def short_signature(whole: str) -> str:
+def short_signature(full_signature: str) -> str:
     """Return a signature in the form that results store: long arguments as their SHA-256."""
-    if len(whole) <= _LONGEST_SIGNATURE:
-        return whole
-    name, _, arguments = whole.partition("\0")
+    if len(full_signature) <= _LONGEST_SIGNATURE:
+        return full_signature
+    name, _, arguments = full_signature.partition("\0")
     return f"{name}\0sha256:{hashlib.sha256(arguments.encode()).hexdigest()}"
 
 
@@ -336,5 +324,5 @@ def result_digest(result: LoopToolResult) -> str:
         text = _UNSTABLE.sub("", text)
     lines = [line.rstrip() for line in text.splitlines()]
     assets = [block.asset_id for block in result.content if not isinstance(block, TextBlock)]
-    said = json.dumps([result.is_error, result.details.get("outcome"), lines, assets], default=str)
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    parts = [result.is_error, result.details.get("outcome"), lines, assets]
+    return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:16]

@@ -47,28 +47,28 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
     agent may stop. The same holds for a turn that the check opened and no model answers: a finished
     run must not fail because of an extra question.
     """
-    spoken = 0
-    opened = 0
+    nudges = 0
+    opened_turn = 0
 
     async def get_followup_messages(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
-        nonlocal spoken, opened
-        if so_far or spoken >= most or info.ended_by != "natural" or _is_stopped(info):
+        nonlocal nudges, opened_turn
+        if so_far or nudges >= most or info.ended_by != "natural" or _is_stopped(info):
             return ()
         messages = await _ask(name, ask, info)
         if not messages or _is_stopped(info):
             return ()
-        spoken += 1
-        opened = info.turn + 1
+        nudges += 1
+        opened_turn = info.turn + 1
         return tuple(messages)
 
     def prepare_next_turn(info: TurnInfo) -> TurnUpdate | None:
         message = info.message
-        if info.turn != opened or message is None:
+        if info.turn != opened_turn or message is None:
             return None
         if message.stop_reason != "error" or message.content:
             return None
         why = one_line(message.error_message or "", 200)
-        info.emit(SystemNotice(f"The {name} check got no answer, so the run rests: {why}"))
+        info.emit(SystemNotice(f"The {name} check got no answer, so the run ends: {why}"))
         raise StopRun(Done())
 
     return Hooks(
@@ -144,33 +144,27 @@ def failure_check(most: int = 3) -> Hooks:
     """
 
     def ask(info: TurnInfo) -> Sequence[Message]:
-        results = _last_results(info.context.messages)
-        last = next((result for result in results if _is_retryable(result)), None)
-        if last is None:
-            return ()
-        return nudge(
-            f"You stopped right after a call of `{last.tool_name}` had failed: "
-            f"{one_line(last.text, QUOTE_CHARS)}\n"
-            "Fix it and continue with the task. If it cannot be fixed, or no longer matters, say "
-            "so and why."
-        )
+        for result in _last_results(info.context.messages):
+            details = result.details
+            if details.get("outcome") in _RETRYABLE and not details.get("synthetic"):
+                return nudge(
+                    f"You stopped right after a call of `{result.tool_name}` had failed: "
+                    f"{one_line(result.text, QUOTE_CHARS)}\n"
+                    "Fix it and continue with the task. If it cannot be fixed, or no longer "
+                    "matters, say so and why."
+                )
+        return ()
 
     return stop_check("resume", ask, most=most)
 
 
 def _last_results(messages: Sequence[Message]) -> Iterator[ToolResultMessage]:
     """Yield the results directly before a final text without calls, the last first."""
-    spoken = [each for each in messages if not isinstance(each, CustomMessage)]
-    if not spoken:
-        return
-    last = spoken[-1]
+    newest_first = (each for each in reversed(messages) if not isinstance(each, CustomMessage))
+    last = next(newest_first, None)
     if not isinstance(last, AssistantMessage) or last.calls:
         return
-    for message in reversed(spoken[:-1]):
+    for message in newest_first:
         if not isinstance(message, ToolResultMessage):
             return
         yield message
-
-
-def _is_retryable(result: ToolResultMessage) -> bool:
-    return result.details.get("outcome") in _RETRYABLE and not result.details.get("synthetic")

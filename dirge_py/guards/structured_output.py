@@ -71,7 +71,6 @@ class StructuredAnswer:
     def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
         self.tool = SubmitResult(schema)
         self._schema = schema
-        self._history = AnswerHistory(schema)
         self._is_native = is_native
         self._refused: set[str] = set()
         self._by_tool = True
@@ -132,15 +131,12 @@ class StructuredAnswer:
         """Return the outcome of a run after `messages`: done only if its answer matches."""
         if not isinstance(outcome, Done):
             return outcome
-        found = self._history.accepted(messages)
-        if found is None:
+        answer = self._accepted(messages)
+        if answer is None:
             return self._failure(messages)
-        result = replace(
-            outcome.result or AgentResult(response=""),
-            response=compact(found.value),
-            structured=found.value,
-        )
-        return replace(outcome, result=result)
+        result = outcome.result or AgentResult(response="")
+        response = compact(answer.value)
+        return replace(outcome, result=replace(result, response=response, structured=answer.value))
 
     # -- requests to the model
 
@@ -172,7 +168,7 @@ class StructuredAnswer:
         if call.problem is None and not problems:
             return None
         lines = _listed(problems) if problems else call.problem_text
-        attempt = self._history.failures(info.context.messages) + 1
+        attempt = _failures(info.context.messages) + 1
         counted = f"attempt {attempt}/{MOST_ASKED_AGAIN}"
         if attempt <= MOST_ASKED_AGAIN:
             text = f"Not accepted ({counted}). Fix this, and call `{TOOL}` again:\n{lines}"
@@ -182,12 +178,8 @@ class StructuredAnswer:
 
     def _stop_after_failures(self, info: TurnInfo) -> bool:
         messages = info.context.messages
-        if (
-            not any(map(is_rejected_result, info.tool_results))
-            or self._history.accepted(messages) is not None
-        ):
-            return False
-        if self._history.failures(messages) > MOST_ASKED_AGAIN:
+        is_rejected = any(map(_is_rejected, info.tool_results)) and not self._accepted(messages)
+        if is_rejected and _failures(messages) > MOST_ASKED_AGAIN:
             raise StopRun(self._failure(messages))
         return False
 
@@ -195,14 +187,15 @@ class StructuredAnswer:
         if so_far or info.ended_by != "natural" or info.signal.aborted or info.signal.interjected:
             return ()
         messages = info.context.messages
-        if self._history.accepted(messages) is not None:
+        if self._accepted(messages) is not None:
             return ()
-        if self._history.failures(messages) >= MOST_ASKED_AGAIN:
+        if _failures(messages) >= MOST_ASKED_AGAIN:
             raise StopRun(self._failure(messages))
         return nudge(ASKED + self._what_to_do(messages))
 
     def _what_to_do(self, messages: Sequence[Message]) -> str:
-        text = last_answer_text(messages)
+        answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
+        text = next((each.text for each in answers if _is_answer(each)), "")
         problems = self._schema.check_text(text).problems if text.strip() else ()
         if not self._by_tool:
             wrong = f" Wrong with your answer:\n{_listed(problems)}" if problems else ""
@@ -213,7 +206,7 @@ class StructuredAnswer:
         return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
 
     def _failure(self, messages: Sequence[Message]) -> Failed:
-        text, problems = self._history.last_attempt(messages)
+        text, problems = self._last_attempt(messages)
         why = ": there was none."
         if text:
             wrong = one_line("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
@@ -223,6 +216,38 @@ class StructuredAnswer:
             message=f"the answer never met the schema{why}",
             hint="Describe its members in the schema, ask for less at once, or take another model.",
         )
+
+    def _accepted(self, messages: Sequence[Message]) -> CheckedValue | None:
+        """Return the last value that matches, of those after the last user message."""
+        for message in reversed(messages):
+            if isinstance(message, UserMessage):
+                return None
+            if isinstance(message, ToolResultMessage):
+                is_value = message.tool_name == TOOL and not message.is_error
+                if not is_value or "submitted" not in message.details:
+                    continue
+                value = self._schema.check_value(message.details["submitted"])
+            elif isinstance(message, AssistantMessage) and _is_answer(message):
+                value = self._schema.check_text(message.text)
+            else:
+                continue
+            if not value.problems:
+                return value
+        return None
+
+    def _last_attempt(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
+        """Return the last attempt at a result, and its problems; "" if there was none."""
+        for message in reversed(_since_prompt(messages)):
+            if not isinstance(message, AssistantMessage) or message.origin != "model":
+                continue
+            calls = [call for call in message.calls if call.name == TOOL]
+            if calls:
+                arguments = calls[-1].arguments
+                text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
+                return text, self._schema.check_arguments(arguments).problems or _NOT_TAKEN
+            if message.text.strip() and not message.withheld:
+                return message.text, self._schema.check_text(message.text).problems or _NOT_TAKEN
+        return "", ()
 
 
 def _listed(problems: Sequence[str]) -> str:
@@ -240,60 +265,18 @@ def _with_words(context: LlmContext, words: str) -> LlmContext:
     return replace(context, system_prompt=more)
 
 
-class AnswerHistory:
-    """Searches message histories for answers by one schema."""
-
-    def __init__(self, schema: AnswerSchema) -> None:
-        self._schema = schema
-
-    def accepted(self, messages: Sequence[Message]) -> CheckedValue | None:
-        """Return the last value that matches, of those after the last user message."""
-        for message in reversed(messages):
-            if isinstance(message, UserMessage):
-                return None
-            if isinstance(message, ToolResultMessage):
-                if message.tool_name != TOOL or message.is_error:
-                    continue
-                if "submitted" not in message.details:
-                    continue
-                found = self._schema.check_value(message.details["submitted"])
-            elif isinstance(message, AssistantMessage) and _is_answer(message):
-                found = self._schema.check_text(message.text)
-            else:
-                continue
-            if not found.problems:
-                return found
-        return None
-
-    def failures(self, messages: Sequence[Message]) -> int:
-        """Return how often the model's result was rejected since the prompt.
-
-        Several calls of one answer count as one.
-        """
-        failures, is_new = 0, True
-        for message in _since_prompt(messages):
-            if isinstance(message, AssistantMessage):
-                is_new = True
-            elif isinstance(message, UserMessage):
-                failures += message.origin == "harness" and message.text.startswith(ASKED)
-            elif isinstance(message, ToolResultMessage) and is_rejected_result(message):
-                failures += is_new
-                is_new = False
-        return failures
-
-    def last_attempt(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
-        """Return the last attempt at a result, and its problems; "" if there was none."""
-        for message in reversed(_since_prompt(messages)):
-            if not isinstance(message, AssistantMessage) or message.origin != "model":
-                continue
-            calls = [call for call in message.calls if call.name == TOOL]
-            if calls:
-                arguments = calls[-1].arguments
-                text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
-                return text, self._schema.check_arguments(arguments).problems or _NOT_TAKEN
-            if message.text.strip() and not message.withheld:
-                return message.text, self._schema.check_text(message.text).problems or _NOT_TAKEN
-        return "", ()
+def _failures(messages: Sequence[Message]) -> int:
+    """Return how often the model's result was rejected since the prompt, once per answer."""
+    failures, is_new = 0, True
+    for message in _since_prompt(messages):
+        if isinstance(message, AssistantMessage):
+            is_new = True
+        elif isinstance(message, UserMessage):
+            failures += message.origin == "harness" and message.text.startswith(ASKED)
+        elif isinstance(message, ToolResultMessage) and _is_rejected(message):
+            failures += is_new
+            is_new = False
+    return failures
 
 
 def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
@@ -310,12 +293,5 @@ def _is_answer(message: AssistantMessage) -> bool:
     return is_whole and message.origin == "model" and not message.calls
 
 
-def last_answer_text(messages: Sequence[Message]) -> str:
-    """Return the last text answer, "" if there is none."""
-    answers = (each for each in reversed(messages) if isinstance(each, AssistantMessage))
-    return next((each.text for each in answers if _is_answer(each)), "")
-
-
-def is_rejected_result(message: ToolResultMessage) -> bool:
-    """Whether the message says that a submitted value was rejected."""
+def _is_rejected(message: ToolResultMessage) -> bool:
     return message.tool_name == TOOL and message.is_error

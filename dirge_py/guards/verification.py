@@ -20,7 +20,6 @@ from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
 
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
 
-
 CODE_EXTENSIONS = word_set(
     "py pyi pyx rs go c h cc cpp cxx hpp hh m mm java kt kts scala groovy cs fs vb js jsx mjs cjs "
     "ts tsx mts cts vue svelte rb php swift dart lua pl pm r jl ex exs erl hs ml mli clj cljs zig "
@@ -37,7 +36,7 @@ _MARKERS = word_set(
     "phpstan psalm shellcheck hadolint ktlint detekt swiftlint xcodebuild javac rustc gcc clang "
     "nextest biome oxlint basedpyright"
 )
-_NOT_IN_THE_SAME_BREATH = word_set("checkout install add remove uninstall")
+_NO_CHECKS = word_set("checkout install add remove uninstall")
 _PAIRS = frozenset({("go", "vet"), ("go", "run"), ("go", "test")})
 _BUILDERS = word_set("make gmake ninja")
 # They run the project's own checks: `npm run test:unit`, `just type-check`.
@@ -47,8 +46,8 @@ _RUNNERS = word_set(
 )
 _INTERPRETERS = word_set("sh bash zsh python python3 node ruby perl php")
 _WRAPPERS = word_set("sudo env time timeout nice nohup command exec")
-# They only read, move or print; whatever their arguments are, they check nothing.
-_BYSTANDERS = word_set(
+# They only read, move or print: they check nothing, whatever their arguments are.
+_READERS = word_set(
     "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
     "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
     "export source kill ps curl wget tee vi vim nano code"
@@ -61,45 +60,29 @@ class Verification:
     """Records one run's edits of code and its checks. Reading it changes nothing."""
 
     def __init__(self) -> None:
-        self._edited: dict[str, None] = {}
-        self._status: VerificationStatus = "untouched"
-        self._command = ""
-        self._has_failed = False
-
-    @property
-    def status(self) -> VerificationStatus:
+        self.edited: tuple[str, ...] = ()
+        """The edited code files, in the order of their first edit."""
+        self.status: VerificationStatus = "untouched"
         """`red` and `green` refer to a check that ran after the last edit of code."""
-        return self._status
-
-    @property
-    def edited(self) -> tuple[str, ...]:
-        """Return the edited code files, in the order of their first edit."""
-        return tuple(self._edited)
-
-    @property
-    def command(self) -> str:
-        """Return the last check that ran; "" if there was none."""
-        return self._command
-
-    @property
-    def has_failed(self) -> bool:
+        self.command = ""
+        """The last check that ran; "" if there was none."""
+        self.has_failed = False
         """Whether that check failed, on the current code or on an earlier version."""
-        return self._has_failed
 
     def observe(self, call: ToolCall, outcome: str) -> None:
         """Record a call that ran, and its outcome."""
         code = [path for path in claimed_paths(call, "edit") if is_code(path)]
         if code and outcome not in _WITHOUT_EFFECT:
-            self._edited.update(dict.fromkeys(code))
+            self.edited = tuple(dict.fromkeys((*self.edited, *code)))
             # Earlier checks were about other code.
-            self._status = "unverified"
+            self.status = "unverified"
         resources = [claim.resource for claim in claims_of(call)]
         for command in (each.text for each in resources if isinstance(each, ShellCommand)):
             if outcome == "aborted" or not is_verification(command):
                 continue
-            self._command, self._has_failed = command, outcome in _RED
-            if self._edited:
-                self._status = "red" if self._has_failed else "green"
+            self.command, self.has_failed = command, outcome in _RED
+            if self.edited:
+                self.status = "red" if self.has_failed else "green"
 
 
 def track_verification(verification: Verification) -> Hooks:
@@ -128,11 +111,11 @@ def is_verification(command: str) -> bool:
 
 def _checks(words: Sequence[str]) -> bool:
     plain = [each for each in (_plain(word) for word in words) if each]
-    if not plain or _NOT_IN_THE_SAME_BREATH.intersection(plain):
+    if not plain or _NO_CHECKS.intersection(plain):
         return False
     program, *rest = _without_wrappers([word.strip("\"'`()") for word in words]) or [""]
     name = program.rpartition("/")[2].lower()
-    if name in _BYSTANDERS or program.startswith("#"):
+    if name in _READERS or program.startswith("#"):
         return False
     if _MARKERS.intersection(plain) or _PAIRS.intersection(pairwise(plain)):
         return True
@@ -154,19 +137,16 @@ def _checks(words: Sequence[str]) -> bool:
     return any(_has_marker(word.rpartition("/")[2]) for word in scripts)
 
 
-def _without_wrappers(words: Sequence[str]) -> list[str]:
+def _without_wrappers(words: list[str]) -> list[str]:
     """Return the words from the program on, without wrappers such as `env` and `timeout`."""
-    rest = list(words)
     is_wrapped = False
-    while rest:
-        word = rest[0]
+    for at, word in enumerate(words):
         is_wrapper = word.rpartition("/")[2] in _WRAPPERS
         is_setting = is_wrapped and (_is_flag(word) or _NUMBER.fullmatch(word))
         if not (word == "" or is_wrapper or is_setting or _ASSIGNMENT.match(word)):
-            break
+            return words[at:]
         is_wrapped = is_wrapped or is_wrapper
-        del rest[0]
-    return rest
+    return []
 
 
 def _has_marker(word: str) -> bool:
@@ -194,7 +174,7 @@ def verification_check(verification: Verification, most: int = 1) -> Hooks:
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
         command = f"`{one_line(verification.command, COMMAND_CHARS)}`"
-        files = _files(verification)
+        files = _files(verification.edited)
         if verification.status == "red":
             return nudge(
                 f"You edited {files}, and the last check of it failed: {command}. Fix what broke "
@@ -214,9 +194,8 @@ def verification_check(verification: Verification, most: int = 1) -> Hooks:
     return stop_check("verifier", ask, most=most)
 
 
-def _files(verification: Verification) -> str:
-    shown = verification.edited[:SHOWN_FILES]
-    more = len(verification.edited) - len(shown)
+def _files(paths: Sequence[str]) -> str:
     # Shown as the model most likely wrote it: relative to the working folder.
-    names = ", ".join(f"`{path.removeprefix(os.getcwd() + os.sep)}`" for path in shown)
-    return f"{names} and {more} more" if more else names
+    shown = [f"`{path.removeprefix(os.getcwd() + os.sep)}`" for path in paths[:SHOWN_FILES]]
+    more = f" and {len(paths) - SHOWN_FILES} more" if len(paths) > SHOWN_FILES else ""
+    return f"{', '.join(shown)}{more}"

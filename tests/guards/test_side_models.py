@@ -1,10 +1,6 @@
 """One question to the models of `[roles]`."""
 
 import asyncio
-from pathlib import Path
-
-import pytest
-
 from dirge_py.config.load import load
 from dirge_py.config.models import role_choice, unusable_roles
 from dirge_py.guards.judge import SideModels
@@ -14,6 +10,10 @@ from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.llm import StreamDone
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
+from pathlib import Path
+
+import pytest
+
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 CRITIC = '[roles]\ncritic = "fake/critical:high"\n'
@@ -147,7 +147,7 @@ async def test_a_summariser_that_is_out_of_reach_leaves_it_to_the_main_model(con
     asked = [(options.model, options.thinking_level) for options in script.options]
     assert asked == [("fake/small", "low"), ("fake/gpt-4o", "off")]
     assert received == [
-        SystemNotice("[roles] summarize: no key. fake/gpt-4o is asked instead."),
+        SystemNotice("[roles] summarize: no key. Using fake/gpt-4o instead."),
         UsageReported(usage=Usage(input=1), model="fake/gpt-4o", role="summarize"),
     ]
 
