@@ -95,9 +95,6 @@ class _Entry:
             self._pieces = []
         return self._event
 
-    def copy(self) -> "_Entry":
-        return _Entry(self.event, self.journal_seq)
-
 
 class Subscription:
     """The unread events of one reader: written by `EventBroadcaster`, read by an `EventStream`."""
@@ -201,7 +198,7 @@ class EventBroadcaster:
     def subscribe(self) -> EventStream:
         """Return a reader of the events to come, and of all earlier ones if they are still held."""
         earlier = self._earlier
-        entries = [entry.copy() for entry in earlier._entries] if earlier else ()
+        entries = [_Entry(e.event, e.journal_seq) for e in earlier._entries] if earlier else ()
         subscription = Subscription(entries, self._policy.grace_s)
         subscription.is_over = self._is_over
         if not self._is_over:
@@ -237,21 +234,19 @@ class EventBroadcaster:
         # Calls that run together wait together: a reader's grace is spent once, not once for each.
         async with self._waiting:
             while full := [subscription for subscription in self._live() if subscription.is_full]:
-                for subscription in [
-                    subscription for subscription in full if subscription.grace_s <= 0
-                ]:
-                    self._detach(subscription)
-                    full.remove(subscription)
-                if full:
-                    await self._wait_for(full)
+                patient = [subscription for subscription in full if subscription.grace_s > 0]
+                for subscription in full:
+                    if subscription not in patient:
+                        self._detach(subscription)
+                if patient:
+                    await self._wait_for(patient)
 
     async def _wait_for(self, full: list[Subscription]) -> None:
         """Wait until one of them is read from, or the shortest grace is over."""
         clock, began = self._policy.clock, self._policy.clock()
+        shortest_s = min(subscription.grace_s for subscription in full)
         waits: list[asyncio.Future[object]] = [
-            asyncio.ensure_future(
-                self._policy.sleep(min(subscription.grace_s for subscription in full))
-            )
+            asyncio.ensure_future(self._policy.sleep(shortest_s))
         ]
         for subscription in full:
             subscription.has_changed.clear()
@@ -267,9 +262,7 @@ class EventBroadcaster:
 
     def _live(self) -> list[Subscription]:
         """Return the subscriptions that are still read; the others are removed."""
-        self._subscriptions = [
-            subscription for subscription in self._subscriptions if not subscription.is_over
-        ]
+        self._subscriptions = [each for each in self._subscriptions if not each.is_over]
         return list(self._subscriptions)
 
     def _detach(self, subscription: Subscription) -> None:
@@ -278,5 +271,5 @@ class EventBroadcaster:
         self._subscriptions.remove(subscription)
         _logger.warning("an event reader was detached: it left %d events unread", len(subscription))
         self._on_detached(
-            "A reader of this run's events did not keep up and was detached; the run goes on."
+            "A reader of this run's events did not keep up and was detached; the run continues."
         )

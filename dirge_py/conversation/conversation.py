@@ -20,6 +20,7 @@ from dirge_py.conversation.deps import (
     ConversationDeps,
     ForkOptions,
     Pictures,
+    SentView,
     SessionDeps,
     WorkEnvironment,
 )
@@ -218,13 +219,13 @@ class Conversation:
 
     def context_report(self) -> "ContextReport | None":
         """Return what would be sent now; None if the conversation does not count it."""
-        report = self._deps.session.context_report
+        report = self.session.context_report
         return report(tuple(self.messages)) if report is not None else None
 
     @property
     def interruption(self) -> "InterruptedRun | None":
         """What the session's last run left when it was killed; None once another run starts."""
-        recorder = self._deps.session.recorder
+        recorder = self.session.recorder
         return recorder.interruption if recorder is not None else None
 
     # -- runs
@@ -282,7 +283,7 @@ class Conversation:
         """Return the prompt with its `@path` attachments read. Raises FileError: one can't be."""
         if "@" not in text and not pictures:
             return user_text(text)
-        return await self._deps.environment.attach(text, pictures or {})
+        return await self.environment.attach(text, pictures or {})
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for the next turn; while idle it waits for the next run."""
@@ -327,11 +328,11 @@ class Conversation:
             DirgeError: a run is active, or this conversation can't compact.
         """
         self.check_idle()
-        if self._deps.session.compact is None:
+        if self.session.compact is None:
             raise DirgeError("this conversation cannot compact its context.")
         self._is_compacting = True
         try:
-            compacted = await self._deps.session.compact(tuple(self.messages), focus)
+            compacted = await self.session.compact(tuple(self.messages), focus)
         finally:
             self._is_compacting = False
         if compacted is not None:
@@ -346,28 +347,22 @@ class Conversation:
     def send_whole_again(self, number: int) -> ContextCompacted | None:
         """Send this message (counted from 1) whole again; None if it is not left out.
 
-        Raises:
-            DirgeError: a run is active.
+        Raises DirgeError during a run.
         """
-        self.check_idle()
-        view = self.session.view
-        change = view.show_again(self.messages, number) if view is not None else None
-        if change is not None:
-            self.report(change)
-        return change
+        return self._change_view(lambda view: view.show_again(self.messages, number))
 
     def undo_compaction(self) -> ContextCompacted | None:
-        """Undo the last compaction; None if there was none.
+        """Undo the last compaction; None if there was none. Raises DirgeError during a run."""
+        return self._change_view(lambda view: view.undo(self.messages))
 
-        Raises:
-            DirgeError: a run is active.
-        """
+    def _change_view(
+        self, change: Callable[[SentView], ContextCompacted | None]
+    ) -> ContextCompacted | None:
         self.check_idle()
-        view = self.session.view
-        change = view.undo(self.messages) if view is not None else None
-        if change is not None:
-            self.report(change)
-        return change
+        compacted = change(self.session.view) if self.session.view is not None else None
+        if compacted is not None:
+            self.report(compacted)
+        return compacted
 
     # -- sinks, forks and the end
 
@@ -398,16 +393,19 @@ class Conversation:
             await self._close_done.wait()
             return
         self._is_closed = True
-        await self._release_owner()
+        if self.exclusive_owner is not None:
+            self.exclusive_owner.interrupt("closed")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._owner_left.wait(), _OWNER_EXIT_S)
         self.abort("closed")
         try:
             if self._task is not None and self.run is not None:
                 await asyncio.wait([self._task])
             for finish in self._deps.before_close:
                 await finish()
-            if self._deps.session.recorder is not None:
+            if self.session.recorder is not None:
                 # Before any other wait, so that another process can open the session.
-                self._deps.session.recorder.close()
+                self.session.recorder.close()
             for close in self._deps.on_close:
                 await close()
         finally:
@@ -416,13 +414,6 @@ class Conversation:
             self._close_done.set()
 
     # -- inside
-
-    async def _release_owner(self) -> None:
-        """Ask the exclusive owner to stop, and wait for it."""
-        if self.exclusive_owner is not None:
-            self.exclusive_owner.interrupt("closed")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._owner_left.wait(), _OWNER_EXIT_S)
 
     def check_idle(self, by: ExclusiveOwner | None = None) -> None:
         """Raise DirgeError during a run, a compaction or the control of another owner than `by`."""
@@ -485,17 +476,13 @@ class Conversation:
             event = replace(event, changed=self._deps.run.watch.pop_changes())
         if isinstance(event, AgentEnd):
             self._emit_notices(run)  # before the end of the run
-        is_asked = (
-            run is not None
-            or self._is_compacting
-            or self.side_questions > 0
-            or self.exclusive_owner
-        )
+        is_asked = run or self._is_compacting or self.side_questions or self.exclusive_owner
         self._log.record(event, run, is_idle=not is_asked)
         self.journal_seq = None
-        if self._deps.session.recorder is not None:
-            self._deps.session.recorder.sink(event)
-            self.journal_seq = self._deps.session.recorder.written_seq
+        recorder = self.session.recorder
+        if recorder is not None:
+            recorder.sink(event)
+            self.journal_seq = recorder.written_seq
             if isinstance(event, MessageEnd):
                 self.unsent.on_message()
             if isinstance(event, MessageEnd | AgentEnd):

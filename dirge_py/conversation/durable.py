@@ -11,10 +11,10 @@ may be sent while no process waits for them. `RemotelyAnswered` lets a signal an
 import asyncio
 import contextlib
 import json
+import math
 import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import (
     AsyncIterator,
@@ -25,9 +25,11 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
@@ -53,8 +55,7 @@ from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall
 
 MOST_BYTES = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_FILE = re.compile(r"(\d{20})-([0-9a-f]{8})-([A-Za-z0-9_-]{1,64})\.json")
-_READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FILE = re.compile(r"(?P<id>\d{20}-[0-9a-f]{8})-(?P<name>[A-Za-z0-9_-]{1,64})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,30 +120,21 @@ class SignalBox:
             return
         for entry in entries:
             match = _FILE.fullmatch(entry)
-            if match and name in (None, match.group(3)):
-                signal = self._read(entry, f"{match.group(1)}-{match.group(2)}", match.group(3))
-                if signal is not None:
-                    yield signal
+            if match is None or name not in (None, match["name"]):
+                continue
+            try:
+                content = read_regular(
+                    self._folder / entry, MOST_BYTES + 1, follow=False, is_own=True
+                )
+                if len(content) <= MOST_BYTES:
+                    yield Signal(id=match["id"], name=match["name"], payload=json.loads(content))
+            except (OSError, ValueError, RecursionError):
+                continue
 
     def remove(self, signal: Signal) -> None:
         """Delete the file of a recorded signal."""
         with contextlib.suppress(OSError):
             (self._folder / f"{signal.id}-{signal.name}.json").unlink()
-
-    def _read(self, entry: str, signal_id: str, name: str) -> Signal | None:
-        try:
-            fd = os.open(self._folder / entry, _READ_FLAGS)
-        except OSError:
-            return None
-        with open(fd, "rb") as stream:
-            status = os.fstat(fd)
-            is_ours = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
-            if not is_ours or status.st_size > MOST_BYTES:
-                return None
-            try:
-                return Signal(id=signal_id, name=name, payload=json.loads(stream.read()))
-            except (ValueError, RecursionError):
-                return None
 
 
 Replay = Literal["safe", "unsafe"]
@@ -170,6 +162,10 @@ class RetryPolicy:
     def wait_s(self, failures: int) -> float:
         """Return the seconds to wait after so many failures (1 or more)."""
         return min(self.initial_s * self.backoff ** (failures - 1), self.max_interval_s)
+
+    def allows(self, failures: int, kind: str) -> bool:
+        """Whether there is another try after so many failures, the last of this kind."""
+        return failures < self.max_attempts and kind not in self.non_retryable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,8 +250,8 @@ async def run_activity(
     Raises:
         ActivityFailed: the last try failed, its exception being the cause, or took too long.
     """
-    failures = 0
-    while True:
+    retry = options.retry if replay == "safe" else None
+    for failures in count(1):
         try:
             async with asyncio.timeout(options.start_to_close_s):
                 return await start()
@@ -263,17 +259,15 @@ async def run_activity(
             # A message to the model, not a failure of the activity.
             raise
         except Exception as error:
-            failures += 1
             kind = kind_of(error)
-            retry = options.retry if replay == "safe" else None
-            is_last = retry is None or failures >= retry.max_attempts
-            if retry is None or is_last or kind in retry.non_retryable:
+            if retry is None or not retry.allows(failures, kind):
                 raise ActivityFailed(
                     str(error) or f"it took longer than {options.start_to_close_s:g} s.",
                     kind=kind,
                     attempts=failures,
                 ) from error
             await sleep(retry.wait_s(failures))
+    raise AssertionError
 
 
 def kind_of(error: Exception) -> str:
@@ -379,8 +373,8 @@ class LocalDurable:
     async def _bounded(
         self, start: StartStream, options: ActivityOptions
     ) -> AsyncIterator[StreamEvent]:
-        failures = 0
-        while True:
+        retry = options.retry
+        for failures in count(1):
             failure: StreamError | None = None
             is_fresh = True
             async for event in _within(start(), options):
@@ -391,14 +385,8 @@ class LocalDurable:
                 yield event
             if failure is None:
                 return
-            failures += 1
-            retry, kind = options.retry, failure.error.kind
-            if (
-                retry is None
-                or failures >= retry.max_attempts
-                or kind not in RETRYABLE_KINDS
-                or kind in retry.non_retryable
-            ):
+            kind = failure.error.kind
+            if retry is None or kind not in RETRYABLE_KINDS or not retry.allows(failures, kind):
                 yield failure
                 return
             await self._sleep(retry.wait_s(failures))
@@ -422,15 +410,13 @@ async def _within(
 ) -> AsyncIterator[StreamEvent]:
     """Return the events, ended by an error if the next one, or all of them, take too long."""
     loop = asyncio.get_running_loop()
-    whole = options.start_to_close_s
-    ends_at = None if whole is None else loop.time() + whole
+    silence_s = math.inf if options.heartbeat_s is None else options.heartbeat_s
+    total_s = math.inf if options.start_to_close_s is None else options.start_to_close_s
+    ends_at = loop.time() + total_s
     async with closing(events):
         while True:
-            limits = [limit for limit in (options.heartbeat_s,) if limit is not None]
-            if ends_at is not None:
-                limits.append(max(0.0, ends_at - loop.time()))
             try:
-                async with asyncio.timeout(min(limits, default=None)):
+                async with asyncio.timeout_at(min(ends_at, loop.time() + silence_s)):
                     event = await anext(events)
             except StopAsyncIteration:
                 return
@@ -464,34 +450,26 @@ def _received_signals(recorder: Recorder) -> Iterator[str]:
             yield str(record.data.get("id"))
 
 
-def durable_stream(
-    durable: DurableContext, stream_fn: StreamFn, activity: ActivityOptions = UNBOUNDED
-) -> StreamFn:
-    """Make every call of `stream_fn` an activity."""
+def durable_stream(durable: DurableContext, stream_fn: StreamFn) -> StreamFn:
+    """Return `stream_fn` with every call made an activity."""
 
     def stream(
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         request = LlmRequest(context=context, options=options)
-        return durable.execute_llm_call(
-            request, lambda: stream_fn(context, options, signal), activity
-        )
+        return durable.execute_llm_call(request, lambda: stream_fn(context, options, signal))
 
     return stream
 
 
 def durable_interceptor(
-    durable: DurableContext,
-    *,
-    is_mutating: Callable[[ToolCall], bool],
-    activity: ActivityOptions = UNBOUNDED,
+    durable: DurableContext, *, is_mutating: Callable[[ToolCall], bool]
 ) -> Interceptor:
-    """Make every tool call an activity; outermost, so that the engine knows of it first."""
+    """Return an interceptor that makes every tool call an activity. It must be the outermost."""
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        return await durable.execute_tool(
-            call, proceed, replay="unsafe" if is_mutating(call) else "safe", options=activity
-        )
+        replay: Replay = "unsafe" if is_mutating(call) else "safe"
+        return await durable.execute_tool(call, proceed, replay=replay)
 
     return around
 
@@ -525,20 +503,17 @@ class RemotelyAnswered:
         try:
             await asyncio.wait({here, elsewhere}, return_when=asyncio.FIRST_COMPLETED)
             is_remote = not here.done()
-            answers = (
-                [sent[request.call_id] for request in requests] if is_remote else [*here.result()]
-            )
-            for index, request in enumerate(requests):
+            call_ids = [request.call_id for request in requests]
+            answers = [sent[call_id] for call_id in call_ids] if is_remote else [*here.result()]
+            for index, call_id in enumerate(call_ids):
                 # A remote denial of one of several calls counts, whoever answers the others.
-                remote = sent.get(request.call_id)
-                if remote is not None and remote.effect == "deny":
-                    answers[index] = remote
+                if call_id in sent and sent[call_id].effect == "deny":
+                    answers[index] = sent[call_id]
         finally:
             for task in (here, elsewhere):
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.gather(here, elsewhere, return_exceptions=True)
-        call_ids = [request.call_id for request in requests]
         self._note("answered", {"calls": call_ids, "remotely": is_remote})
         return answers
 

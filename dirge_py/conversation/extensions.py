@@ -112,8 +112,8 @@ class ExtensionSet:
 
     def for_fork(self, options: Any) -> "ExtensionSet":
         """Return the extensions for a fork."""
-        given = [each.for_fork(options) for each in self.all]
-        return ExtensionSet([each for each in given if each is not None], self._host)
+        forked = (each.for_fork(options) for each in self.all)
+        return ExtensionSet([each for each in forked if each is not None], self._host)
 
     def start(self) -> None:
         """Let them begin their background work, once; nothing waits for it."""
@@ -142,10 +142,12 @@ class ExtensionSet:
                 _logger.exception("the extension %s could not be closed", each.name)
 
     async def _start(self) -> None:
+        host = self._host
+        if host is None:
+            return
         started = await asyncio.gather(
-            *(each.start(self._host) for each in self.all if self._host is not None),
-            return_exceptions=True,
+            *(each.start(host) for each in self.all), return_exceptions=True
         )
-        for each, failure in zip(self.all, started, strict=False):
-            if isinstance(failure, Exception) and self._host is not None:
-                self._host.notify(f"The extension {each.name} did not start: {failure}")
+        for each, failure in zip(self.all, started, strict=True):
+            if isinstance(failure, Exception):
+                host.notify(f"The extension {each.name} did not start: {failure}")

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
@@ -47,7 +48,7 @@ from dirge_py.types.hooks import (
     TurnInfo,
     TurnUpdate,
 )
-from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
 from dirge_py.types.outcomes import (
     AgentResult,
@@ -137,13 +138,11 @@ class Run:
             context: LlmContext, options: StreamOptions, signal: AbortSignal
         ) -> AsyncIterator[StreamEvent]:
             started = time.monotonic()
-            events = stream_fn(context, options, signal)
             try:
-                async for event in events:
-                    yield event
+                async with closing(stream_fn(context, options, signal)) as events:
+                    async for event in events:
+                        yield event
             finally:
-                if isinstance(events, AsyncGenerator):
-                    await events.aclose()
                 self.api_s += time.monotonic() - started
 
         return timed
@@ -180,7 +179,7 @@ class Run:
     def count(self, message: Message) -> None:
         """Count a message that is in the history now."""
         if isinstance(message, UserMessage):
-            self._unsent = [held for held in self._unsent if held is not message]
+            self._unsent = [unsent for unsent in self._unsent if unsent is not message]
         elif isinstance(message, AssistantMessage) and message.origin == "model":
             self.turns += is_turn(message)
             if message.content and not message.usage:
@@ -314,12 +313,11 @@ class RunExecutor:
         if self._request.prompts is not None:
             return ended.messages
         messages = self._log.messages
-        opened = [
-            index
-            for index, message in enumerate(messages)
-            if isinstance(message, UserMessage) and message.origin == "user"
-        ]
-        return tuple(messages[opened[-1] :]) if opened else ended.messages
+        for index in reversed(range(len(messages))):
+            message = messages[index]
+            if isinstance(message, UserMessage) and message.origin == "user":
+                return tuple(messages[index:])
+        return ended.messages
 
     async def _early_end(self) -> Outcome | None:
         """Return the outcome if a check holds a prompt back from the history; else None."""
@@ -361,24 +359,15 @@ class RunExecutor:
         stream_fn = run.timed(watch.around(deps.run.stream_fn) if watch else deps.run.stream_fn)
         if request.answer is not None:
             stream_fn = request.answer.around_model(stream_fn)
-        if request.prompts is None:
-            await run_agent_loop_continue(
-                context=context,
-                config=config,
-                signal=run.signal,
-                emit=self.emit,
-                stream_fn=stream_fn,
-                decisions=[each for each in self._decisions if each.allow or each.answer],
-            )
-        else:
-            await run_agent_loop(
-                request.prompts,
-                context=context,
-                config=config,
-                signal=run.signal,
-                emit=self.emit,
-                stream_fn=stream_fn,
-            )
+        decided = [each for each in self._decisions if each.allow or each.answer]
+        drive: Callable[..., Awaitable[object]] = (
+            partial(run_agent_loop_continue, decisions=decided)
+            if request.prompts is None
+            else partial(run_agent_loop, request.prompts)
+        )
+        await drive(
+            context=context, config=config, signal=run.signal, emit=self.emit, stream_fn=stream_fn
+        )
 
     def _answer_open_calls(self) -> None:
         """Answer the calls that are still open when a new prompt opens a run.
@@ -433,10 +422,9 @@ class RunExecutor:
         if not request.single_turn:
             return config
         turns, usage = (0, None) if request.prompts else self._log.since_prompt()
-        rests = stop_after_one_turn(
-            turns_before=turns, usage_before=usage, max_turns=deps.run.max_turns
-        )
-        return compose(rests, config=config)
+        limit = deps.run.max_turns
+        hooks = stop_after_one_turn(turns_before=turns, usage_before=usage, max_turns=limit)
+        return compose(hooks, config=config)
 
     # -- the hooks of the conversation
 
@@ -497,7 +485,7 @@ class RunExecutor:
             if not self._deps.run.prompt_checks:
                 return [*inserts.due(continues=info.wants_more or bool(due)), *due]
             for message in due:
-                # Now it is in no queue; it counts as unsent until it is in the history.
+                # It left the queue, so it counts as unsent until it is in the history.
                 self._run.add_unsent(message)
             passed: list[Message] = []
             for message in due:
