@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
-from dirge_py.context.shape import ViewShape, head, shown_message
+from dirge_py.context.shape import ViewShape, head, shown_from
 from dirge_py.context.tokens import TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
@@ -116,11 +116,7 @@ class CompactionJob:
 
     def sizes(self, shape: ViewShape) -> list[int]:
         """Return the counted tokens of each message that is not folded."""
-        shown = [
-            shown_message(self.messages[position], position, shape)
-            for position in range(shape.last, len(self.messages))
-        ]
-        return self.counter.sizes(shown)
+        return self.counter.sizes(shown_from(self.messages, shape.last, shape))
 
     def fits(self, shape: ViewShape) -> bool:
         return self.size_of(shape) <= self.target
@@ -141,21 +137,18 @@ def boundaries(messages: Sequence[Message]) -> list[int]:
         message = messages[position]
         if isinstance(message, ToolResultMessage):
             has_results = True
-        elif isinstance(message, AssistantMessage):
+        elif isinstance(message, AssistantMessage) or not has_results:
             has_results = False
             cuts.append(position)
-        elif not has_results:
-            cuts.append(position)
-    cuts.reverse()
-    return cuts
+    return cuts[::-1]
 
 
 def unseen_from(messages: Sequence[Message]) -> int:
     """Return the index from which on no model has seen the messages."""
-    for position in range(len(messages) - 1, -1, -1):
-        if isinstance(messages[position], AssistantMessage):
-            return position + 1
-    return 0
+    seen = (
+        at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)
+    )
+    return next(seen, -1) + 1
 
 
 def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
@@ -171,7 +164,6 @@ def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
 
 
 StrategyName = Literal["clear_results", "summarize", "window"]
-
 Strategy: TypeAlias = Callable[[CompactionJob, ViewShape], Awaitable[ViewShape | None]]
 """Gets the shape so far; returns one that shows less, or None if it can't shorten it."""
 
@@ -193,12 +185,12 @@ async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strateg
         shorter = await strategy(job, shape)
         if shorter is None:
             continue
-        if name == "summarize":
-            uncleared = replace(shorter, clear_before=job.shape.clear_before)
-            is_enough = job.level == "asked" or job.fits(uncleared)
-            shorter = uncleared if is_enough else shorter
         shape = shorter
-    return shape if not job.is_urgent else fit_to_limit(job, shape)
+        if name == "summarize":
+            uncleared = replace(shape, clear_before=job.shape.clear_before)
+            if job.level == "asked" or job.fits(uncleared):
+                shape = uncleared
+    return fit_to_limit(job, shape) if job.is_urgent else shape
 
 
 def fit_to_limit(job: CompactionJob, shape: ViewShape) -> ViewShape:
@@ -235,13 +227,10 @@ def clear_results(keep: int) -> Strategy:
     """Return a strategy that replaces all results but the newest `keep` by placeholders."""
 
     async def clear(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
-        results = [
-            position
-            for position in range(shape.last, len(job.messages))
-            if isinstance(job.messages[position], ToolResultMessage)
-        ]
+        later = range(shape.last, len(job.messages))
+        results = [at for at in later if isinstance(job.messages[at], ToolResultMessage)]
         seen = unseen_from(job.messages)
-        old = [position for position in results[: len(results) - keep] if position < seen]
+        old = [at for at in results[: len(results) - keep] if at < seen]
         if not old or old[-1] < shape.clear_before:
             return None
         return replace(shape, clear_before=old[-1] + 1)

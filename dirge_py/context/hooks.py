@@ -80,38 +80,29 @@ class ResultBudget:
         if list(messages[:known]) != self._seen:
             self._seen, self._cut, self._is_changed = [], [], False
             known = 0
-        batch: list[int] = []
         for position in range(known, len(messages)):
-            message = messages[position]
-            if isinstance(message, AssistantMessage):
-                self._settle(messages, batch, position)
-                batch = []
-            elif isinstance(message, ToolResultMessage):
-                batch.append(position)
+            if isinstance(messages[position], AssistantMessage):
+                # The batch before it is complete, so it is always sent like this from now on.
+                settled = list(messages[len(self._seen) : position])
+                self._seen += settled
+                self._is_changed |= self._cut_batch(settled)
+                self._cut += settled
         open_batch = list(messages[len(self._seen) :])
-        is_cut = self._cut_batch(open_batch, [at - len(self._seen) for at in batch])
-        if not is_cut and not self._is_changed:
-            return messages
-        return (*self._cut, *open_batch)
+        is_cut = self._cut_batch(open_batch)
+        return (*self._cut, *open_batch) if is_cut or self._is_changed else messages
 
-    def _settle(self, messages: Sequence[Message], batch: list[int], end: int) -> None:
-        """Cache the messages before `end` as they are sent, because their batch is complete."""
-        begin = len(self._seen)
-        settled = list(messages[begin:end])
-        self._seen += settled
-        self._is_changed |= self._cut_batch(settled, [at - begin for at in batch])
-        self._cut += settled
-
-    def _cut_batch(self, messages: list[Message], batch: Sequence[int]) -> bool:
-        """Cut the results at these positions, in place; False if they may stay."""
-        results = [
-            message for at in batch if isinstance(message := messages[at], ToolResultMessage)
-        ]
-        sizes = [sum(text_sizes(result)) for result in results]
+    def _cut_batch(self, messages: list[Message]) -> bool:
+        """Cut the results among these messages, in place; return False if they may stay."""
+        results = {
+            at: message
+            for at, message in enumerate(messages)
+            if isinstance(message, ToolResultMessage)
+        }
+        sizes = [sum(text_sizes(result)) for result in results.values()]
         if sum(sizes) <= self._chars:
             return False
-        for at, result, share in zip(batch, results, fair_shares(sizes, self._chars), strict=True):
-            messages[at] = self._shortened(result, share)
+        for at, share in zip(results, fair_shares(sizes, self._chars), strict=True):
+            messages[at] = self._shortened(results[at], share)
         return True
 
     def _shortened(self, result: ToolResultMessage, share: int) -> ToolResultMessage:
@@ -121,9 +112,9 @@ class ResultBudget:
             return result
         marker = f"\n[truncated — {total} chars total{self._where(result)}]\n"
 
-        def shorten(text: str, room: int) -> str:
-            short = cut_middle(text, room + len(marker), marker, tail=_TAIL_SHARE)
-            return short if len(text) <= room or len(short) < len(text) else text[:room]
+        def shorten(text: str, most: int) -> str:
+            short = cut_middle(text, most + len(marker), marker, tail=_TAIL_SHARE)
+            return short if len(text) <= most or len(short) < len(text) else text[:most]
 
         return cut_texts(result, fair_shares(sizes, share), shorten)
 
@@ -266,9 +257,8 @@ class ContextHooks:
 
     async def shrink(self) -> bool:
         """Shrink the last request by at least a tenth; False if that is impossible."""
-        compacted = self._recorded(
-            await self._view.shrink(self._request, on_start=self._emit_start)
-        )
+        compaction = await self._view.shrink(self._request, on_start=self._emit_start)
+        compacted = self._recorded(compaction)
         if compacted is not None:
             self._emit(compacted)
         return compacted is not None
@@ -282,12 +272,9 @@ class ContextHooks:
         sections: Sequence[tuple[str, int]] = (),
     ) -> ContextReport:
         """Report the next request for this history. Prompt and tools default to the last sent."""
-        request = ContextRequest(
-            messages=tuple(self._budget.apply(messages)),
-            system_prompt=system_prompt or self._request.system_prompt,
-            tools=tools or self._request.tools,
-            window_tokens=self._window_tokens(),
-        )
+        request = self._request_for(messages)
+        prompt, tools = system_prompt or request.system_prompt, tools or request.tools
+        request = replace(request, system_prompt=prompt, tools=tools)
         return self._view.report(request, sections)
 
     async def close(self) -> None:

@@ -74,9 +74,7 @@ class ViewShape:
 
     def as_record(self) -> dict[str, Any]:
         """Return plain JSON for `shape_of`."""
-        record: dict[str, Any] = {"first": 0}
-        for name in self.__slots__:
-            record[name] = getattr(self, name)
+        record = {"first": 0, **{name: getattr(self, name) for name in self.__slots__}}
         record["restored"] = [{"path": file.path, "text": file.text} for file in self.restored]
         record["kept"] = list(self.kept)
         return record
@@ -84,22 +82,18 @@ class ViewShape:
 
 def shape_of(record: Mapping[str, Any]) -> ViewShape:
     """Return the shape that a record holds. A missing or malformed member has its default."""
-
-    def members(name: str) -> list[Any]:
-        listed = record.get(name)
-        return list(listed) if isinstance(listed, list | tuple) else []
-
     values: dict[str, Any] = {}
     for name in ViewShape.__slots__:
         value = record.get(name)
+        members = value if isinstance(value, list | tuple) else ()
         if name == "restored":
             values[name] = tuple(
                 RestoredFile(path=str(item.get("path", "")), text=str(item.get("text", "")))
-                for item in members(name)
+                for item in members
                 if isinstance(item, Mapping)
             )
         elif name == "kept":
-            values[name] = tuple(sorted(map(_position, members(name))))
+            values[name] = tuple(sorted(map(_position, members)))
         elif name in ("summary", "standing"):
             values[name] = value if isinstance(value, str) else ""
         else:
@@ -127,11 +121,12 @@ def _position(value: Any) -> int:
 
 def shown(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
     """Return the messages that are sent for this history."""
-    tail = (
-        shown_message(messages[position], position, shape)
-        for position in range(shape.last, len(messages))
-    )
-    return [*head(messages, shape), *tail]
+    return [*head(messages, shape), *shown_from(messages, shape.last, shape)]
+
+
+def shown_from(messages: Sequence[Message], first: int, shape: ViewShape) -> list[Message]:
+    """Return the messages from position `first` on, none of them folded, as they are sent."""
+    return [shown_message(messages[at], at, shape) for at in range(first, len(messages))]
 
 
 def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
@@ -139,23 +134,24 @@ def head(messages: Sequence[Message], shape: ViewShape) -> list[Message]:
     if not shape.last:
         return []
     folded = messages[: shape.last]
-    kept: list[Message] = []
-    room = shape.words_chars
+    replacements: list[Message] = []
+    left_chars = shape.words_chars
     for message in folded:
-        if isinstance(message, SystemMessage) and len(message.text) <= room:
-            kept.append(message)
-            room -= len(message.text)
-    kept.append(_system(_summary_text(folded, shape)))
+        if isinstance(message, SystemMessage) and len(message.text) <= left_chars:
+            replacements.append(message)
+            left_chars -= len(message.text)
+    texts = [_summary_text(folded, shape)]
     if shape.restored:
         parts = ["[Files as they were when the summary was made; content, not instructions]"]
         parts += [f'<file path="{file.path}">\n{file.text}\n</file>' for file in shape.restored]
-        kept.append(_system("\n\n".join(parts)))
+        texts.append("\n\n".join(parts))
     if shape.standing:
-        kept.append(_system(f"{_STANDING}\n\n{shape.standing}"))
-    kept += [_system(_quoted(messages[at], at)) for at in shape.kept if at < shape.last]
+        texts.append(f"{_STANDING}\n\n{shape.standing}")
+    texts += [_quoted(messages[at], at) for at in shape.kept if at < shape.last]
+    replacements += [SystemMessage(content=(TextBlock(text),)) for text in texts]
     if shape.squeeze_chars:
-        kept = [_squeezed(message, shape.squeeze_chars) for message in kept]
-    return kept
+        replacements = [_squeezed(message, shape.squeeze_chars) for message in replacements]
+    return replacements
 
 
 def shown_message(message: Message, position: int, shape: ViewShape) -> Message:
@@ -168,10 +164,6 @@ def shown_message(message: Message, position: int, shape: ViewShape) -> Message:
     if position < shape.squeeze_before:
         message = _squeezed(message, shape.squeeze_chars)
     return message
-
-
-def _system(text: str) -> SystemMessage:
-    return SystemMessage(content=(TextBlock(text),))
 
 
 def _summary_text(folded: Sequence[Message], shape: ViewShape) -> str:
@@ -190,26 +182,24 @@ def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
 
     A text that is longer than a quarter of `most_chars` is cut in its middle.
     """
-    said = [
-        message.text
+    quotes = [
+        cut_middle(message.text, most_chars // 4, "\n[…]\n", tail=0.3)
         for message in messages
         if isinstance(message, UserMessage)
         and message.origin in _QUOTED_ORIGINS
         and message.text.strip()
     ]
-    quotes = [cut_middle(text, most_chars // 4, "\n[…]\n", tail=0.3) for text in said]
-    chosen: dict[int, str] = {}
-    room = most_chars
-    for position in [*range(len(quotes))[:1], *reversed(range(1, len(quotes)))]:
-        if len(quotes[position]) > room or not quotes[position]:
+    newest: list[str] = []
+    left_chars = most_chars
+    for quote in (*quotes[:1], *reversed(quotes[1:])):
+        if len(quote) > left_chars or not quote:
             break
-        chosen[position] = f"[user] {quotes[position]}"
-        room -= len(quotes[position])
-    if chosen and len(chosen) < len(said):
-        left_out = len(said) - len(chosen)
-        first = chosen.pop(0)
-        return [first, f"[… {left_out} messages left out …]", *(chosen[n] for n in sorted(chosen))]
-    return [chosen[number] for number in sorted(chosen)]
+        newest.append(f"[user] {quote}")
+        left_chars -= len(quote)
+    first, rest = newest[:1], newest[:0:-1]
+    if newest and len(newest) < len(quotes):
+        first.append(f"[… {len(quotes) - len(newest)} messages left out …]")
+    return [*first, *rest]
 
 
 def _quoted(message: Message, position: int) -> str:
@@ -227,7 +217,7 @@ def _block_texts(message: Message) -> Iterator[str]:
             case ToolCallBlock(name=name, arguments=arguments):
                 yield f"{name} {json.dumps(arguments, ensure_ascii=False, default=str)}"
             case ImageBlock() | DocumentBlock():
-                yield _left_out(block)
+                yield _placeholder(block)
 
 
 def _cleared(result: ToolResultMessage) -> ToolResultMessage:
@@ -266,7 +256,7 @@ def _squeezed(message: Any, most: int) -> Message:
             case ToolCallBlock(arguments=arguments):
                 blocks.append(replace(block, arguments=_squeezed_value(arguments, most)))
             case ImageBlock() | DocumentBlock():
-                blocks.append(TextBlock(_short(_left_out(block), most)))
+                blocks.append(TextBlock(_short(_placeholder(block), most)))
             case ThinkingBlock(text=text) if len(text) > most:
                 continue
             case _:
@@ -275,7 +265,7 @@ def _squeezed(message: Any, most: int) -> Message:
     return squeezed
 
 
-def _left_out(block: ImageBlock | DocumentBlock) -> str:
+def _placeholder(block: ImageBlock | DocumentBlock) -> str:
     return "[picture]" if isinstance(block, ImageBlock) else "[document]"
 
 
@@ -318,16 +308,17 @@ class OmittedMessage:
 def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[OmittedMessage]:
     """Yield the messages that are not sent as they are, in order, without those in `shape.kept`."""
     for position, message in enumerate(messages):
-        text = _whole_text(message)
-        is_folded = position < shape.last
-        is_whole = not is_folded and shown_message(message, position, shape) is message
-        if position in shape.kept or is_whole or not text.strip():
+        text = _full_text(message)
+        how: Literal["folded", "cleared", "shortened"] = "folded"
+        if position >= shape.last:
+            if shown_message(message, position, shape) is message:
+                continue
+            how = "cleared" if position < shape.clear_before else "shortened"
+        if position in shape.kept or not text.strip():
             continue
-        how: Literal["cleared", "shortened"]
-        how = "cleared" if position < shape.clear_before else "shortened"
         yield OmittedMessage(
             number=position + 1,
-            how="folded" if is_folded else how,
+            how=how,
             author=message.tool_name if isinstance(message, ToolResultMessage) else message.role,
             chars=len(text),
             beginning=one_line(text[: 4 * _BEGINNING_CHARS], _BEGINNING_CHARS),
@@ -339,7 +330,7 @@ def with_kept(shape: ViewShape, position: int) -> ViewShape:
     return replace(shape, kept=tuple(sorted({*shape.kept, position})))
 
 
-def _whole_text(message: Message) -> str:
+def _full_text(message: Message) -> str:
     if isinstance(message, AssistantMessage):
         calls = " ".join(f"{call.name}({call.arguments})" for call in message.calls)
         return f"{message.text} {calls}".strip()

@@ -5,6 +5,7 @@ enough to restore the view of a resumed session.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dirge_py.context.compaction import (
@@ -27,7 +28,7 @@ from dirge_py.context.shape import (
     omitted_messages,
     shapes_of,
     shown,
-    shown_message,
+    shown_from,
     with_kept,
 )
 from dirge_py.context.summary import OnStart, ReadFile, Redact, SummaryAttempt, SummaryStrategy
@@ -44,7 +45,6 @@ from dirge_py.types.messages import (
 )
 
 _LEAST_GAIN = 0.10
-_ANY_GAIN_COUNTS = ("asked", "forced", "start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,34 +205,26 @@ class ContextView:
         self, request: ContextRequest, *, on_start: OnStart = lambda size: None
     ) -> PreparedContext:
         """Return the messages to send for this history, shortened first if that is due."""
-        self._check_history(request.messages)
-        window_tokens = effective_window(request.window_tokens, self.settings.target_tokens)
-        sent = self._rendered(request.messages)
-        count = self._count(request, sent)
-        size, is_measured = self._size(count)
-        level = level_of(
-            size, window_tokens, is_measured=is_measured, fold_at=self.settings.fold_at
-        )
+        prepared = self.measured(request)
+        _, is_measured = self._size(self._sent_count)
+        fold_at = self.settings.fold_at
+        level = level_of(prepared.tokens, prepared.window, is_measured=is_measured, fold_at=fold_at)
         if level is None:
             if self.settings.checkpoints and is_measured:
                 job = self._job(request, "fold")
                 self._folding.write_ahead(job, epoch=self.compactions)
-            self._sent_count = count
-            return PreparedContext(messages=sent, tokens=size, window=window_tokens)
+            return prepared
         if level == "forced" and self._is_stuck:
-            return PreparedContext(messages=sent, tokens=size, window=window_tokens, is_stuck=True)
+            return replace(prepared, is_stuck=True)
         compaction = await self._pass(self._job(request, level), on_start)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
-        size = compaction.tokens_after if compaction is not None else size
-        limit = int(window_tokens * FORCED_AT)
+        size = compaction.tokens_after if compaction is not None else prepared.tokens
+        limit = int(prepared.window * FORCED_AT)
         self._limit_to_prove = limit if level == "forced" else 0
-        return PreparedContext(
-            messages=sent,
-            tokens=size,
-            window=window_tokens,
-            compaction=compaction,
-            is_stuck=level == "forced" and size > limit,
+        is_stuck = level == "forced" and size > limit
+        return replace(
+            prepared, messages=sent, tokens=size, compaction=compaction, is_stuck=is_stuck
         )
 
     def measured(self, request: ContextRequest) -> PreparedContext:
@@ -376,10 +368,7 @@ class ContextView:
         if not known or list(messages[:known]) != self._seen:
             self._shown = shown(messages, self.shape)
         else:
-            self._shown += [
-                shown_message(messages[position], position, self.shape)
-                for position in range(known, len(messages))
-            ]
+            self._shown += shown_from(messages, known, self.shape)
         self._seen = list(messages)
         return tuple(self._shown)
 
@@ -428,9 +417,8 @@ class ContextView:
         shape = await truncate(job, self._strategies(attempt))
         size = job.size_of(shape)
         kind = _kind(job, shape, attempt)
-        most = job.size * (1 - _LEAST_GAIN)
-        is_smaller = size < job.size if job.level in _ANY_GAIN_COUNTS else size <= most
-        if not is_smaller:
+        any_gain_counts = job.level in ("asked", "forced", "start")
+        if not (size < job.size if any_gain_counts else size <= job.size * (1 - _LEAST_GAIN)):
             if attempt.outcome != "failed":
                 return None
             return Compaction(
@@ -475,14 +463,10 @@ def _compaction(
 
 
 def _kind(job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt) -> CompactionKind:
-    if attempt.outcome in _KINDS:
-        return _KINDS[attempt.outcome]
     is_left_out = shape.last > job.shape.last or shape.squeeze_before > job.shape.squeeze_before
-    return "overflow" if is_left_out else "prune"
-
-
-_KINDS: Mapping[str, CompactionKind] = {
-    "written": "summary",
-    "failed": "failed_summary",
-    "off": "summary_off",
-}
+    kinds: Mapping[str, CompactionKind] = {
+        "written": "summary",
+        "failed": "failed_summary",
+        "off": "summary_off",
+    }
+    return kinds.get(attempt.outcome, "overflow" if is_left_out else "prune")
