@@ -66,7 +66,7 @@ class Attacher:
             kind = asset_type(content)
             if kind is None or not kind.is_picture:
                 raise FileError(
-                    f"{name} is no PNG, JPEG, GIF or WebP.", hint="Take it out of the text."
+                    f"{name} is not a PNG, JPEG, GIF or WebP.", hint="Remove it from the text."
                 )
             blocks += self._asset_blocks(name, name, content, kind)
             attached.append(name)
@@ -87,7 +87,7 @@ class Attacher:
             )
         if b"\0" in content:
             raise FileError(
-                f"@{written} is not text and no PNG, JPEG, GIF, WebP or PDF.",
+                f"@{written} is neither text nor a PNG, JPEG, GIF, WebP or PDF.",
                 hint="Write its name without the @ if the agent should look at it.",
             )
         text = content.decode("utf-8-sig", "replace")
@@ -105,15 +105,15 @@ class Attacher:
             raise FileError(f"{prefix}{written} is larger than {limit}.", hint=hint)
         if self.asset_dir is None:
             raise FileError(
-                f"{prefix}{written}: there is no place to keep images and documents.",
-                hint="Use a stored session.",
+                f"{prefix}{written}: this session can't store images and documents.",
+                hint="Use a session that is stored.",
             )
         asset_id = AssetStore(self.asset_dir).put(content)
-        asset: UserBlock = DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
         if kind.is_picture:
-            asset = ImageBlock(asset_id=asset_id, media_type=kind.media_type)
-        what = "image" if kind.is_picture else "document"
-        return [TextBlock(f"Attached {what} {written}:"), asset]
+            image = ImageBlock(asset_id=asset_id, media_type=kind.media_type)
+            return [TextBlock(f"Attached image {written}:"), image]
+        document = DocumentBlock(asset_id=asset_id, media_type=kind.media_type, name=name)
+        return [TextBlock(f"Attached document {written}:"), document]
 
 
 def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
@@ -123,8 +123,10 @@ def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
     path belongs to the sentence, unless it is part of the file's name.
     """
     for match in _MENTION.finditer(text):
-        quoted = match["double"] or match["single"]
-        for written in [quoted] if quoted else _readings(match["bare"]):
+        quoted, bare = match["double"] or match["single"], match["bare"] or ""
+        shortest = max(1, len(bare.rstrip(_TRAILING)))
+        readings = [bare[:end] for end in range(len(bare), shortest - 1, -1)]
+        for written in [quoted] if quoted else readings:
             path = cwd / os.path.expanduser(written)
             if not _exists(path) and (named := _LINES.search(written)):
                 path = cwd / os.path.expanduser(written[: named.start()])
@@ -165,23 +167,14 @@ def _lines_named(written: str, path: Path) -> tuple[int, int] | None:
 
 
 def _part(written: str, text: str, lines: tuple[int, int]) -> str:
-    whole = text.removesuffix("\n").split("\n")
+    all_lines = text.removesuffix("\n").split("\n")
     first, last = lines
-    if first > len(whole):
-        raise FileError(f"@{written}: the file has {len(whole)} lines.", hint="Name others.")
-    part = "\n".join(whole[first - 1 : last])
+    if first > len(all_lines):
+        raise FileError(f"@{written}: the file has {len(all_lines)} lines.", hint="Name others.")
+    part = "\n".join(all_lines[first - 1 : last])
     if len(part.encode()) > MAX_TEXT_BYTES:
         raise FileError(f"@{written} is larger than 256 KiB.", hint="Name fewer lines.")
     return _numbered(part, first)
-
-
-def _readings(bare: str) -> Iterator[str]:
-    """Yield the paths a mention can mean: as written, then with less and less punctuation."""
-    yield bare
-    while bare and bare[-1] in _TRAILING:
-        bare = bare[:-1]
-        if bare:
-            yield bare
 
 
 def _exists(path: Path) -> bool:

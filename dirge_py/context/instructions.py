@@ -13,6 +13,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import takewhile
 from pathlib import Path
 from typing import TypeAlias
 
@@ -248,17 +249,17 @@ class _FileReader:
     def _cut(self, candidate: _Candidate, content: bytes, *, is_new: bool) -> ProjectFile:
         """Return the part of the file that fits; a text that was sent before doesn't count."""
         limit = min(self._max_bytes, self._left_bytes) if is_new else self._max_bytes
-        kept = content[:limit]
-        left_off = len(content) - len(kept)
+        start = content[:limit]
+        left_off = len(content) - len(start)
         if is_new:
-            self._left_bytes -= len(kept)
+            self._left_bytes -= len(start)
             if left_off:
                 self._notices.append(
                     f"{candidate.shown} is long: its last {left_off} bytes were left off."
                 )
         return ProjectFile(
             path=candidate.shown,
-            text=clean(kept.decode("utf-8-sig", "ignore" if left_off else "replace")).strip(),
+            text=clean(start.decode("utf-8-sig", "ignore" if left_off else "replace")).strip(),
             left_off_bytes=left_off,
             imported_by=candidate.imported_by,
         )
@@ -297,12 +298,11 @@ class _FileReader:
             )
 
     def _note_left_out(self, candidate: _Candidate, reason: str) -> None:
+        notice = f"{candidate.shown} was not read: {reason}."
         if candidate.imported_by:
-            self._notices.append(
-                f"{candidate.imported_by} imports {candidate.shown}, which was left out: {reason}."
-            )
-        else:
-            self._notices.append(f"{candidate.shown} was not read: {reason}.")
+            importer = candidate.imported_by
+            notice = f"{importer} imports {candidate.shown}, which was left out: {reason}."
+        self._notices.append(notice)
 
 
 def _read(candidate: _Candidate, real: str) -> bytes:
@@ -343,14 +343,14 @@ def imported_paths(text: str) -> list[str]:
     Code is skipped: spans in backticks, and blocks between fences. A space within a path is
     written `\\ `; a `#` and what follows it is left off.
     """
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     for prose in _prose(text):
         # Replacing a code span by a blank could make the word after it an import.
         for match in _IMPORT.finditer(_SPAN.sub("`", prose)):
             path = match[1].partition("#")[0].replace("\\ ", " ").rstrip(_TRAILING)
             if path and "\0" not in path:
-                found.setdefault(path)
-    return list(found)
+                paths.setdefault(path)
+    return list(paths)
 
 
 def reads_like_a_file(path: str) -> bool:
@@ -365,17 +365,17 @@ def _prose(text: str) -> Iterator[str]:
     lines: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        found = _FENCE.fullmatch(line)
+        match = _FENCE.fullmatch(line)
         if fence:
-            if found and found["marks"].startswith(fence) and not found["rest"].strip():
+            if match and match["marks"].startswith(fence) and not match["rest"].strip():
                 fence = ""
             continue
         # A line of code between backticks opens no fence.
-        opens = found is not None and not (found["marks"][0] == "`" and "`" in found["rest"])
-        if opens or not line.strip():
+        if match and not (match["marks"][0] == "`" and "`" in match["rest"]):
+            fence = match["marks"]
+        if fence or not line.strip():
             yield "\n".join(lines)
             lines = []
-            fence = found["marks"] if opens and found else ""
         else:
             lines.append(line)
     yield "\n".join(lines)
@@ -475,8 +475,8 @@ class TouchedFolders:
 
     async def _steering_messages(self, info: TurnInfo) -> Sequence[Message]:
         is_opening = info.message is None
-        results = _last_results(info.context.messages) if is_opening else info.tool_results
-        paths = _touched_paths(results)
+        newest_first = takewhile(_is_result, reversed(info.context.messages))
+        paths = _touched_paths([*newest_first][::-1] if is_opening else info.tool_results)
         if not paths or not (is_opening or info.wants_more):
             return ()
         text = await asyncio.to_thread(self._read_for, paths)
@@ -501,7 +501,7 @@ class TouchedFolders:
         bases = [base for base in self._workspace() if is_beneath(str(folder), [base])]
         if not bases:
             return False
-        # The innermost: an ignored folder that was added to the workspace was added on purpose.
+        # The innermost: an ignored folder that is in the workspace was added on purpose.
         base = max(*bases, root, key=len)
         return str(folder) == base or not is_work_of_others(str(folder), base=base, top=root)
 
@@ -518,23 +518,19 @@ class TouchedFolders:
         return [folder for folder in new if folder not in self._looked_at]
 
 
-def _last_results(messages: Sequence[Message]) -> Sequence[ToolResultMessage]:
-    """Return the tool results that a history ends with."""
-    results: list[ToolResultMessage] = []
-    for message in reversed(messages):
-        if not isinstance(message, ToolResultMessage):
-            break
-        results.append(message)
-    return results[::-1]
+def _is_result(message: Message) -> bool:
+    return isinstance(message, ToolResultMessage)
 
 
-def _touched_paths(results: Iterable[ToolResultMessage]) -> list[str]:
-    """Return the absolute paths that these calls read or changed, each once."""
+def _touched_paths(messages: Iterable[Message]) -> list[str]:
+    """Return the absolute paths that the calls with these results read or changed, each once."""
     touched: dict[str, None] = {}
-    for result in results:
-        several = result.details.get("paths")
+    for message in messages:
+        if not isinstance(message, ToolResultMessage) or message.is_error:
+            continue
+        several = message.details.get("paths")
         named = several if isinstance(several, list | tuple) else ()
-        for path in () if result.is_error else (result.details.get("path"), *named):
+        for path in (message.details.get("path"), *named):
             if isinstance(path, str) and os.path.isabs(path) and "\0" not in path:
                 touched.setdefault(path)
     return list(touched)

@@ -267,11 +267,11 @@ def _head(text: str, source: str) -> dict[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{source}:{mark.line + 2}" if mark is not None else source
-        why = getattr(error, "problem", None) or "it is no YAML"
+        why = getattr(error, "problem", None) or "this is not YAML"
         raise ConfigError(f"{place}: {why}.", hint=_SHAPE) from None
     head = {} if head is None else head
     if not isinstance(head, dict):
-        raise ConfigError(f"{source}: its head is no list of settings.", hint=_SHAPE)
+        raise ConfigError(f"{source}: its head is not a list of settings.", hint=_SHAPE)
     for key in head:
         if key not in _KEYS:
             meant = nearest(str(key), _KEYS)
@@ -284,14 +284,14 @@ def _seconds(value: Any, source: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ConfigError(f"{source}: `chunk_s` is no number of seconds above 0.", hint=_SHAPE)
+        raise ConfigError(f"{source}: `chunk_s` must be a number above 0.", hint=_SHAPE)
     return float(value)
 
 
 def _denied(value: Any, source: str, known_tools: Sequence[str]) -> tuple[str, ...]:
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
-        raise ConfigError(f"{source}: `deny_tools` is no list of tools.", hint=_SHAPE)
+        raise ConfigError(f"{source}: `deny_tools` is not a list of tools.", hint=_SHAPE)
     denied = [name.strip().lower() for name in names]
     for name in denied:
         near = get_close_matches(name, known_tools, 1, _SLIP) if name not in known_tools else []

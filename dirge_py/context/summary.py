@@ -5,8 +5,10 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass as mutable
 from dataclasses import replace
+from itertools import accumulate, takewhile
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.context.compaction import (
@@ -62,13 +64,10 @@ async def restore_files(
     for path in files_of(folded):
         if len(files) == most:
             break
-        if path in still_shown:
-            continue
-        try:
-            text = await read(path)
-        except Exception:
-            # Keep the summary even if a file is gone or forbidden by now.
-            continue
+        text = None
+        if path not in still_shown:
+            with suppress(Exception):  # keep the summary even if a file is gone or forbidden by now
+                text = await read(path)
         if not text:
             continue
         text = cut_middle(text, _FILE_TOKENS * _CHARS_PER_FILE_TOKEN, "\n[…]\n", tail=0.3)
@@ -164,14 +163,10 @@ def _transcript(messages: Sequence[Message], most_chars: int) -> str:
         lines = [text for message in messages if (text := _message_text(message, message_chars))]
         if sum(map(len, lines)) <= most_chars:
             return "\n\n".join(lines)
-    room = most_chars
-    kept: list[str] = []
-    for line in reversed(lines):
-        room -= len(line)
-        if room < 0:
-            break
-        kept.append(line)
-    return "\n\n".join(["[… the oldest messages are left out …]", *reversed(kept)])
+    sizes = accumulate(map(len, reversed(lines)))
+    count = sum(1 for _ in takewhile(lambda size: size <= most_chars, sizes))
+    newest = lines[len(lines) - count :]
+    return "\n\n".join(["[… the oldest messages are left out …]", *newest])
 
 
 def _message_text(message: Message, most: int) -> str:
@@ -383,10 +378,10 @@ class Checkpoints:
     def start(self, write: Callable[[], Awaitable[SummaryCheckpoint | None]]) -> None:
         """Write a summary in the background."""
 
-        async def keep() -> None:
+        async def write_and_keep() -> None:
             self.newest = await write() or self.newest
 
-        self._task = asyncio.get_running_loop().create_task(keep())
+        self._task = asyncio.get_running_loop().create_task(write_and_keep())
 
     def reset(self) -> None:
         """Forget the summary and the passed marks: there was a fold."""

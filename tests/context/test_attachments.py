@@ -111,7 +111,8 @@ def test_a_mention_of_nothing_stays_text(folder):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"a\0b", "not text"), (b"x" * (256 * 1024 + 1), "larger than 256 KiB")]
+    ("content", "words"),
+    [(b"a\0b", "neither text"), (b"x" * (256 * 1024 + 1), "larger than 256 KiB")],
 )
 def test_what_cannot_be_shown_stops_the_prompt(folder, content, words):
     (folder / "odd").write_bytes(content)
@@ -124,7 +125,7 @@ def test_what_cannot_be_shown_stops_the_prompt(folder, content, words):
 def test_an_image_without_a_place_to_keep_it_is_refused(folder):
     (folder / "shot.png").write_bytes(PNG)
 
-    with pytest.raises(FileError, match="no place"):
+    with pytest.raises(FileError, match="can.t store images"):
         Attacher(cwd=folder).attach("@shot.png")
 
 

@@ -1,22 +1,12 @@
 """Prompt files: front matter, denied tools, selection."""
 
+from dirge_py.context.prompts import NamedPrompt, PromptBook, PromptFile, is_prompt_name, parse_prompt, prompt_files, prompt_section, prompts_in_bytes
+from dirge_py.types.errors import ConfigError, UsageError
+from hypothesis import given, strategies as st
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dirge_py.context.prompts import (
-    NamedPrompt,
-    PromptBook,
-    PromptFile,
-    is_prompt_name,
-    parse_prompt,
-    prompt_files,
-    prompt_section,
-    prompts_in_bytes,
-)
-from dirge_py.types.errors import ConfigError, UsageError
 
 TOOLS = ("bash", "edit", "write")
 PLAN = b"""\
@@ -73,10 +63,10 @@ def test_a_head_is_one_only_at_the_beginning_and_with_an_end(content: bytes, tex
         ("deny_tools: [3]", "no list of tools"),
         ("deny_tools: [eidt]", "`deny_tools` names 'eidt'"),
         ("deny_tools: [bsh]", "`deny_tools` names 'bsh'"),
-        ("chunk_s: soon", "no number of seconds"),
-        ("chunk_s: true", "no number of seconds"),
-        ("chunk_s: 0", "no number of seconds"),
-        ("chunk_s: .inf", "no number of seconds"),
+        ("chunk_s: soon", "must be a number above 0"),
+        ("chunk_s: true", "must be a number above 0"),
+        ("chunk_s: 0", "must be a number above 0"),
+        ("chunk_s: .inf", "must be a number above 0"),
         ("a: b: c", "x.md:2: mapping values are not allowed here"),
         ("- edit", "no list of settings"),
         ("a: &x [1]\nb: *x", "refers to itself"),
