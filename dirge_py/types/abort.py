@@ -58,7 +58,7 @@ class AbortSignal:
     async def wait(self, unless: "asyncio.Future[Any] | None" = None) -> None:
         """Return when aborted, or when `unless` is done before that.
 
-        This is cheap: a task for each would cost more than most waits.
+        It creates no task, which would cost more than most waits.
         """
         if self.aborted:
             return

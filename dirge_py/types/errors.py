@@ -1,6 +1,6 @@
 """Every error dirge raises on purpose.
 
-    DirgeError              a message for a person, and a hint: what to do
+    DirgeError              a message for the user, and a hint what to do
     ├─ UsageError           the command line is wrong                              (exit 2)
     ├─ ConfigError          a setting is wrong or missing                          (exit 2)
     │  └─ NoProvider        there is no provider that could be used
@@ -9,12 +9,12 @@
     ├─ FileError            a file cannot be read or written as asked
     ├─ ProcessError         a command cannot be started
     ├─ ProviderError        a model service refused or broke; `kind` says how
-    ├─ ActivityFailed       a step that an engine keeps alive failed for good; `kind` says how
+    ├─ ActivityFailed       an activity of a durable engine failed; `kind` says how
     ├─ LoopError            a run did not end in Done; `outcome` says how
-    ├─ ToolFailed           a tool says, in words for the model, what to do instead
-    └─ ModelRetry           a tool asks the model to call it again, better
+    ├─ ToolFailed           a tool failed; the message tells the model what to do
+    └─ ModelRetry           a tool asks the model for another call with other arguments
 
-A *bug* in a tool or hook is no DirgeError; it is caught in one place and becomes an error result.
+A *bug* in a tool or hook raises another exception; the loop turns it into an error result.
 """
 
 from typing import Literal
@@ -40,7 +40,7 @@ OUT_OF_REACH_KINDS: frozenset[ErrorKind] = RETRYABLE_KINDS | {"auth", "usage_cap
 
 
 class DirgeError(Exception):
-    """Something went wrong in a way we know how to explain."""
+    """An error that dirge can explain to the user."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class DirgeError(Exception):
 
 
 class UsageError(DirgeError):
-    """The command line cannot be carried out as written."""
+    """The command line is wrong."""
 
 
 class ConfigError(DirgeError):
@@ -91,7 +91,7 @@ class ProviderError(DirgeError):
     """A model service refused, or the connection broke.
 
     `status` is the HTTP status if there was one, `retry_after_s` how long the server asked us to
-    wait, `raw` the service's own words, shortened. `phase` says whether the answer had begun.
+    wait, `raw` the service's response, shortened. `phase` says whether the answer had begun.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class ProviderError(DirgeError):
 
 
 class ActivityFailed(DirgeError):
-    """An activity took too long, or failed as often as it may; `kind` is the last try's."""
+    """An activity took too long or failed too often; `kind` is that of the last attempt."""
 
     def __init__(self, message: str, *, kind: str, attempts: int) -> None:
         super().__init__(message)
@@ -135,7 +135,7 @@ class LoopError(DirgeError):
 
 
 class ToolFailed(DirgeError):
-    """The tool failed. The message is for the model: it names the next step.
+    """The tool failed. The message is for the model and names the next step.
 
     `outcome` becomes `details["outcome"]` of the result (see `tools.ToolOutcome`).
     """

@@ -1,6 +1,6 @@
 """The events of a run. Sinks watch them; nothing is answered through an event.
 
-Order, with the grammar of a run (`→` reads "then"):
+The grammar of a run:
 
     run    := AgentStart TurnStart prompt* turn (TurnStart turn)* RepairStats? AgentEnd
     prompt := MessageStart(user) MessageEnd(user)
@@ -81,7 +81,7 @@ class MessageStart:
 
     type: ClassVar[str] = "message_start"
     message: Message
-    """The message; of the model's answer, what is known of it so far."""
+    """The message; for a model's answer, what is known so far."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +90,13 @@ class MessageUpdate:
 
     type: ClassVar[str] = "message_update"
     phase: Phase
-    """What the piece is: of text, of thinking or of a tool call; its start, a delta or its end."""
+    """The kind of piece: start, delta or end of a text, of thinking or of a tool call."""
     index: int
     """The position of the block it belongs to."""
     delta: str = ""
-    """The new text alone. The deltas of one block, joined, are its text."""
+    """Only the new text. The joined deltas of a block are its text."""
     text: str | None = None
-    """With an `*_end`: the whole text of the block, which replaces the joined deltas; else None."""
+    """At an `*_end`, the whole text of the block, which replaces the joined deltas; else None."""
     tool_call_id: str = ""
     """The id of the tool call the piece belongs to."""
     tool_name: str = ""
@@ -105,11 +105,11 @@ class MessageUpdate:
 
 @dataclass(frozen=True, slots=True)
 class MessageEnd:
-    """A message is whole and in history."""
+    """A message is complete and in the history."""
 
     type: ClassVar[str] = "message_end"
     message: Message
-    """The whole message."""
+    """The complete message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class ToolExecutionUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolExecutionEnd:
-    """A tool call has ended, or is put off."""
+    """A tool call has ended, or was deferred."""
 
     type: ClassVar[str] = "tool_execution_end"
     tool_call_id: str
@@ -160,7 +160,7 @@ class ToolExecutionEnd:
 
 
 OF_TURNS = ("", "escalate", "fallback")
-"""The roles in which a model answers a turn; in all others it is asked on the side."""
+"""The roles of calls that answer a turn; all other calls are side calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,16 +175,16 @@ class UsageReported:
     cost_usd: float | None = None
     """The cost of the call; None when its price is unknown."""
     role: str = ""
-    """What the model was asked for on the side, or that another model than the main one answered a
-    turn (`escalate`, `fallback`); empty for a turn of the main model."""
+    """The purpose of a side call; `escalate` or `fallback` if another model answered a turn; empty
+    for a turn of the main model."""
     changed: tuple[str, ...] | None = None
-    """What differs at the beginning of the turn's request from the request before it, in words;
-    None if nothing compared them."""
+    """How the beginning of the request differs from that of the previous request, as text; None if
+    they weren't compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryNotice:
-    """A model call failed and is made again."""
+    """A model call failed and is retried."""
 
     type: ClassVar[str] = "retry_notice"
     attempt: int
@@ -205,9 +205,9 @@ CompactionKind = Literal[
     "shown_again",
     "undone",
 ]
-"""How the context was compacted: results shortened only; summarised; a summary that failed; the
-summariser switched off after failures; made to fit without a model; done by the service. The last
-two send more: a message that a person wanted back, or a compaction that they took back."""
+"""How the context was compacted: only results were shortened; summarised; the summary failed;
+summaries are off after failures; shortened without a model; by the service. The last two send more:
+the user asked for a message again, or undid a compaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,9 +233,9 @@ class ContextCompacted:
     kind: CompactionKind
     """How it was compacted."""
     summary: str = ""
-    """The summary that stands for the replaced messages; empty where there is none."""
+    """The summary of the replaced messages; empty if there is none."""
     summary_model: str = ""
-    """The model that wrote the summary; empty where there is none."""
+    """The model that wrote the summary; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,15 +249,15 @@ class ContextReplaced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryMoved:
-    """The person has gone to another point of the session, between runs."""
+    """The user moved to another point of the session, between runs."""
 
     type: ClassVar[str] = "history_moved"
     messages: tuple[Message, ...]
     """The messages that lead up to that point."""
     compactions: tuple[Mapping[str, Any], ...] = ()
-    """The compactions that hold there, as they were recorded."""
+    """The compactions that apply there, as recorded."""
     why: str
-    """What the person asked for: rewind, redo, fork, clone, retry, or a branch."""
+    """What the user asked for: rewind, redo, fork, clone, retry, or a branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +268,7 @@ class EscalationActivated:
     provider: str
     """The stronger model, as `alias/id`."""
     reason: str
-    """Why it is asked."""
+    """Why it is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,16 +283,16 @@ class RepairStats:
 
 @dataclass(frozen=True, slots=True)
 class SystemNotice:
-    """A line from dirge for the person; it is never sent to a model."""
+    """A message from dirge to the user; it is never sent to a model."""
 
     type: ClassVar[str] = "system_notice"
     content: str
-    """The text of the line."""
+    """The text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAsked:
-    """Somebody is asked whether a call may run."""
+    """The user is asked whether a call may run."""
 
     type: ClassVar[str] = "permission_asked"
     tool_call_id: str
@@ -302,12 +302,12 @@ class PermissionAsked:
     claims: tuple[str, ...]
     """What the call would do, as `op:resource` lines."""
     reason: str
-    """Why it is asked about."""
+    """Why dirge asks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionAnswered:
-    """A call was decided."""
+    """A permission decision about a call."""
 
     type: ClassVar[str] = "permission_answered"
     tool_call_id: str
@@ -317,11 +317,11 @@ class PermissionAnswered:
     effect: Literal["allow", "deny", "defer", "abort"]
     """The decision."""
     policy: str
-    """The name of the policy that decided; `answer` where somebody was asked."""
+    """The name of the policy that decided; `answer` if the user was asked."""
     reason: str
-    """Why it was decided so."""
+    """The reason for the decision."""
     suggestion: str = ""
-    """The `--allow` rule that would have allowed a denied call; empty where there is none."""
+    """The `--allow` rule that would have allowed a denied call; empty if there is none."""
     tool_input: Any = None
     """The arguments of the call."""
 
@@ -329,8 +329,8 @@ class PermissionAnswered:
 PhaseName: TypeAlias = Literal["explore", "plan", "implement", "review"]
 
 EvidenceOutcome: TypeAlias = Literal["passed", "failed", "denied", "timeout", "stopped"]
-"""How a verification went: exit code 0; another one; it was not allowed to run; it took too long;
-it was stopped by somebody."""
+"""How a verification ended: exit code 0; another exit code; not allowed to run; timed out; stopped
+by the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,10 +347,10 @@ class PlanPhase:
     summary: str = ""
     """The result of a phase that ended, in one line."""
     text: str = ""
-    """What the phase hands on, whole: the findings, the plan, or the verdict with its reasons."""
+    """The full result of the phase: the findings, the plan, or the verdict with its reasons."""
     shut_in: str = ""
-    """What keeps the commands of the phase from changing the project, in words for a person; empty
-    where nothing does."""
+    """What keeps the commands of the phase from changing the project, as text for people; empty if
+    nothing does."""
     duration_ms: int = 0
     """How long a phase that ended took."""
     usage: Usage = field(default_factory=Usage)
@@ -375,7 +375,7 @@ class EvidenceTaken:
     outcome: EvidenceOutcome
     """How the command ended."""
     exit_code: int | None
-    """The exit code; None where the command did not end by itself."""
+    """The exit code; None if the command did not end by itself."""
     output_sha256: str
     """The SHA-256 of the command's output, in hex."""
     tree: str
@@ -384,7 +384,7 @@ class EvidenceTaken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkEvent:
-    """An event of the fork that a plan phase runs in, for display; it is no history here."""
+    """An event of the fork that a plan phase runs in, for display only."""
 
     type: ClassVar[str] = "fork_event"
     phase: PhaseName

@@ -2,7 +2,7 @@
 
 An `Extension` is one capability (memory, a todo list, an MCP client): its tools, hooks, commands,
 prompt sections, sinks and background work in one object. `sdk/extensions.py` lists those that ship
-with dirge; every method has a default, so an extension implements what it is.
+with dirge; every method has a default, so an extension implements only what it needs.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ Summarize: TypeAlias = Callable[[str, int], Awaitable[str]]
 """`(prompt, most tokens of the summary)`: writes a summary. It may raise anything."""
 
 HookStage: TypeAlias = Literal["first", "usual", "last"]
-"""Where the hooks of an extension stand in a run: before all guards, between the guards and the
+"""The position of an extension's hooks in a run: before all guards, between the guards and the
 stop checks, or after the stop checks. Redaction and permission always come after all of them."""
 
 
@@ -67,7 +67,7 @@ class KeyBinding:
     id: str
     """Its name under `[keys]`."""
     keys: tuple[str, ...]
-    """The keys, each for itself; two after each other as `ctrl+x j`."""
+    """Alternative keys; a sequence of two is written as `ctrl+x j`."""
     command: str
     """The command with its arguments, without the slash."""
     summary: str = ""
@@ -127,7 +127,7 @@ class Section:
     name: str
     """What `/context` calls it."""
     priority: int
-    """Lower stands first; what changes least should."""
+    """Lower comes first. What changes rarely should come first."""
     text: str
     """What the model reads; an empty section is left out."""
     moves: bool = False
@@ -145,7 +145,7 @@ class RunContext:
     is_recorded: bool = True
     """Whether its calls go to a journal."""
     is_continued: bool = False
-    """Whether it goes on without a new prompt."""
+    """Whether it continues without a new prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ class ExtensionStatus:
     text: str
     """For people: `3 servers, 41 tools`."""
     is_ok: bool = True
-    """Whether nothing needs the person's attention."""
+    """Whether nothing needs the user's attention."""
 
 
 class ExtensionHost(Protocol):
@@ -163,7 +163,7 @@ class ExtensionHost(Protocol):
 
     @property
     def settings(self) -> Any:
-        """The settings (`config.schema.Config`); None in a program that has none."""
+        """The settings (`config.schema.Config`); None if the program has none."""
 
     @property
     def cwd(self) -> Path:
@@ -179,7 +179,7 @@ class ExtensionHost(Protocol):
 
     @property
     def recorder(self) -> Any:
-        """Writes the session (`session.recorder.Recorder`); None where nothing is stored."""
+        """Writes the session (`session.recorder.Recorder`); None if nothing is stored."""
 
     @property
     def project(self) -> Any:
@@ -191,7 +191,7 @@ class ExtensionHost(Protocol):
         """The conversation: submit, steer, fork."""
 
     def notify(self, text: str) -> None:
-        """Tell the person, now or at the start."""
+        """Show a message to the user, now or at the start."""
 
     def redact(self, text: str) -> str:
         """Return the text without secrets."""
@@ -207,11 +207,11 @@ class Extension:
     """A capability. Each method has a default that does nothing; subclasses override some."""
 
     name: str = ""
-    """As the settings, `/status` and messages call it."""
+    """Its name in settings, `/status` and messages."""
     summary: str = ""
     """One line for people."""
     stage: HookStage = "usual"
-    """The position of its hooks. Those of the stage `first` also wrap tool calls outside of the
+    """The position of its hooks. Those of the stage `first` also wrap tool calls outside the
     journal's write-ahead, all others inside."""
 
     def tools(self) -> Sequence[Any]:
@@ -266,7 +266,7 @@ class Extension:
         return sections
 
     def notices(self) -> Sequence[str]:
-        """Return messages for the person at the start."""
+        """Return messages for the user at the start."""
         return ()
 
     async def start(self, host: ExtensionHost) -> None:

@@ -1,9 +1,9 @@
-"""History as a strict service accepts it: every tool call has one result, right behind it.
+"""History as a strict service accepts it: every tool call has one result, directly after it.
 
 A crash, a hook, an import or another program may leave calls without a result, results without a
 call, repeated ids or empty messages. `normalize_history` repairs that in what is sent; what is
 stored stays as it is. With a `WireFormat` it also writes ids, names and blocks as the services'
-formats demand. Reading a journal needs more than messages, because a journal knows how far each
+formats require. Reading a journal needs more than messages, because a journal knows how far each
 call came (`session/transcript.py`); it shares `synthetic_result`.
 """
 
@@ -37,7 +37,7 @@ from dirge_py.types.messages import (
 from dirge_py.types.tools import ToolOutcome
 
 RESULT_CHARS = 40_000
-"""The most text that one result is sent with."""
+"""The most characters of a result that are sent."""
 
 NO_RESULT = (
     "No result of this call was recorded. It may have run in part or not at all; "
@@ -57,10 +57,10 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """What a service's format demands beyond a result for each call."""
+    """What a service's format requires besides a result for each call."""
 
     unsigned_thinking: bool = False
-    """Thinking without a signature is sent back; otherwise it is left out."""
+    """Whether thinking without a signature is sent back."""
     call_id_chars: int | None = None
     """Length of every call id, letters and digits only; None: 1 to 40, `_` and `-` too."""
 
@@ -71,9 +71,9 @@ class NormalizedHistory:
 
     messages: tuple[Message, ...]
     closed: int = 0
-    """Results that were made up."""
+    """Results that were generated."""
     dropped: int = 0
-    """Results without a call of their own; with `wire` the first of each id is sent as text."""
+    """Results without a call; with `wire`, the first of each id is sent as text."""
 
 
 def normalize_history(
@@ -84,11 +84,11 @@ def normalize_history(
 ) -> NormalizedHistory:
     """Return `messages` as a strict service accepts them; the same tuple if nothing is wrong.
 
-    * Every call has one result, behind its message, in the order of the calls. Missing ones are
-      made up, those without a call and repeated ones are left out; what was between them follows.
+    * Every call has one result, after its message, in the order of the calls. Missing results are
+      generated; repeated ones and those without a call are left out; other messages follow.
     * Within a message every call has its own id.
-    * Empty and withheld answers, empty input and what no model reads are left out.
-    * An answer never comes first, nor right behind another one, unless that one was unfinished.
+    * Empty and withheld answers, empty input and messages that models don't read are left out.
+    * An answer never comes first, nor directly after another one, unless that is unfinished.
     * A result is at most `result_chars` long; None: of any length.
 
     With `wire` they are also written as a service reads them, and the order of answers is left to
@@ -138,7 +138,7 @@ class HistoryNormalizer:
         )
 
     def _forget_changed(self, given: Sequence[Message]) -> None:
-        """Keep the whole turns with which `given` begins."""
+        """Keep the complete turns with which `given` begins."""
         known = len(self._seen)
         # One comparison in C: messages that are the same object are not looked into.
         if list(given[:known]) == self._seen:
@@ -174,16 +174,16 @@ class HistoryNormalizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _NormalizedTurn:
-    """Sums up to the end of one turn."""
+    """Totals up to the end of one turn."""
 
     seen: int = 0
-    """Messages given."""
+    """Messages received."""
     sent: int = 0
-    """Messages made of them."""
+    """Messages produced from them."""
     closed: int = 0
     dropped: int = 0
     is_changed: bool = False
-    """Whether the messages made differ from those given."""
+    """Whether the produced messages differ from the received ones."""
 
 
 _NOTHING = _NormalizedTurn()
@@ -194,7 +194,7 @@ def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
 
 
 class _TurnNormalizer:
-    """Normalizes one turn after the other: an answer with all messages up to the next answer."""
+    """Normalizes turn by turn; a turn is an answer with all messages up to the next one."""
 
     def __init__(self, result_chars: int | None, wire: WireFormat | None) -> None:
         self._result_chars = result_chars
@@ -207,8 +207,8 @@ class _TurnNormalizer:
     def split(self, messages: Sequence[Message], start: int) -> Iterator[Sequence[Message]]:
         """Yield the turns from `start` on.
 
-        An answer that is not sent begins one, too: the model was asked for it before there were the
-        results behind it. Those behind a withheld answer stay with it, and are withheld.
+        An answer that isn't sent begins a turn, too, because it came before the results after it.
+        Results after a withheld answer belong to its turn and are withheld, too.
         """
         begin = start
         for position in range(start + 1, len(messages)):
@@ -340,7 +340,7 @@ class _TurnNormalizer:
 
 
 def _says_something(block: AssistantBlock | UserBlock) -> bool:
-    """Whether a message of this block alone can be sent. Thinking alone is refused."""
+    """Whether a message of only this block can be sent; services refuse thinking alone."""
     if isinstance(block, TextBlock):
         return bool(block.text.strip())
     if isinstance(block, CompactionBlock):

@@ -1,6 +1,6 @@
 """The nine hooks of a run, their arguments and answers, and `LoopConfig`, which holds them.
 
-Every hook gets one frozen first argument and may be `None`, which means the loop's own behaviour.
+Every hook gets one frozen first argument. `None` as a hook means the loop's own behaviour.
 Each may return or raise `StopRun`, and may be a plain function if it awaits nothing.
 """
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a run works on. The loop copies it at the start and never writes to it."""
+    """The input of a run. The loop copies it at the start and never writes to it."""
 
     system_prompt: str = ""
     """The system prompt."""
@@ -42,62 +42,62 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDecision:
-    """What somebody decided about a call that was left open."""
+    """A decision about a call that was left open."""
 
     tool_call_id: str
     """The id of the open call."""
     allow: bool
-    """Let it pass where a hook would defer it again; a hook that answers it still wins."""
+    """Let it run even if a hook would defer it again. A hook may still answer it."""
     reason: str = ""
     """Without `allow`: the reason for the model."""
     arguments: Mapping[str, Any] | None = None
-    """Arguments in the place of the model's; None keeps those."""
+    """Arguments to use instead of the model's; None keeps the model's."""
     answer: LoopToolResult | None = None
-    """The result of the call where it does not run: without `allow` at once, in the place of
-    `reason`; with it, when the run ends before its turn comes."""
+    """The result if the call doesn't run: because it is not allowed (then instead of `reason`), or
+    because the run ends first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnInfo:
-    """Where the run stands: the first argument of every hook."""
+    """The state of the run: the first argument of every hook."""
 
     run_id: str
-    """The name of the run."""
+    """The id of the run."""
     outer_turn: int
-    """Which pass of the outer loop this is, from 1; follow-ups open another."""
+    """The number of the outer turn, from 1; follow-ups open another one."""
     turn: int
-    """Which turn of the run this is, from 1."""
+    """The number of the turn in the run, from 1."""
     context: Context
-    """What the run works on now; read it, never change it."""
+    """The current context; never change it."""
     new_messages: Sequence[Message]
-    """What the run has added to history so far."""
+    """The messages that the run has added to the history so far."""
     signal: AbortSignal
-    """Ends the run when it is set."""
+    """Ends the run when set."""
     emit: Sink
-    """Sends an event to whoever watches the run."""
+    """Emits an event of the run."""
     message: AssistantMessage | None = None
     """The model's answer in this turn, once there is one."""
     tool_results: tuple[ToolResultMessage, ...] = ()
     """The results of this turn's calls, once the turn is over."""
     calls: tuple[ToolCall, ...] = ()
-    """All calls of the answer, also while one of them is looked at."""
+    """All calls of the answer, also for hooks that judge one of them."""
     wants_more: bool = False
-    """Whether the model will be asked again."""
+    """Whether the model will be called again."""
     ended_by: str = "natural"
     """Why the agent rests: `natural`, a guard's `stopped_by`, `limit` or `stop`."""
     usage_total: Usage = field(default_factory=Usage)
     """The tokens of this run's turns so far."""
     decisions: Mapping[str, CallDecision] = field(default_factory=dict)
-    """Those given to a continued run for the calls it begins with, by call id."""
+    """The decisions about the calls that a continued run begins with, by call id."""
 
 
 class StopRun(Exception):
     """Ends the run with `outcome`; returned or raised by any hook.
 
-    `say` becomes a closing turn in the agent's name. With `finalize`, waiting follow-ups are still
-    delivered, and then the run continues after all. `undelivered` are messages that were taken from
-    their queue before the stop: they enter history, so that nothing typed is lost. `change` is how
-    other hooks changed the tool result after which it came.
+    `say` is added as a last answer. With `finalize`, waiting follow-ups are still delivered, and
+    the run continues if there are any. `undelivered` are messages that were taken from their queue
+    before the stop: they enter history, so that nothing typed is lost. `change` is how other hooks
+    changed the tool result that the hook was called for.
     """
 
     def __init__(
@@ -126,28 +126,28 @@ class EditArgs:
 
 @dataclass(frozen=True, slots=True)
 class ToolOverride:
-    """A result in place of running the call."""
+    """A result to use instead of running the call."""
 
     content: str | Sequence[ResultBlock] = ""
     """What the model gets; empty content becomes a generic refusal."""
     is_error: bool = True
     """Whether the result is an error."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What programs read; `outcome` defaults to what `is_error` and the call's problem suggest."""
+    """Data for programs; `outcome` defaults to what `is_error` and the call's problem suggest."""
     terminate: bool = False
     """Whether the inner loop may end after this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defer:
-    """Leave this call and those after it open, and end the run: nobody here can decide."""
+    """End the run with this call and the later ones open, because nobody here can decide."""
 
     description: str = ""
-    """What has to be decided, in words."""
+    """What has to be decided, as text."""
 
 
 Answer = ToolOverride
-"""The former name of `ToolOverride`; it goes in the next release."""
+"""The former name of `ToolOverride`; the next release removes it."""
 
 BeforeToolCallResult: TypeAlias = EditArgs | ToolOverride | Defer
 
@@ -159,7 +159,7 @@ class AfterToolCallResult:
     content: Sequence[ResultBlock] | None = None
     """What the model gets."""
     details: Mapping[str, Any] | None = None
-    """What programs read of the result."""
+    """Data of the result for programs."""
     is_error: bool | None = None
     """Whether the result is an error."""
     terminate: bool | None = None
@@ -171,15 +171,15 @@ class TurnUpdate:
     """What changes before the next turn; None leaves a field as it is."""
 
     context: Context | None = None
-    """Another context to work on from now on."""
+    """The context from now on."""
     model: str | None = None
-    """Another model, as `alias/id`."""
+    """The model from now on, as `alias/id`."""
     thinking_level: ThinkingLevel | None = None
-    """How much the model thinks from now on."""
+    """The thinking level from now on."""
     role: str | None = None
-    """What the next turn's model is asked as, and for that turn alone; "" is the main one."""
+    """The role of the model in the next turn only; "" is the main one."""
     continue_with: Sequence[Message] | None = None
-    """Messages to add; even empty, the run continues where it would have rested or failed."""
+    """Messages to add. Even if empty, the run continues instead of resting or failing."""
 
 
 HookResult: TypeAlias = T | StopRun | Awaitable[T | StopRun]
@@ -205,14 +205,14 @@ class Hooks:
     """Hooks that belong together, each at one of the nine points of a run; None does nothing."""
 
     name: str = "config"
-    """The name that people read when one of the hooks fails."""
+    """The name in messages about a failure of its hooks."""
     only_watches: bool = False
-    """Its `after_tool_call` only waits or takes notes. A result that another set's hook had not let
-    pass before the run was aborted is withheld."""
+    """Whether its `after_tool_call` never changes a result. If the run is aborted before
+    all other `after_tool_call` hooks have seen a result, that result is withheld."""
     transform_context: TransformContext | None = None
-    """Changes what one model call is given, for that call only."""
+    """Changes the context of one model call only."""
     convert_to_llm: ConvertToLlm | None = None
-    """Turns the history into messages that a model reads."""
+    """Converts the history to messages for a model."""
     before_tool_call: BeforeToolCall | None = None
     """Edits, answers or defers a call before it runs; asked for every call."""
     after_tool_call: AfterToolCall | None = None
@@ -224,13 +224,13 @@ class Hooks:
     get_steering_messages: GetSteeringMessages | None = None
     """Input that enters before the next turn."""
     get_followup_messages: GetFollowupMessages | None = None
-    """Input for an agent that would rest; gets what others added before it."""
+    """Input for an agent that would rest; gets the messages that earlier hooks added."""
     get_api_key: GetApiKey | None = None
     """The key for a provider, by its name."""
 
 
 Bundle = Hooks
-"""The former name of `Hooks`; it goes in the next release."""
+"""The former name of `Hooks`; the next release removes it."""
 
 HOOK_NAMES = (
     "transform_context",
@@ -251,10 +251,10 @@ def _new_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSettings:
-    """What the requests of a run carry besides the model and its thinking level."""
+    """The settings of a run's requests besides the model and its thinking level."""
 
     api_key: str | None = None
-    """The key for the provider of `LoopConfig.model`, where no `get_api_key` hook returns one."""
+    """The key for the provider of `LoopConfig.model`, if no `get_api_key` hook returns one."""
     thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
     """How many tokens each thinking level may use."""
     max_output_tokens: int | None = None
@@ -264,9 +264,9 @@ class RequestSettings:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Values that the service stores with a request, such as a user id."""
     request_timeout_s: float | None = None
-    """How long one request may take; None means what the provider's settings say."""
+    """How long one request may take; None: as the provider's settings say."""
     chunk_timeout_s: float | None = None
-    """How long the service may be silent within an answer; None means what its settings say."""
+    """How long the service may be silent within an answer; None: as its settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,29 +276,29 @@ class LoopConfig(Hooks):
     model: str = ""
     """The model, as `alias/id`."""
     provider: str = ""
-    """The name of the provider of `model`, as `get_api_key` hooks are given it."""
+    """The name of the provider of `model`, as `get_api_key` hooks get it."""
     thinking_level: ThinkingLevel = "off"
     """How much the model thinks."""
     request: RequestSettings = field(default_factory=RequestSettings)
-    """What each request to the model carries."""
+    """The settings of each request to the model."""
     asset_dir: str | None = None
-    """The folder that holds the pictures of the history; None where they are not stored."""
+    """The folder with the images of the history; None if they aren't stored."""
     tool_execution: ToolExecutionMode = "parallel"
     """Whether calls of one answer may run at the same time."""
     max_parallel: int = 8
-    """How many calls run at the same time at most."""
+    """The most calls that run at the same time."""
     validate: ToolValidator | None = None
     """Checks the arguments of a call against its tool; None accepts all."""
     repair: bool = True
-    """Whether arguments that do not fit are repaired where their meaning is plain."""
+    """Whether arguments that do not fit are repaired where their meaning is clear."""
     scavenge: bool = False
     """Whether calls that a model wrote as text are run."""
     check_aborted: CheckAborted | None = None
-    """Returns what to keep of an answer that an abort cut short. None keeps all of it; where the
-    check does not return in time, none of the text is kept."""
+    """Returns the part to keep of an answer that an abort cut short. None keeps all of it. If the
+    check takes too long, the text is withheld."""
     interceptors: Sequence[Interceptor] = ()
     """Run around each tool call; the first is the outermost."""
     new_id: Callable[[], str] = _new_id
-    """Makes the id of the run, and of calls that came without one."""
+    """Makes the id of the run, and of calls without one."""
     clock: Callable[[], float] = time.monotonic
     """The time in seconds."""

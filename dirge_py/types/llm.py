@@ -56,10 +56,10 @@ ToolChoice: TypeAlias = Literal["auto", "none", "required"] | NamedTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseSchema:
-    """A JSON Schema that the service holds the text of the answer to."""
+    """A JSON Schema that the service enforces for the answer."""
 
     name: str
-    """The name of the schema, for services that want one."""
+    """The name of the schema, for services that need one."""
     schema: Mapping[str, Any]
     """The JSON Schema."""
 
@@ -67,7 +67,7 @@ class ResponseSchema:
 class SystemText(str):
     """A system prompt whose first `stable_chars` are the same on other days and in other folders.
 
-    A service that has to be told what to cache gets that part. Any other string has none.
+    Services that need to know what to cache get that part. Other strings have no stable part.
     """
 
     stable_chars: int
@@ -80,26 +80,26 @@ class SystemText(str):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmContext:
-    """What one model call sees."""
+    """The content of one model call."""
 
     system_prompt: str
-    """The system prompt; a `SystemText` also says which part of it stays the same."""
+    """The system prompt; a `SystemText` also says which part of it is stable."""
     messages: Sequence[Message]
     """The messages, ready to send."""
     tools: Sequence[ToolSpec] = ()
     """The tools that the model may call."""
     asset_dir: str | None = None
-    """The folder from which the provider reads the pictures; None where they are not stored."""
+    """The folder from which the provider reads images; None if they aren't stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOptions:
-    """How one model call is made."""
+    """The options of one model call."""
 
     model: str = ""
     """The model, as `alias/id`."""
     api_key: str | None = field(default=None, repr=False)
-    """The key; it is used in place of the provider's own."""
+    """The key to use instead of the provider's own."""
     thinking_level: ThinkingLevel = "off"
     """How much the model thinks."""
     thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
@@ -109,15 +109,15 @@ class StreamOptions:
     tool_choice: ToolChoice = "auto"
     """Whether the model may, must or must not call a tool, or which one it must call."""
     response_schema: ResponseSchema | None = None
-    """What the answer must be; only for models whose service can hold an answer to a schema."""
+    """The schema of the answer; only for services that can enforce one."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further HTTP headers."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Values that the service stores with the request, such as a user id."""
     request_timeout_s: float | None = None
-    """How long the request may take; None means what the provider's settings say."""
+    """How long the request may take; None: as the provider's settings say."""
     chunk_timeout_s: float | None = None
-    """How long the service may be silent within its answer; None means what its settings say."""
+    """How long the service may be silent within its answer; None: as its settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class StreamStart:
     """The service has begun to answer."""
 
     model: str = ""
-    """The service's own name of the model; empty where it does not say."""
+    """The service's name of the model; empty if it gives none."""
     stand_in: str = ""
-    """The model, as `alias/id`, that answers in place of the one that was asked; empty for none."""
+    """The model (`alias/id`) that answers instead of the requested one; empty if none does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +148,14 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThinkingEnd:
-    """The open thinking block is whole."""
+    """The open thinking block is complete."""
 
     text: str | None = None
     """The whole text of the block, if the service repeats it."""
     signature: str | None = None
-    """The service's signature of the block, which it wants back unchanged."""
+    """The service's signature of the block, to be sent back unchanged."""
     redacted: str | None = None
-    """The block in the service's own encrypted form, where it hides the text."""
+    """The block as the service encrypted it, if it hides the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,25 +165,25 @@ class ToolCallDelta:
     key: str
     """Tells the calls of one answer apart."""
     id: str = ""
-    """The id of the call; it comes with one piece at least."""
+    """The id of the call; at least one piece has it."""
     name: str = ""
-    """The name of the tool; it comes with one piece at least."""
+    """The name of the tool; at least one piece has it."""
     arguments: str = ""
     """The next piece of the arguments, as JSON text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallEnd:
-    """A tool call is whole."""
+    """A tool call is complete."""
 
     key: str
     """The key of its deltas."""
     id: str = ""
-    """The id of the call; empty where a delta had it."""
+    """The id of the call; empty if a delta had it."""
     name: str = ""
-    """The name of the tool; empty where a delta had it."""
+    """The name of the tool; empty if a delta had it."""
     arguments: Any = None
-    """The whole arguments, which replace those of the deltas; None keeps those."""
+    """All arguments, which replace those of the deltas; None keeps those of the deltas."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,19 +193,19 @@ class CompactionDone:
     data: Mapping[str, Any]
     """The block as the service sent it."""
     text: str = ""
-    """The summary in it, where the service shows one."""
+    """Its summary, if the service shows one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDone:
-    """The answer is whole."""
+    """The answer is complete."""
 
     stop_reason: StopReason = "stop"
     """Why the model stopped."""
     usage: Usage | None = None
-    """The tokens of the call; None where the service did not say."""
+    """The tokens of the call; None if the service didn't report them."""
     message: AssistantMessage | None = None
-    """The whole answer, which replaces what the deltas built up; None keeps that."""
+    """The complete answer, which replaces the deltas; None keeps the deltas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,7 @@ class StreamError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamRetry:
-    """The call is made again, and what came so far is void."""
+    """The call is retried. Discard what came so far."""
 
     attempt: int
     """The number of the failed attempt, from 1."""
@@ -257,14 +257,14 @@ async def closing(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOption:
-    """A model that one could switch to."""
+    """A model that can be selected."""
 
     spec: str
     """How to name the model: `[alias/]id[:level]`."""
     window_tokens: int
-    """The size of its context window; 0 where it is unknown."""
+    """The size of its context window; 0 if unknown."""
     price: str = ""
-    """The price in words for a person; empty where it is unknown."""
+    """The price as text for people; empty if unknown."""
 
 
 class Models(Protocol):
@@ -275,20 +275,20 @@ class Models(Protocol):
 
     def choices(self) -> Sequence[ModelOption]: ...
     def services(self) -> Sequence[str]:
-        """Return the aliases of those that can be asked for all their models."""
+        """Return the aliases of services that can list their models."""
 
     async def listed(self, alias: str) -> Sequence[ModelOption]:
-        """Return all models that the service of `alias` says it has, the known ones first.
+        """Return all models that the service of `alias` lists, the known ones first.
 
         Raises:
             ConfigError: there is no such service, or it cannot be used.
-            ProviderError: it could not be reached, refused, or lists none.
+            ProviderError: the service can't be reached, refuses, or lists none.
         """
 
     def window_tokens(self, model: str) -> int: ...
     def cost_usd(self, model: str, usage: Usage) -> float | None: ...
     def holds_schema(self, model: str) -> bool:
-        """Whether the model's service holds an answer to a JSON Schema when asked."""
+        """Whether the model's service can enforce a JSON Schema."""
 
     def sees_pictures(self, model: str) -> bool | None:
-        """Whether the model accepts pictures; None if that is unknown."""
+        """Whether the model accepts images; None if unknown."""

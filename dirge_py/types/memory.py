@@ -1,6 +1,6 @@
 """The vocabulary of memory: what is remembered from one session to the next.
 
-There are two stores: `memory` is about one project, `user` about the person.
+There are two stores: `memory` is about one project, `user` about the user.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ class MemoryUpdate:
     content: str = ""
     """The new text."""
     match: str = ""
-    """A part of the entries that are meant; `replace` without it replaces everything."""
+    """A part of the entries to change; `replace` without it replaces everything."""
     expected: str | None = None
-    """The change is refused unless the store says exactly this; None: not checked."""
+    """The text that the store must have, or the change is refused; None: not checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class RecalledMemory:
     project: str = ""
     """What is remembered of the project, cut to size."""
     user: str = ""
-    """What is remembered of the person, cut to size."""
+    """What is remembered of the user, cut to size."""
     notices: tuple[str, ...] = ()
-    """What is wrong with the stores, for the person."""
+    """Problems with the stores, for the user."""
 
 
 class MemoryConflict(DirgeError):
@@ -52,13 +52,13 @@ class MemoryConflict(DirgeError):
 class MemoryProvider(Protocol):
     """Stores and reads what is remembered, for any number of conversations.
 
-    Errors are DirgeErrors, with words that a model can act on.
+    Errors are DirgeErrors with messages that a model can act on.
     """
 
     def prefetch(self) -> RecalledMemory:
         """Return what a run that begins now gets. Called in another thread.
 
-        It never raises for what is wrong with a store: that is a notice.
+        A problem with a store becomes a notice, not an error.
         """
 
     async def read(self, store: StoreName) -> str:
@@ -68,12 +68,12 @@ class MemoryProvider(Protocol):
         """Make a change, stored when this returns; returns a sentence about what was done.
 
         Raises:
-            MemoryConflict: the store says something else than `change.expected`.
-            DirgeError: nothing matches, it is too long, or it cannot be kept; nothing changed.
+            MemoryConflict: the store's text differs from `change.expected`.
+            DirgeError: nothing matches, it is too long, or it can't be stored; nothing changed.
         """
 
     async def sync(self, messages: Sequence[Message]) -> None:
         """Handle what a run added to the conversation; called once, when the run is over."""
 
     def where(self, store: StoreName) -> str:
-        """Return the place of a store, for the person."""
+        """Return the place of a store, for the user."""

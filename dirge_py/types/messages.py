@@ -2,8 +2,7 @@
 
 All are immutable values. The stored form (session/codec.py) and the provider forms (providers/) are
 derived from these; role and block names on the wire are `user`, `assistant`, `toolResult`,
-`system`, `custom` and `text`, `thinking`, `toolCall`, `image`, `document`,
-`compaction`.
+`system`, `custom` and `text`, `thinking`, `toolCall`, `image`, `document`, `compaction`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +18,8 @@ with the same history: such a turn is not final, and is not counted (`UNFINISHED
 UNFINISHED: frozenset[StopReason] = frozenset({"compaction", "pause_turn"})
 
 Origin = Literal["user", "steering", "follow_up", "shell", "harness", "plugin"]
-"""Who put a user message into history; only `user` opens a run. `shell`: a command that the person
-ran with `!`, and what it wrote. See `UserMessage.origin`."""
+"""The source of a user message; only `user` opens a run. `shell` is a command that the user ran
+with `!`, and its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class ThinkingBlock:
     text: str
     """The text, as far as the service shows it."""
     signature: str | None = None
-    """The service's signature, which goes back to it unread."""
+    """The service's signature, sent back unchanged."""
     redacted: str | None = None
-    """The thinking in the service's encrypted form, which goes back to it unread."""
+    """The thinking as the service encrypted it, sent back unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +56,10 @@ class ToolCallBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageBlock:
-    """A picture by reference."""
+    """An image by reference."""
 
     asset_id: str
-    """The file of the session that holds it (`[A-Za-z0-9_-]+`)."""
+    """The id of its file in the session (`[A-Za-z0-9_-]+`)."""
     media_type: str
     """Its media type, such as `image/png`."""
 
@@ -70,21 +69,21 @@ class DocumentBlock:
     """A document by reference."""
 
     asset_id: str
-    """The file of the session that holds it (`[A-Za-z0-9_-]+`)."""
+    """The id of its file in the session (`[A-Za-z0-9_-]+`)."""
     media_type: str
     """Its media type, such as `application/pdf`."""
     name: str = ""
-    """The name by which the person knows it."""
+    """Its file name, for display."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionBlock:
-    """A service's own replacement for older history."""
+    """A block that a service put in place of older history."""
 
     data: Mapping[str, Any]
     """The service's block; it is sent back unchanged, to that service only."""
     text: str = ""
-    """The summary in it, as far as people may read it."""
+    """Its summary, if the service shows one."""
 
 
 UserBlock: TypeAlias = TextBlock | ImageBlock | DocumentBlock
@@ -97,15 +96,15 @@ class Usage:
     """The tokens of one model call, or of several."""
 
     input: int = 0
-    """Input tokens, those of `cache_read` and `cache_write` included."""
+    """Input tokens, including `cache_read` and `cache_write`."""
     output: int = 0
     """Output tokens."""
     cache_read: int = 0
-    """Input tokens that came from the service's cache."""
+    """Input tokens that the service read from its cache."""
     cache_write: int = 0
-    """Input tokens that were put into the service's cache."""
+    """Input tokens that the service wrote to its cache."""
     charged_usd: float | None = None
-    """What the call cost by the service's own account; a sum of calls has none."""
+    """The cost that the service reported; None for a sum of calls."""
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -125,16 +124,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserMessage:
-    """The words of a person, or of dirge in their place."""
+    """A message from the user, or from dirge in the user's role."""
 
     content: tuple[UserBlock, ...]
-    """The blocks, those of attachments included."""
+    """The blocks, including those of attachments."""
     origin: Origin = "user"
-    """Who put the message into history."""
+    """The source of the message."""
     attached: tuple[str, ...] = ()
-    """The names of what was attached, for display."""
+    """The names of the attachments, for display."""
     role: Literal["user"] = "user"
-    """Tells the kinds of messages apart."""
+    """The kind of message."""
 
     @property
     def text(self) -> str:
@@ -143,26 +142,26 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantMessage:
-    """One answer of a model, or dirge's own closing words."""
+    """An answer of a model, or a closing message of dirge."""
 
     content: tuple[AssistantBlock, ...] = ()
     """The blocks, in order."""
     stop_reason: StopReason = "stop"
     """Why the answer ended."""
     error_message: str | None = None
-    """What went wrong, in words; None if nothing did."""
+    """What went wrong, as text; None without an error."""
     error_kind: str | None = None
-    """The `errors.ErrorKind` of what went wrong; None if nothing did."""
+    """The `errors.ErrorKind`; None without an error."""
     model: str = ""
     """The model that answered."""
     usage: Usage | None = None
-    """The tokens of the call; None where the service did not say."""
+    """The tokens of the call; None if the service didn't report them."""
     origin: Literal["model", "harness"] = "model"
     """Whether a model answered, or dirge itself."""
     withheld: str = ""
-    """The guardrail that kept the text back, and why; no model sees such a message again."""
+    """The guardrail that withheld the text, and why; such a message is never sent to a model."""
     role: Literal["assistant"] = "assistant"
-    """Tells the kinds of messages apart."""
+    """The kind of message."""
 
     @property
     def text(self) -> str:
@@ -175,7 +174,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResultMessage:
-    """The one answer to a tool call."""
+    """The result of a tool call."""
 
     tool_call_id: str
     """The id of the call."""
@@ -184,11 +183,11 @@ class ToolResultMessage:
     content: tuple[ResultBlock, ...]
     """What the model gets."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What programs read of the result; `outcome` is a `tools.ToolOutcome`."""
+    """Data of the result for programs; `outcome` is a `tools.ToolOutcome`."""
     is_error: bool = False
     """Whether the call failed."""
     role: Literal["toolResult"] = "toolResult"
-    """Tells the kinds of messages apart."""
+    """The kind of message."""
 
     @property
     def text(self) -> str:
@@ -197,12 +196,12 @@ class ToolResultMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemMessage:
-    """Reference material in the history; models get it as user text at its place."""
+    """Reference material in the history, sent to models as user text at its place."""
 
     content: tuple[TextBlock, ...]
     """The text."""
     role: Literal["system"] = "system"
-    """Tells the kinds of messages apart."""
+    """The kind of message."""
 
     @property
     def text(self) -> str:
@@ -211,14 +210,14 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomMessage:
-    """A value that an application keeps in history and no model sees."""
+    """A value that an application stores in the history; it is never sent to a model."""
 
     kind: str
     """The application's name for this kind of value."""
     payload: Any = None
     """The value."""
     role: Literal["custom"] = "custom"
-    """Tells the kinds of messages apart."""
+    """The kind of message."""
 
 
 Message: TypeAlias = (

@@ -27,7 +27,7 @@ class AgentResult:
     """What a run produced."""
 
     response: str
-    """The last text of the model; the JSON of `structured` where the answer follows a schema."""
+    """The last text of the model; the JSON of `structured` if the answer follows a schema."""
     messages: tuple[Message, ...] = ()
     """Every message the run added."""
     usage: Usage = field(default_factory=Usage)
@@ -40,17 +40,17 @@ class AgentResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The agent has come to rest."""
+    """The agent finished."""
 
     result: AgentResult | None = None
     """What the run produced."""
     stopped_by: str = ""
-    """The guard that ended the run gracefully; empty where none did."""
+    """The guard that ended the run gracefully; empty if none did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxTurns:
-    """The model wanted to go on, but the run had all its turns."""
+    """The model wanted another turn, but the run had used them all."""
 
     max: int
     """How many turns the run may have."""
@@ -69,21 +69,21 @@ class LimitExceeded:
 
     @property
     def message(self) -> str:
-        """For people, as `output token limit exceeded: 50123 > 50000`."""
+        """A message for people, such as `output token limit exceeded: 50123 > 50000`."""
         words = _LIMIT_WORDS[self.name]
         return f"{words} limit exceeded: {_figure(self.used)} > {_figure(self.max)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitingConfirmation:
-    """Calls wait for a decision that nobody here could make; `run_agent_loop_continue` goes on."""
+    """Calls wait for a decision; `run_agent_loop_continue` continues the run."""
 
     call_ids: tuple[str, ...]
     """The ids of the waiting calls."""
     description: str = ""
-    """What is to be decided, in words."""
+    """What has to be decided, as text."""
     continuation: Mapping[str, Any] | None = None
-    """What another process needs to go on; None where nothing keeps that."""
+    """What another process needs to continue; None if it isn't stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class Cancelled:
     """The run was stopped from outside."""
 
     reason: str = "user"
-    """By what: user, interject, SIGINT, SIGTERM, on-ask, …"""
+    """What stopped it: user, interject, SIGINT, SIGTERM, on-ask, …"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class Refused:
     """The model or an input guardrail declined."""
 
     reason: str
-    """Why, in words."""
+    """The reason, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,9 @@ class HookTerminated:
     """A hook ended the run."""
 
     point: str
-    """The point at which the hook was asked."""
+    """The hook point."""
     reason: str
-    """Why, in the hook's words."""
+    """The hook's reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Failed:
     message: str
     """What went wrong."""
     hint: str = ""
-    """What to do about it; empty where nothing is known."""
+    """What to do about it; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,10 +138,10 @@ class NeedsMoreTurns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotVerified:
-    """A plan was worked through, and no review found that all of it is done."""
+    """All steps of a plan ran, but no review confirmed that everything is done."""
 
     reason: str
-    """Why, in one line for people."""
+    """The reason, in one line for people."""
     report: str = ""
     """What was verified and what was not."""
 

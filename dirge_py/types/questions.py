@@ -1,4 +1,4 @@
-"""Questions that the program asks a person, and the Protocols of those who answer."""
+"""Questions that dirge asks the user, and the Protocols of the parts that answer them."""
 
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
@@ -9,18 +9,18 @@ from dirge_py.types.tools import FileChange, Preview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedClaim:
-    """One claim as a person reads it."""
+    """One claim, as shown to the user."""
 
     op: str
     """The operation."""
     resource: str
     """The whole command, path or host; it is never cut."""
     effect: Literal["allow", "ask", "deny"]
-    """What the rules say to it."""
+    """The decision of the rules."""
     policy: str
-    """The name of the policy that says so."""
+    """The policy that decided."""
     reason: str
-    """The reason, in words."""
+    """The reason, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,16 +28,16 @@ class Reach:
     """The effect that rules would have if they were stored, tried with this session's calls."""
 
     words: str
-    """What they would allow, in words."""
+    """What they would allow, as text."""
     also: tuple[str, ...] = ()
-    """Calls that were asked about and would run without asking then; the newest first."""
+    """Calls that dirge asked about and that would then run without asking, newest first."""
     still: tuple[str, ...] = ()
-    """Calls of the same kind that would be asked about all the same; the newest first."""
+    """Calls of the same kind that dirge would still ask about, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermissionRequest:
-    """One tool call that may not run before somebody allows it."""
+    """A tool call that needs the user's permission."""
 
     call_id: str
     """The id of the call."""
@@ -49,22 +49,21 @@ class PermissionRequest:
     """The rules (`op:pattern`) that "allow for this session" stores, exactly as stored; empty when
     the request can be granted only once."""
     wider: tuple[str, ...] = ()
-    """Rules that match more than this call (`execute:git push *`); empty where none make sense."""
+    """Rules that match more than this call (`execute:git push *`); empty if none make sense."""
     grant_reach: Reach | None = None
     """What else the rules of `grant` would allow."""
     wider_reach: Reach | None = None
     """What else the rules of `wider` would allow."""
     alike: int = 0
-    """How many calls that `wider` matches were allowed one by one, once they are so many that a
-    hint is worth it; else 0."""
+    """How many calls that `wider` matches were allowed one by one, if enough for a hint; else 0."""
     can_keep: bool = False
-    """Whether the rules may also be written to the person's own settings."""
+    """Whether the rules may also be written to the user's settings."""
     suggestion: str = ""
-    """The `--allow` rule that would have allowed the call, for those who cannot be asked."""
+    """The `--allow` rule that would have allowed the call, for programs that can't ask."""
     warning: str = ""
-    """The objection of a check that looked at the call first; empty where there is none."""
+    """The objection of an earlier check; empty if there is none."""
     preview: Preview | None = None
-    """What to show beside the question; None where there is nothing."""
+    """What to show besides the question; None if there is nothing."""
     cwd: str = ""
     """The folder the call would run in."""
 
@@ -74,20 +73,19 @@ class PermissionAnswer:
     """The answer to one permission request."""
 
     effect: Literal["allow", "deny", "defer", "abort"]
-    """Allow the call, deny it, put it off, or abort the run."""
+    """Allow the call, deny it, defer it, or abort the run."""
     remember: Literal["once", "session", "always"] = "once"
     """How long `allow` holds: for this call, for the session, or always."""
     is_wide: bool = False
     """Whether the request's `wider` rules are stored instead of those of `grant`."""
     comment: str = ""
-    """With `deny`: words for the model."""
+    """With `deny`: a message for the model."""
     changes: tuple[FileChange, ...] | None = None
-    """What the person made of the preview's changes, one entry per file they touched; None takes
-    all as it was shown."""
+    """The preview's changes as the user edited them, one per edited file; None: all as shown."""
 
 
 class Asker(Protocol):
-    """Answers questions. A cancelled question must take its own dialog down."""
+    """Answers questions. A cancelled question must close its dialog."""
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
         """Return one answer per request, in order."""
@@ -105,10 +103,10 @@ class QuestionOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Something the model wants to know."""
+    """A question that the model asks the user."""
 
     question: str
-    """The whole question."""
+    """The full question."""
     header: str = ""
     """The question in one or two words."""
     options: tuple[QuestionOption, ...] = ()
@@ -116,25 +114,25 @@ class Question:
     is_multiple: bool = False
     """Whether several options may be chosen."""
     is_open: bool = True
-    """Whether the person may also answer in their own words."""
+    """Whether the user may also answer with text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionAnswer:
-    """A person's answer to one question."""
+    """The user's answer to one question."""
 
     chosen: tuple[str, ...] = ()
     """The labels of the chosen options, in the order offered."""
     text: str = ""
-    """The person's own words."""
+    """The text that the user typed."""
 
 
 @runtime_checkable
 class SupportsForms(Protocol):
-    """An asker that reaches a person; the tool `question` is offered only with such an asker."""
+    """An asker that reaches a user; the tool `question` is offered only with such an asker."""
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """Return one answer per question, in order; None if the person cancels."""
+        """Return one answer per question, in order; None if the user cancels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

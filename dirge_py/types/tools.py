@@ -30,7 +30,7 @@ class ShellCommand:
     """A shell command and where it would start."""
 
     text: str
-    """The command line as it would be given to bash."""
+    """The command line for bash."""
     cwd: str
     """The absolute folder it would start in."""
 
@@ -45,8 +45,8 @@ class Claim:
     op: Operation
     """What would be done."""
     resource: Resource
-    """To what: for `read` and `edit` an absolute path, links not yet followed; for `execute` a
-    `ShellCommand`; for `network` a host name; else a name that a rule can match."""
+    """`read`, `edit`: an absolute path, links not yet followed; `execute`: a `ShellCommand`;
+    `network`: a host name; else a name that a rule can match."""
     removes: bool = False
     """An `edit` that leaves nothing at its path: the file is deleted or renamed."""
 
@@ -82,12 +82,12 @@ CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopToolResult:
-    """The result of a tool call. One that is an error is still an answer: the run goes on."""
+    """The result of a tool call. The run also continues after an error."""
 
     content: tuple[ResultBlock, ...]
     """What the model gets."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What programs read of the result; `outcome` (a `ToolOutcome`) is one member."""
+    """Data of the result for programs; `outcome` is a `ToolOutcome`."""
     is_error: bool = False
     """Whether the call failed."""
     terminate: bool = False
@@ -99,7 +99,7 @@ class LoopToolResult:
 
 
 OnUpdate: TypeAlias = Callable[[LoopToolResult], None]
-"""Given a partial result; never blocks, never raises, ignored once the tool has ended."""
+"""Called with a partial result. Never blocks or raises; ignored once the tool has ended."""
 
 
 class LoopTool(Protocol):
@@ -136,7 +136,7 @@ class LoopTool(Protocol):
 class Previews(Protocol):
     """A tool that can show what a call would change before it runs.
 
-    `preview` raises a DirgeError with words for the model if the call can only fail.
+    `preview` raises a DirgeError with a message for the model if the call can only fail.
     """
 
     def preview(self, arguments: Mapping[str, Any]) -> "Preview | None": ...
@@ -149,29 +149,29 @@ class FileChange:
     path: str
     """The absolute path, as asked for."""
     before: str | None
-    """The text before; None where there is no file."""
+    """The text before; None if there is no file."""
     after: str | None
-    """The text after; None where no file is left."""
+    """The text after; None if the file is removed."""
     before_sha256: str = ""
     """The SHA-256 of the bytes that `before` was read from, to notice a later version."""
     moved_from: str = ""
-    """The path this file had before; another change of the call removes that one."""
+    """The former path of a moved file; another change of the call removes it there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What to show beside a question."""
+    """What a permission question shows besides the call."""
 
     kind: Literal["diff", "command", "text"]
     """Whether `text` is a unified diff, a command or plain text."""
     text: str
-    """What is shown."""
+    """The text to show."""
     path: str = ""
-    """The file it is about; empty where there is none."""
+    """The file it is about; empty if there is none."""
     changes: tuple[FileChange, ...] = ()
-    """What the diff was made of, one entry per file: a person can take a part or change it."""
+    """The changes in the diff, one entry per file; the user can accept a part or edit them."""
     note: str = ""
-    """What the text does not say, such as that a command continues in the background."""
+    """A note about it, such as that a command continues in the background."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ class ArgumentProblem:
 
 
 class InvalidArguments(ValueError):
-    """Arguments that do not fit a tool, with every problem where it is."""
+    """Arguments that don't fit a tool, with all their problems."""
 
     def __init__(self, message: str, problems: Sequence[ArgumentProblem] = ()) -> None:
         super().__init__(message)
@@ -205,15 +205,15 @@ class ToolCall:
     arguments: Any
     """The arguments the tool gets."""
     tool: LoopTool | None = None
-    """The tool; None where there is none of that name."""
+    """The tool; None if there is none of that name."""
     problem: CallProblem | None = None
-    """Why the call will not run as it stands; None where it will."""
+    """Why the call can't run; None if it can."""
     problem_text: str = ""
-    """The problem in words for the model."""
+    """The problem, explained to the model."""
     written: Any = None
     """The arguments as the model wrote them, parsed if they could be."""
     repairs: tuple[str, ...] = ()
-    """The kinds of repair that made `arguments` of `written`."""
+    """The kinds of repair that turned `written` into `arguments`."""
     notes: tuple[str, ...] = ()
     """Notes about the repairs, for the model."""
 
