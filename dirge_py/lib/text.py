@@ -25,7 +25,7 @@ _LINE_BODY = r"[^\n\x07\x18\x1a\x1b\x80-\x9f]"
 
 _ESCAPE = re.compile(
     rf"""
-    (?:\x1b\[|\x9b) (?P<csi>[0-?]{{0,{_STRING_LIMIT}}}+ [\ -/]{{0,16}}+ [@-~]?)
+    (?:\x1b\[|\x9b) [0-?]{{0,{_STRING_LIMIT}}}+ [\ -/]{{0,16}}+ [@-~]?
   | (?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])                  # OSC DCS SOS PM APC
     (?: {_BODY}{{0,{_STRING_LIMIT}}}+ (?:\x07|\x1b\\|\x9c)    # whole,
       | {_LINE_BODY}{{0,{_STRING_LIMIT}}}+ )                  # or unterminated: the line at most
@@ -36,6 +36,8 @@ _ESCAPE = re.compile(
     """,
     re.VERBOSE,
 )
+
+_REPLACEMENTS = {"newline": "\n", "surrogate": "\ufffd"}
 
 _INVISIBLE_RANGES = (
     "\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"  # soft hyphen, joiners, fillers
@@ -61,31 +63,16 @@ _DEEPEST_INDENT = 40
 """The blanks at the start of a code line that are shown unchanged; more are shown as a count."""
 
 
-def clean(text: str, *, keep_sgr: bool = False) -> str:
+def clean(text: str) -> str:
     """Return `text` without anything a terminal obeys; of the controls, newline and tab are kept.
 
     Escape sequences and control characters are dropped, a carriage return becomes a newline,
-    characters that hide or reorder show as `<U+202E>`, lone surrogates as `\\ufffd`. With
-    `keep_sgr` colours and styles stay, re-encoded from their numbers and closed at the end.
+    characters that hide or reorder show as `<U+202E>`, lone surrogates as `\\ufffd`.
     """
     if not _SUSPECT.search(text):
         return text
-    open_style = False
-
-    def replacement(match: re.Match[str]) -> str:
-        nonlocal open_style
-        if match["newline"]:
-            return "\n"
-        if match["surrogate"]:
-            return "\ufffd"
-        style = _safe_style(match["csi"]) if keep_sgr and match["csi"] else None
-        if style is None:
-            return ""
-        open_style = style != "0"
-        return f"\x1b[{style}m"
-
-    shown = _INVISIBLE.sub(_name_unless_joining, _ESCAPE.sub(replacement, text))
-    return shown + "\x1b[0m" if open_style else shown
+    plain = _ESCAPE.sub(lambda match: _REPLACEMENTS.get(match.lastgroup or "", ""), text)
+    return _INVISIBLE.sub(_name_unless_joining, plain)
 
 
 def visible(text: str) -> str:
@@ -123,36 +110,6 @@ def _name_unless_joining(match: re.Match[str]) -> str:
 
 def _can_be_joined(char: str) -> bool:
     return char > "\x7f" and unicodedata.category(char)[0] in "LMS" and not _INVISIBLE.match(char)
-
-
-def _safe_style(csi: str) -> str | None:
-    """Return the numbers of a colour or style sequence if all are harmless, else None."""
-    if not csi.endswith("m") or not re.fullmatch(r"[0-9;:]{0,256}m", csi):
-        return None
-    numbers = [int(part[:4]) if part else 0 for part in re.split("[;:]", csi[:-1])]
-    kept: list[int] = []
-    while numbers:
-        taken = _colour_length(numbers) if numbers[0] in (38, 48) else 1
-        if taken == 0:
-            break  # an invalid colour: its end is unknown
-        if taken > 1 or _is_plain_style(numbers[0]):
-            kept += numbers[:taken]
-        numbers = numbers[taken:]
-    return ";".join(map(str, kept)) or None
-
-
-def _colour_length(numbers: list[int]) -> int:
-    """Return how many numbers the colour at the front takes, 0 if it is invalid."""
-    length = {5: 3, 2: 5}.get(numbers[1], 0) if len(numbers) > 1 else 0
-    is_whole = length <= len(numbers) and all(number <= 255 for number in numbers[2:length])
-    return length if is_whole else 0
-
-
-def _is_plain_style(number: int) -> bool:
-    """Whether it is bold, dim, italic, underline, inverse, strike or one of the 16 colours."""
-    return number in (0, 1, 2, 3, 4, 7, 9, 22, 23, 24, 27, 29, 39, 49) or (
-        30 <= number <= 37 or 40 <= number <= 47 or 90 <= number <= 97 or 100 <= number <= 107
-    )
 
 
 def fair_shares(sizes: Sequence[int], total: int) -> list[int]:

@@ -19,20 +19,19 @@ def _grapheme_width(grapheme: str) -> int:
     return len(grapheme) if grapheme.isascii() else max(0, wcswidth(grapheme))
 
 
-def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
-    """Return `text` in at most `width` cells; `ellipsis` stands for the removed end."""
+def cut(text: str, width: int) -> str:
+    """Return `text` in at most `width` cells; `…` stands for the removed end."""
     if cell_width(text) <= width:
         return text
-    room = width - cell_width(ellipsis)
-    if room < 0:
+    if width < 1:
         return ""
     used = end = 0
     for grapheme in iter_graphemes(text):
         used += _grapheme_width(grapheme)
-        if used > room:
+        if used > width - 1:
             break
         end += len(grapheme)
-    return text[:end] + ellipsis
+    return text[:end] + "…"
 
 
 def wrap(text: str, width: int) -> list[str]:

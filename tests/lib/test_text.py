@@ -66,18 +66,6 @@ def test_a_sequence_inside_a_sequence_does_not_reassemble():
     assert clean("\x1b\x1b[31m[31mx") == "[31mx"
 
 
-def test_colours_are_kept_when_asked_and_closed():
-    assert clean("\x1b[1;31mno", keep_sgr=True) == "\x1b[1;31mno\x1b[0m"
-    assert clean("\x1b[38;5;208mx\x1b[m", keep_sgr=True) == "\x1b[38;5;208mx\x1b[0m"
-
-
-@pytest.mark.parametrize(
-    "sequence", ["\x1b[8m", "\x1b[5m", "\x1b[38;5;999m", "\x1b[2J", "\x1b[>4;2m"]
-)
-def test_hiding_blinking_and_broken_styles_are_not_kept(sequence):
-    assert clean(sequence + "x", keep_sgr=True) == "x"
-
-
 @settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
 def test_the_only_controls_left_are_newline_and_tab(text):
@@ -107,7 +95,7 @@ def test_what_is_visible_has_no_controls_and_can_be_written(text):
 def test_a_flood_takes_linear_time(piece):
     started = time.process_time()
 
-    clean(piece * (400_000 // len(piece)), keep_sgr=True)
+    clean(piece * (400_000 // len(piece)))
 
     assert time.process_time() - started < 3
 
