@@ -3,7 +3,6 @@
 import argparse
 import os
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -70,7 +69,6 @@ SESSIONS_VERBS = {
     "delete": "move sessions to the trash, for 7 days",
     "import": "take over sessions of Claude Code or Codex",
 }
-_SHOWN = 20
 
 
 class Parser(argparse.ArgumentParser):
@@ -102,18 +100,13 @@ def build_parser() -> Parser:
         add_help=False,
     )
     parser.add_argument("prompt", nargs="*", help="the (first) prompt")
-    parser.add_argument(
-        "--plan", action="store_true", help="explore, plan, implement and review it: /plan"
-    )
+    plan_help = "explore, plan, implement and review it: /plan"
+    parser.add_argument("--plan", action="store_true", help=plan_help)
     headless = parser.add_argument_group("headless")
-    headless.add_argument(
-        "-p", "--print", action="store_true", help="one run, print the answer, exit"
-    )
-    headless.add_argument(
-        "--input-format",
-        choices=("text", "stream-json"),
-        help="with -p: stream-json reads user messages as lines; one during a run steers it",
-    )
+    add = headless.add_argument
+    add("-p", "--print", action="store_true", help="one run, print the answer, exit")
+    input_help = "with -p: stream-json reads user messages as lines; one during a run steers it"
+    add("--input-format", choices=("text", "stream-json"), help=input_help)
     _output_flags(headless)
     _session_flags(parser.add_argument_group("sessions"))
     _shared_flags(parser)
@@ -132,11 +125,9 @@ def build_turn_parser() -> Parser:
         add_help=False,
     )
     parser.add_argument("prompt", nargs="*", help="the prompt; also from stdin, as with -p")
-    session = parser.add_argument_group("session")
-    session.add_argument(
-        "--session", metavar="ID", type=_session_id, required=True, help="open it, or create it"
-    )
-    session.add_argument("--input", metavar="TEXT", help="the prompt; stdin is not read then")
+    add = parser.add_argument_group("session").add_argument
+    add("--session", metavar="ID", type=_session_id, required=True, help="open it, or create it")
+    add("--input", metavar="TEXT", help="the prompt; stdin is not read then")
     _output_flags(parser.add_argument_group("output"))
     _shared_flags(parser)
     parser.set_defaults(**_WITHOUT_CHOICE, file=[])
@@ -156,22 +147,26 @@ def build_resume_parser() -> Parser:
         add_help=False,
     )
     parser.add_argument("file", nargs="*", metavar="FILE", help="the continuation")
-    decision = parser.add_argument_group("decision")
-    decision.add_argument("--confirm", action="store_true", help="run the call")
-    decision.add_argument("--reject", metavar="TEXT", help="do not; the model is told TEXT")
-    decision.add_argument("--tool-call-id", metavar="ID", help="refuse unless this call waits")
-    cut_off = parser.add_argument_group("a run that was cut off")
-    cut_off.add_argument(
-        "--session", metavar="ID", type=_session_id, dest="carries_on", help="continue its last run"
-    )
-    cut_off.add_argument(
-        "--interrupted",
-        choices=CHOICES,
-        help="calls that may have done their work: look first (default), they are done, run again",
-    )
+    add = parser.add_argument_group("decision").add_argument
+    add("--confirm", action="store_true", help="run the call")
+    add("--reject", metavar="TEXT", help="don't run it; the model gets TEXT")
+    add("--tool-call-id", metavar="ID", help="refuse unless this call waits")
+    add = parser.add_argument_group("a run that was cut off").add_argument
+    session_help = "continue its last run"
+    add("--session", metavar="ID", type=_session_id, dest="carries_on", help=session_help)
+    choice_help = "calls that may have done their work: inspect (default), they are done, run again"
+    add("--interrupted", choices=CHOICES, help=choice_help)
     _output_flags(parser.add_argument_group("output"))
     _shared_flags(parser)
     parser.set_defaults(**_WITHOUT_CHOICE, prompt=[], session=None, on_ask="defer")
+    return parser
+
+
+def build_demo_parser() -> Parser:
+    """The flags of `dirge demo`."""
+    parser = Parser(prog="dirge demo", description="Watch dirge work, without a provider.")
+    parser.add_argument("-p", "--print", action="store_true", help="without the screen")
+    parser.add_argument("--plan", action="store_true", help="a request in four phases")
     return parser
 
 
@@ -197,50 +192,30 @@ def folders(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _shared_flags(parser: Parser) -> None:
-    _model_flags(parser.add_argument_group("model"))
-    _permission_flags(parser.add_argument_group("what it may do"))
-    _limit_flags(parser.add_argument_group("limits"))
-    _other_flags(parser.add_argument_group("other"))
-
-
 def _output_flags(group: Any) -> None:
     add = group.add_argument
-    add(
-        "--output-format",
-        choices=("text", "json", "stream-json"),
-        help="headless: text (default), one JSON object, or JSON lines",
-    )
-    add(
-        "--event-format", choices=("claude", "native"), help="shape of stream-json (default claude)"
-    )
+    output_help = "headless: text (default), one JSON object, or JSON lines"
+    add("--output-format", choices=("text", "json", "stream-json"), help=output_help)
+    event_help = "shape of stream-json (default claude)"
+    add("--event-format", choices=("claude", "native"), help=event_help)
     add("--include-partial-messages", action="store_true", help="deltas too, in stream-json")
     add("-o", metavar="FILE", dest="output_file", help="headless: the final text also into FILE")
-    add(
-        "--json-schema",
-        metavar="S|@FILE",
-        help="headless: the answer is JSON after this schema, or the run fails",
-    )
+    schema_help = "headless: the answer is JSON that follows this schema, or the run fails"
+    add("--json-schema", metavar="S|@FILE", help=schema_help)
 
 
 def _session_flags(group: Any) -> None:
     add = group.add_argument
     add("-c", "--continue", action="store_true", dest="continue_", help="newest session here")
-    add(
-        "-r",
-        "--resume",
-        nargs="?",
-        const="",
-        metavar="ID",
-        help="pick a session, or resume this one (an id or its beginning)",
-    )
+    resume_help = "pick a session, or resume this one (an id or its beginning)"
+    add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
     add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
     add("--fork-session", action="store_true", help="branch off into a new session")
     add("--no-session", action="store_true", help="keep nothing")
 
 
-def _model_flags(group: Any) -> None:
-    add = group.add_argument
+def _shared_flags(parser: Parser) -> None:
+    add = parser.add_argument_group("model").add_argument
     add("-m", "--model", metavar="MODEL", help="[provider/]id[:level]")
     add("--provider", metavar="NAME", help="a provider's alias or type")
     add("--base-url", metavar="URL", help="where the provider answers")
@@ -252,11 +227,8 @@ def _model_flags(group: Any) -> None:
     add("--append-system-prompt", metavar="TEXT", help="in addition to them")
     add("--append-system-prompt-file", metavar="FILE", help="the same, from FILE")
     add("--prompt", metavar="NAME", dest="prompt_name", help="a prompt of yours, kept in a file")
-    add("--no-context-files", action="store_true", help="do not send AGENTS.md and CLAUDE.md")
-
-
-def _permission_flags(group: Any) -> None:
-    add = group.add_argument
+    add("--no-context-files", action="store_true", help="don't send AGENTS.md and CLAUDE.md")
+    add = parser.add_argument_group("what it may do").add_argument
     add("--permission-mode", metavar="MODE", choices=MODES, help=", ".join(MODES))
     add("--yolo", action="store_true", help="allow everything but what is always denied")
     add("--accept-all", action="store_true", help="the mode accept")
@@ -271,14 +243,19 @@ def _permission_flags(group: Any) -> None:
     add("--no-tools", action="store_true", help="no tools at all")
     add("--add-dir", metavar="DIR", action="append", default=[], help="another folder to work in")
     add("-C", "--cwd", metavar="DIR", help="start in DIR")
-
-
-def _limit_flags(group: Any) -> None:
-    add = group.add_argument
+    add = parser.add_argument_group("limits").add_argument
     add("--max-turns", metavar="N", type=positive_int, help="model calls in one run")
     add("--max-cost", metavar="USD", type=_positive, help="money, where prices are known")
     add("--max-tokens", metavar="N", type=positive_int, help="tokens, in and out")
     add("--timeout", metavar="S", type=_positive, help="seconds")
+    add = parser.add_argument_group("other").add_argument
+    add("--line", action="store_true", help="plain lines instead of the terminal UI")
+    add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
+    add("--no-color", action="store_true", help="no colours")
+    add("-v", "--verbose", action="store_true", help="write a log file")
+    add("--record", metavar="FILE", type=_recording, help="write what models are sent and answer")
+    add("--version", action="version", version=f"dirge {__version__}", help="print the version")
+    add("-h", "--help", action="help", help="print this")
 
 
 def _hidden_aliases(parser: Parser) -> None:
@@ -290,33 +267,6 @@ def _hidden_aliases(parser: Parser) -> None:
     add("--max-budget-usd", dest="max_cost", type=_positive, help=hide)
     add("--max-agent-turns", dest="max_turns", type=positive_int, help=hide)
     add("--dangerously-skip-permissions", dest="yolo", action="store_true", help=hide)
-
-
-def _other_flags(group: Any) -> None:
-    add = group.add_argument
-    add("--line", action="store_true", help="plain lines instead of the terminal UI")
-    add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
-    add("--no-color", action="store_true", help="no colours")
-    add("-v", "--verbose", action="store_true", help="write a log file")
-    add("--record", metavar="FILE", type=_recording, help="write what models are sent and answer")
-    add("--version", action=_Version, help="print the version")
-    add("-h", "--help", action=_Help, help="print this")
-
-
-class _Help(argparse.Action):
-    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, **kwargs)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        sys.stdout.write(parser.format_help())
-        sys.stdout.flush()
-        raise SystemExit(0)
-
-
-class _Version(_Help):
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        sys.stdout.write(f"dirge {__version__}\n")
-        raise SystemExit(0)
 
 
 def _session_id(text: str) -> str:
@@ -370,20 +320,14 @@ def build_sessions_parser(verb: str) -> Parser:
     add = parser.add_argument
     words = {"list": None, "search": "WORD", "import": "FILE"}
     add("words", nargs="*", metavar=words.get(verb, "ID"))
-    scopes = {
-        "list": "the sessions of every project",
-        "search": "in every project",
-        "repair": "every session of every project",
-    }
-    if verb in scopes:
-        add("--all", action="store_true", dest="everywhere", help=scopes[verb])
+    if verb in ("list", "search", "repair"):
+        add("--all", action="store_true", dest="everywhere", help="the sessions of every project")
     if verb in ("list", "show", "search"):
         add("--json", action="store_true", help="one JSON object")
     if is_list:
         add("-n", metavar="N", type=positive_int, help="only the newest N")
     elif verb == "search":
-        most = f"in at most N sessions ({_SHOWN})"
-        add("-n", metavar="N", type=positive_int, default=_SHOWN, help=most)
+        add("-n", metavar="N", type=positive_int, default=20, help="in at most N sessions (20)")
     elif verb == "export":
         add("--format", choices=("md", "html", "json"), default="md")
         add("-o", metavar="FILE", dest="output_file", help="into FILE, not to stdout")

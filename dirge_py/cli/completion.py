@@ -14,6 +14,7 @@ from dirge_py.cli.arguments import (
     SESSIONS_VERBS,
     Parser,
     build_config_parser,
+    build_demo_parser,
     build_parser,
     build_resume_parser,
     build_sessions_parser,
@@ -247,13 +248,6 @@ def _sessions(name: str) -> Iterator[CommandSpec]:
         yield _command_spec(f"{name} {verb}", build_sessions_parser(verb))
 
 
-def _demo(name: str) -> Iterator[CommandSpec]:
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--print", "-p", action="store_true", help="without the screen")
-    parser.add_argument("--plan", action="store_true", help="a request in four phases")
-    yield _command_spec(name, parser)
-
-
 def _why(name: str) -> Iterator[CommandSpec]:
     from dirge_py.cli.why import build_why_parser
     from dirge_py.tools.toolbox import tool_names
@@ -262,7 +256,7 @@ def _why(name: str) -> Iterator[CommandSpec]:
 
 
 _PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
-    "demo": _demo,
+    "demo": _one(build_demo_parser),
     "why": _why,
     "config": _one(build_config_parser, CONFIG_VERBS),
     "sessions": _sessions,

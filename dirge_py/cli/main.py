@@ -8,11 +8,12 @@ import io
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.cli.arguments import (
     CONFIG_VERBS,
+    build_demo_parser,
     build_resume_parser,
     build_turn_parser,
     parse,
@@ -31,10 +32,13 @@ from dirge_py.cli.flags import (
 )
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
+from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
+_Fits = Callable[[list[str]], bool]
+_Run = Callable[[list[str]], int]
 
 
 def run(argv: Sequence[str]) -> int:
@@ -48,6 +52,8 @@ def run(argv: Sequence[str]) -> int:
     except DirgeError as error:
         print_error(error)
         return 1
+    except SystemExit as ended:  # From argparse, after `--help`.
+        return int(ended.code or 0)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -72,71 +78,21 @@ def run(argv: Sequence[str]) -> int:
 
 def _dispatch(argv: list[str]) -> int:
     """Run a subcommand; words that are none are a prompt."""
-    first, rest = (argv[0], argv[1:]) if argv else ("", [])
-    has_only_flags = takes_only_flags(rest)
+    first, *rest = argv or [""]
     if first == "exec":
         return _start(["--print", *rest])
-    if first == "demo" and all(word.startswith("-") for word in rest):
-        return _demo(rest)
-    if first == "config" and (not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")):
-        from dirge_py.cli.config import config_command
-
-        return config_command(rest)
-    if first == "config" and rest[0] in _NO_CONFIG_VERBS and len(rest) <= 3:
-        hint = f"It has: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
-        raise UsageError(f"`dirge config` has no `{rest[0]}`.", hint=hint)
-    if first == "why" and rest:
-        from dirge_py.cli.why import why, why_fits
-
-        if why_fits(rest):
-            return why(rest)
-    if first == "sessions":
-        from dirge_py.cli.sessions import sessions, sessions_fits
-
-        if sessions_fits(rest):
-            return sessions(rest)
-    if first == "doctor" and has_only_flags:
-        from dirge_py.cli.doctor import doctor
-
-        return doctor(rest)
-    if first == "trust" and has_only_flags:
-        return trust(rest)
-    if first == "turn" and rest and has_only_flags:
-        return turn(rest)
-    if first == "signal" and signal_fits(rest):
-        return signal(rest)
-    if first == "resume" and resume_fits(rest):
-        return resume(rest)
-    if first == "completion":
-        from dirge_py.cli.completion import completion, completion_fits
-
-        if completion_fits(rest):
-            return completion(rest)
-    if first == "embed":
-        from dirge_py.cli.embed import embed, embed_fits
-
-        if embed_fits(rest):
-            return embed(rest)
-    if first == "serve" and has_only_flags:
-        from dirge_py.cli.serve.command import serve
-
-        return serve(rest)
-    return _start(argv)
+    fits, run_it = _SUBCOMMANDS.get(first, (None, _start))
+    return run_it(rest) if fits is not None and fits(rest) else _start(argv)
 
 
 def _demo(rest: list[str]) -> int:
-    known = {"--print", "-p", "--plan"}
-    unknown = [word for word in rest if word not in known]
-    if unknown:
-        hint = "There are --print and --plan."
-        raise UsageError(f"no flag `{unknown[0]}` for `dirge demo`.", hint=hint)
-    is_printed = bool({"--print", "-p"} & set(rest))
-    if not is_printed:
+    flags = build_demo_parser().parse_args(rest)
+    if not flags.print:
         _check_terminal()
     from dirge_py.cli.demo.play import Demo, PlanDemo, play_printed
 
-    demo = PlanDemo() if "--plan" in rest else Demo()
-    if is_printed:
+    demo = PlanDemo() if flags.plan else Demo()
+    if flags.print:
         return play_printed(demo)
     from dirge_py.cli.interactive import demo_start
     from dirge_py.ui.run import run_tui
@@ -212,6 +168,14 @@ def prepare_streams() -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)
 
 
+def config_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `config` are its own. Raises UsageError: a verb of other programs."""
+    if rest and rest[0] in _NO_CONFIG_VERBS and len(rest) <= 3:
+        hint = f"It has: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
+        raise UsageError(f"`dirge config` has no `{rest[0]}`.", hint=hint)
+    return not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")
+
+
 def resume_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `resume` are its own; `resume the work` is a prompt."""
     decides = any(word.partition("=")[0] in ("--confirm", "--reject") for word in rest)
@@ -264,3 +228,24 @@ def _continue(flags: Namespace) -> int:
     from dirge_py.cli.headless import continue_run
 
     return continue_run(flags)
+
+
+def _late_pair(module: str, fits: str, run_it: str) -> tuple[_Fits, _Run]:
+    return late(f"dirge_py.cli.{module}", fits), late(f"dirge_py.cli.{module}", run_it)
+
+
+_SUBCOMMANDS: Mapping[str, tuple[_Fits, _Run]] = {
+    "completion": _late_pair("completion", "completion_fits", "completion"),
+    "config": (config_fits, late("dirge_py.cli.config", "config_command")),
+    "demo": (lambda rest: all(word.startswith("-") for word in rest), _demo),
+    "doctor": (takes_only_flags, late("dirge_py.cli.doctor", "doctor")),
+    "embed": _late_pair("embed", "embed_fits", "embed"),
+    "resume": (resume_fits, resume),
+    "serve": (takes_only_flags, late("dirge_py.cli.serve.command", "serve")),
+    "sessions": _late_pair("sessions", "sessions_fits", "sessions"),
+    "signal": (signal_fits, signal),
+    "trust": (takes_only_flags, trust),
+    "turn": (lambda rest: bool(rest) and takes_only_flags(rest), turn),
+    "why": _late_pair("why", "why_fits", "why"),
+}
+"""Whether the words after a subcommand are its own, and its function."""

@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.text import clean, format_count, one_line
-from dirge_py.lib.text_width import cell_width, cut
+from dirge_py.lib.text_width import align_columns, cut
 from dirge_py.lib.version import __version__
 from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root, short_names
@@ -35,7 +36,7 @@ from dirge_py.types.messages import Usage
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20
-_PROMPT_CELLS = 100
+_PROMPT_CHARS = 100
 
 
 def sessions_fits(rest: Sequence[str]) -> bool:
@@ -73,12 +74,11 @@ def _list(flags: Namespace, store: Store) -> int:
 
 
 def _as_json(session: SessionSummary) -> dict[str, Any]:
-    usage = session.usage
     return {
         **asdict(session),
         "started": session.started.isoformat(),
         "updated": session.updated.isoformat(),
-        "usage": _usage(usage) if usage is not None else None,
+        "usage": session.usage and _usage(session.usage),
     }
 
 
@@ -106,20 +106,11 @@ def _list_text(
         heads.insert(5, "project")
         for row, session in zip(rows, found, strict=True):
             row.insert(5, _clean_line(session.project))
-    widths = [max(map(cell_width, column)) for column in zip(heads, *rows, strict=True)][:-1]
-    most = None
+    lines = align_columns([heads, *rows], right=(2, 3))
     if sys.stdout.isatty():
-        columns = shutil.get_terminal_size().columns
-        most = max(_LEAST_TITLE, columns - sum(widths) - 2 * len(widths))
-    lines = []
-    for *cells, title in (heads, *rows):
-        blanks = [" " * (w - cell_width(cell)) for cell, w in zip(cells, widths, strict=True)]
-        # Numbers of messages and costs are at the right.
-        padded = [
-            blank + cell if number in (2, 3) else cell + blank
-            for number, (cell, blank) in enumerate(zip(cells, blanks, strict=True))
-        ]
-        lines.append("  ".join([*padded, cut(title, most) if most else title]))
+        least = lines[0].rindex("title") + _LEAST_TITLE
+        width = max(shutil.get_terminal_size().columns, least)
+        lines = [cut(line, width) for line in lines]
     return "\n".join(lines) + "\n"
 
 
@@ -127,7 +118,7 @@ def _show(flags: Namespace, store: Store) -> int:
     session_id = store.find(_only_word(flags))
     records = store.events_since(session_id, 0)
     loaded = replay(records)
-    description = loaded.description
+    description, usage = loaded.description, loaded.usage
     imported_from = _imported_from(records)
     prompts = [point for point in rewind_points(records) if point.is_prompt]
     tree = build_tree(records)
@@ -145,7 +136,7 @@ def _show(flags: Namespace, store: Store) -> int:
                 "updated": description.updated,
                 "messages": len(loaded.messages),
                 "turns": loaded.turns,
-                "usage": _usage(loaded.usage),
+                "usage": _usage(usage),
                 "cost_usd": loaded.cost_usd,
                 "forked_from": description.forked_from or None,
                 "imported_from": imported_from or None,
@@ -158,7 +149,6 @@ def _show(flags: Namespace, store: Store) -> int:
             }
         )
         return 0
-    usage = loaded.usage
     rows = {
         "title": description.title,
         "folder": description.cwd,
@@ -173,7 +163,11 @@ def _show(flags: Namespace, store: Store) -> int:
     }
     lines = [session_id]
     lines += [f"  {name:13} {_clean_line(value)}" for name, value in rows.items() if value]
-    lines += ["", "Prompts", *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in prompts)]
+    lines += [
+        "",
+        "Prompts",
+        *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in prompts),
+    ]
     if len(tips) > 1:
         lines += ["", "Branches"]
         lines += [f"  {_moment(at)}  {name}  {_prompt(text)}" for name, at, text in tips]
@@ -202,14 +196,10 @@ def _search(flags: Namespace, store: Store) -> int:
         titles = {(session.project, session.id): session.title for session in sessions}
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         lines = []
-        before = None
-        for match in found:
-            session = (match.project, match.session_id)
-            if session != before:
-                title = _clean_line(titles.get(session, ""))
-                lines += ["", f"{match.session_id}  {title}".rstrip()]
-                before = session
-            lines.append(f"  {_moment(match.at)}  {match.kind:7} {_snippet(match, bold=bold)}")
+        for session, matches in groupby(found, lambda match: (match.project, match.session_id)):
+            lines += ["", f"{session[1]}  {_clean_line(titles.get(session, ''))}".rstrip()]
+            for match in matches:
+                lines.append(f"  {_moment(match.at)}  {match.kind:7} {_snippet(match, bold=bold)}")
         _write("\n".join(lines[1:]) + "\n")
     if found:
         return 0
@@ -242,9 +232,8 @@ def _export(flags: Namespace, store: Store) -> int:
 
 def _only_word(flags: Namespace) -> str:
     if len(flags.words) != 1:
-        raise UsageError(
-            f"`dirge sessions {flags.verb}` takes one id.", hint="`dirge sessions` lists them."
-        )
+        text = f"`dirge sessions {flags.verb}` takes one id."
+        raise UsageError(text, hint="`dirge sessions` lists them.")
     return str(flags.words[0])
 
 
@@ -263,12 +252,7 @@ def _write_json(value: Any) -> None:
 
 
 def _usage(usage: Usage) -> Mapping[str, int]:
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-    }
+    return {name: getattr(usage, name) for name in ("input", "output", "cache_read", "cache_write")}
 
 
 def _cost(cost_usd: float | None, *, known: bool) -> str:
@@ -287,12 +271,12 @@ def _moment(text: str) -> str:
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
-def _prompt(text: str) -> str:
-    return _clean_line(one_line(text, _PROMPT_CELLS))
-
-
 def _clean_line(text: str) -> str:
     return " ".join(clean(text).split())
+
+
+def _prompt(text: str) -> str:
+    return _clean_line(one_line(text, _PROMPT_CHARS))
 
 
 def _repair(flags: Namespace, store: Store) -> int:
@@ -311,10 +295,8 @@ def _repair(flags: Namespace, store: Store) -> int:
             _report(session_id, [f"not repaired: {error.message}"])
             exit_code = 1
     count = _index(store).rebuild()
-    if count is None:
-        _write("The index cannot be built; lists are read from the journals.\n")
-    else:
-        _write(f"The index was rebuilt: {count} sessions.\n")
+    text = "Can't build the index; lists are read from the journals."
+    _write((text if count is None else f"The index was rebuilt: {count} sessions.") + "\n")
     return exit_code
 
 
@@ -344,10 +326,8 @@ def _delete(flags: Namespace, store: Store) -> int:
 
 def _import(flags: Namespace, store: Store) -> int:
     if not flags.words:
-        raise UsageError(
-            "import which files?",
-            hint="As in `dirge sessions import ~/.claude/projects/*/*.jsonl`.",
-        )
+        example = "As in `dirge sessions import ~/.claude/projects/*/*.jsonl`."
+        raise UsageError("import which files?", hint=example)
     usual = [name for service in SERVICES for name in service.key_env]
     redact = Redactor(secret_values(os.environ, usual)).redact
 
@@ -395,9 +375,8 @@ def _repair_lines(found: RepairReport) -> Iterator[str]:
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:
     """Whether the user confirms the deletion at the terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "`dirge sessions delete` asks in a terminal.", hint="Without one: say --yes."
-        )
+        text = "`dirge sessions delete` asks in a terminal."
+        raise UsageError(text, hint="Without one: say --yes.")
     titles = {summary.id: summary.title for summary in store.list()}
     for session_id in ids:
         _report(session_id, [titles.get(session_id, "")])

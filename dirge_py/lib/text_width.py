@@ -4,7 +4,7 @@ Everything counts graphemes, so a flag, a family or a letter with its accents is
 text has to be cleaned before (`lib/text.py`); tabs count as one cell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from wcwidth import iter_graphemes, wcswidth
 
@@ -32,6 +32,20 @@ def cut(text: str, width: int) -> str:
             break
         end += len(grapheme)
     return text[:end] + "…"
+
+
+def align_columns(rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> list[str]:
+    """Return each row as one line; the cells of the columns in `right` end at the same place."""
+    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        blanks = [" " * (width - cell_width(cell)) for width, cell in zip(widths, row, strict=True)]
+        cells = [
+            blank + cell if number in right else cell + blank
+            for number, (cell, blank) in enumerate(zip(row, blanks, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def wrap(text: str, width: int) -> list[str]:

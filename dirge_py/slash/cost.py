@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import format_usd, plural
-from dirge_py.lib.text_width import cell_width
+from dirge_py.lib.text_width import align_columns
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
 from dirge_py.slash.base import FrontEnd, settings_of
@@ -268,16 +268,9 @@ def _row(
 
 def _aligned(lines: Sequence[_Line]) -> list[str]:
     """The lines, with the rows of all tables in the same columns, as narrow as they can be."""
-    rows = [line for line in lines if not isinstance(line, str)] or [("",)]
-    name_width, *widths = (max(map(cell_width, column)) for column in zip(*rows, strict=True))
-    aligned = []
-    for line in lines:
-        if not isinstance(line, str):
-            name, *cells = line
-            numbers = (f"  {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-            line = "  " + name + " " * (name_width - cell_width(name)) + "".join(numbers)
-        aligned.append(line)
-    return aligned
+    rows = [line for line in lines if not isinstance(line, str)]
+    aligned = iter(align_columns(rows, right=range(1, 6)))
+    return [line if isinstance(line, str) else f"  {next(aligned)}" for line in lines]
 
 
 def _sum(requests: Iterable[AnsweredRequest]) -> Usage:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.text_width import align_columns
 from dirge_py.slash.base import FrontEnd
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command, HookReport, PluginReport
@@ -35,8 +36,7 @@ async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> N
 async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     known = conversation.extension(Plugins)
     order = known.order() if known is not None else ()
-    width = max((len(point) for point, _ in order), default=0)
-    rows = [f"  {point:<{width}}  {' → '.join(labels)}" for point, labels in order]
+    rows = align_columns([(f"  {point}", " → ".join(labels)) for point, labels in order])
     lines = ["What runs at each hook, in order", *rows]
     front.show("\n".join(lines) if rows else "No hook has a handler yet.")
 

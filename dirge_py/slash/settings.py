@@ -10,6 +10,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import format_count, format_usd, visible
+from dirge_py.lib.text_width import align_columns
 from dirge_py.lib.version import __version__
 from dirge_py.slash.base import Choice, FrontEnd, HasSettings, Unsupported, pick_name, settings_of
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
@@ -189,8 +190,7 @@ async def status(args: str, conversation: "Conversation", front: FrontEnd) -> No
         *_settings_rows(front),
         *_extension_rows(conversation, front),
     ]
-    width = max(len(name) for name, _ in rows)
-    front.show("\n".join(f"{name:<{width}}  {visible(text)}" for name, text in rows if text))
+    front.show("\n".join(align_columns([(name, visible(text)) for name, text in rows if text])))
 
 
 def _session_rows(conversation: "Conversation", profile: str) -> Iterator[tuple[str, str]]:

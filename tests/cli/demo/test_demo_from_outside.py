@@ -22,7 +22,7 @@ def test_an_unknown_flag_of_the_demo_is_wrong_usage(product: Product) -> None:
     result = product.run("demo", "--nonsense")
 
     assert result.exit_code == 2
-    assert "--print" in result.stderr
+    assert "`dirge demo --help`" in result.stderr
 
 
 def test_the_plan_of_the_demo_is_verified_in_its_second_cycle(product: Product) -> None:
