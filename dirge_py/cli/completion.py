@@ -119,11 +119,7 @@ def fish(places: Sequence[CommandSpec]) -> str:
     )
 
 
-SCRIPTS: Mapping[str, Callable[[Sequence[CommandSpec]], str]] = {
-    "bash": bash,
-    "zsh": zsh,
-    "fish": fish,
-}
+SCRIPTS = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
 def _shell_place(
@@ -140,21 +136,16 @@ def _shell_place(
 
 
 def _bash_values(places: Sequence[CommandSpec]) -> Iterator[str]:
-    beside = (
-        "local IFS=$'\\n'; compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen {} -- \"$cur\"))"
-    )
-    how = {"files": beside.format("-f"), "folders": beside.format("-d")}
+    names = "local IFS=$'\\n'; compopt -o filenames 2>/dev/null; "
     for place in places:
-        for flag in place.flags:
-            value = _value_of(flag)
-            if not value:
-                continue
+        for flag in filter(_value_of, place.flags):
             patterns = "|".join(shlex.quote(f"{place.name} {name}") for name in flag.option_strings)
-            words = shlex.quote(_choices_of(flag))
-            act = how.get(value) or (
-                f'COMPREPLY=($(compgen -W {words} -- "$cur"))' if flag.choices else ""
-            )
-            yield f"        {patterns}) {act + '; ' if act else ''}return ;;"
+            act = {
+                "files": f'{names}COMPREPLY=($(compgen -f -- "$cur")); ',
+                "folders": f'{names}COMPREPLY=($(compgen -d -- "$cur")); ',
+                "words": f'COMPREPLY=($(compgen -W {shlex.quote(_choices_of(flag))} -- "$cur")); ',
+            }.get(_value_of(flag), "")
+            yield f"        {patterns}) {act}return ;;"
 
 
 def _bash_offer(place: CommandSpec) -> str:
@@ -176,10 +167,13 @@ def _zsh_flag(flag: argparse.Action, name: str) -> str:
     help_text = _help_of(flag)
     for special in "\\[]:":
         help_text = help_text.replace(special, f"\\{special}")
-    values = {"files": ":_files", "folders": ":_files -/", "text": ":"}
-    value = _value_of(flag)
-    after = f":({_choices_of(flag)})" if flag.choices else values.get(value, "")
-    return f"*{name}[{help_text}]" + (f": {after}" if value else "")
+    after = {
+        "files": ": :_files",
+        "folders": ": :_files -/",
+        "text": ": :",
+        "words": f": :({_choices_of(flag)})",
+    }.get(_value_of(flag), "")
+    return f"*{name}[{help_text}]{after}"
 
 
 def _fish_offer(place: CommandSpec) -> Iterator[str]:
@@ -194,14 +188,12 @@ def _fish_offer(place: CommandSpec) -> Iterator[str]:
             f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
             for name in flag.option_strings
         )
-        values = {
+        after = {
             "files": " -r -F",
             "folders": " -x -a '(__fish_complete_directories)'",
             "text": " -x",
-        }
-        after = values.get(_value_of(flag), "")
-        if flag.choices:
-            after = f" -x -a {shlex.quote(_choices_of(flag))}"
+            "words": f" -x -a {shlex.quote(_choices_of(flag))}",
+        }.get(_value_of(flag), "")
         help_text = _help_of(flag).replace("\\", "\\\\").replace("'", "\\'")
         yield f"complete -c dirge -n {at} {names}{after} -d '{help_text}'"
 
@@ -213,10 +205,7 @@ def completion_fits(rest: Sequence[str]) -> bool:
 
 def build_completion_parser() -> Parser:
     """The flags of `dirge completion`."""
-    parser = Parser(
-        prog="dirge completion",
-        usage=f"dirge completion SHELL\n\n{_USAGE}",
-    )
+    parser = Parser(prog="dirge completion", usage=f"dirge completion SHELL\n\n{_USAGE}")
     parser.add_argument("shell", choices=tuple(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
     return parser
 
@@ -232,14 +221,12 @@ def command_specs() -> Sequence[CommandSpec]:
     """Every command whose words can be completed, `dirge` itself first."""
     return [
         _command_spec("", build_parser(), words=tuple(_PARSERS)),
-        *(place for name, made in _PARSERS.items() for place in made(name)),
+        *(place for name, make in _PARSERS.items() for place in make(name)),
     ]
 
 
-def _one(
-    build: Callable[[], Parser], words: Iterable[str] = ()
-) -> Callable[[str], Iterator[CommandSpec]]:
-    return lambda name: iter([_command_spec(name, build(), tuple(words))])
+def _one(build: Callable[[], Parser], words: Iterable[str] = ()) -> "_MakeSpecs":
+    return lambda name: [_command_spec(name, build(), tuple(words))]
 
 
 def _sessions(name: str) -> Iterator[CommandSpec]:
@@ -255,7 +242,8 @@ def _why(name: str) -> Iterator[CommandSpec]:
     yield _command_spec(name, build_why_parser(), tuple(tool_names()))
 
 
-_PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
+_MakeSpecs = Callable[[str], Iterable[CommandSpec]]
+_PARSERS: Mapping[str, _MakeSpecs] = {
     "demo": _one(build_demo_parser),
     "why": _why,
     "config": _one(build_config_parser, CONFIG_VERBS),
@@ -267,19 +255,15 @@ _PARSERS: Mapping[str, Callable[[str], Iterator[CommandSpec]]] = {
     "resume": _one(build_resume_parser),
     "signal": _one(build_signal_parser),
     "embed": _one(build_embed_parser),
-    "completion": lambda name: iter([CommandSpec(name=name, words=tuple(SCRIPTS))]),
+    "completion": lambda name: [CommandSpec(name=name, words=tuple(SCRIPTS))],
 }
 
 
 def _command_spec(
     name: str, parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
 ) -> CommandSpec:
-    flags = [
-        action
-        for action in parser._actions
-        if action.option_strings and action.help != argparse.SUPPRESS
-    ]
-    return CommandSpec(name=name, flags=tuple(flags), words=words)
+    flags = tuple(a for a in parser._actions if a.option_strings and a.help != argparse.SUPPRESS)
+    return CommandSpec(name=name, flags=flags, words=words)
 
 
 def _value_of(flag: argparse.Action) -> str:

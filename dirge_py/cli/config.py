@@ -2,6 +2,7 @@
 
 import asyncio
 import getpass
+import signal
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -59,10 +60,10 @@ def _ask_for_provider(path: Path | None) -> int:
     if ending == "demo":
         write_line("Type: dirge demo")
     elif ending == "given up":
-        write_line(
-            "Nothing was changed. `dirge config init --template` writes a file with comments."
-        )
-    return 1 if ending == "given up" else 0
+        template = "`dirge config init --template` writes a file with comments."
+        write_line(f"Nothing was changed. {template}")
+        return 1
+    return 0
 
 
 def _report(verb: str, path: Path | None) -> ConfigReport:
@@ -138,18 +139,17 @@ def write_line(text: str, *, tone: Tone = "plain") -> None:
 
 
 def run_interruptible(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of `work`; unlike with `asyncio.run`, Ctrl+C also ends it during input."""
-    loop = asyncio.new_event_loop()
+    """Return the result of `work`; unlike with `asyncio.run`, Ctrl+C also ends it during input."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    # `asyncio.run` replaces only Python's own handler, and would then wait for the input.
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
-        return loop.run_until_complete(work)
+        return asyncio.run(work)
     finally:
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+        signal.signal(signal.SIGINT, before)
 
 
 def _typed(prompt: str) -> str | None:

@@ -35,23 +35,21 @@ def check_flags(flags: Namespace) -> None:
                 shown = "-o" if name == "output_file" else "--" + name.replace("_", "-")
                 raise UsageError(f"{shown} works with -p only.", hint="Add -p, or leave it out.")
     _check_schema(flags)
-    if flags.event_format and flags.output_format != "stream-json":
+    reads_lines = flags.input_format == "stream-json"
+    writes_lines = flags.output_format == "stream-json"
+    if flags.event_format and not writes_lines:
         raise UsageError("--event-format needs --output-format stream-json.")
-    if flags.input_format == "stream-json" and flags.prompt:
-        raise UsageError(
-            "--input-format stream-json takes its prompts from stdin.", hint="Leave the words out."
-        )
-    if flags.input_format == "stream-json" and flags.plan:
-        raise UsageError(
-            "--plan takes one request, not the messages of --input-format stream-json.",
-            hint="Give it as words, or as text on stdin.",
-        )
-    if flags.plan and not flags.print and not flags.prompt:
-        raise UsageError(
-            "--plan needs a request.", hint='Give it as words: dirge --plan "add paging"'
-        )
-    if flags.include_partial_messages and flags.output_format != "stream-json":
+    if flags.include_partial_messages and not writes_lines:
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if reads_lines and flags.prompt:
+        text = "--input-format stream-json takes its prompts from stdin."
+        raise UsageError(text, hint="Leave the words out.")
+    if reads_lines and flags.plan:
+        text = "--plan takes one request, not the messages of --input-format stream-json."
+        raise UsageError(text, hint="Give it as words, or as text on stdin.")
+    if flags.plan and not flags.print and not flags.prompt:
+        hint = 'Give it as words: dirge --plan "add paging"'
+        raise UsageError("--plan needs a request.", hint=hint)
     if flags.tools is not None and flags.no_tools:
         raise UsageError("--tools and --no-tools exclude each other.")
     _check_session(flags)
@@ -103,15 +101,15 @@ def has_folder() -> bool:
 
 
 def _check_schema(flags: Namespace) -> None:
-    given = flags.json_schema
-    if given is not None and flags.plan:
+    schema = flags.json_schema
+    if schema is not None and flags.plan:
         raise UsageError(
             "--json-schema and --plan exclude each other: a plan ends with a review.",
             hint="Ask about the result in another run: dirge -c -p --json-schema …",
         )
-    if given is not None and given.startswith("@"):
+    if schema is not None and schema.startswith("@"):
         # Paths are relative to where the command was typed, not to --cwd.
-        flags.json_schema = "@" + os.path.abspath(given[1:])
+        flags.json_schema = "@" + os.path.abspath(schema[1:])
 
 
 def _check_session(flags: Namespace) -> None:
@@ -121,7 +119,7 @@ def _check_session(flags: Namespace) -> None:
         "--session": flags.session is not None,
         "--no-session": flags.no_session,
     }
-    chosen = [name for name, given in is_given.items() if given]
+    chosen = [name for name, is_chosen in is_given.items() if is_chosen]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
     if flags.fork_session and chosen in ([], ["--no-session"]):
@@ -136,7 +134,7 @@ assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
 
 
 def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":
-    """The settings, with the flags in their place. Raises ConfigError."""
+    """The settings, with the flags applied. Raises ConfigError."""
     from dirge_py.config.load import load
     from dirge_py.config.sources import Overrides
 
@@ -200,14 +198,12 @@ def with_notices(options: "BuildOptions", config: "Config") -> "BuildOptions":
 
 
 def _mode(flags: Namespace) -> str | None:
-    is_given = {
-        "yolo": flags.yolo,
-        "accept": flags.accept_all,
-        "restrictive": flags.restrictive,
-    }
-    modes = {mode for mode, given in is_given.items() if given}
-    if flags.permission_mode is not None:
-        modes.add(flags.permission_mode)
+    modes = {
+        "yolo" if flags.yolo else None,
+        "accept" if flags.accept_all else None,
+        "restrictive" if flags.restrictive else None,
+        flags.permission_mode,
+    } - {None}
     chosen = next((mode for mode in MOST_PERMISSIVE_FIRST if mode in modes), None)
     if len(modes) > 1:
         sys.stderr.write(f"dirge: several permission modes were given; using {chosen}.\n")
