@@ -17,10 +17,8 @@ from dirge_py.frontend.print.result import (
     CommandUsage,
     Ending,
     ending_of,
-    nothing_ran,
     pending_calls,
     result_object,
-    usage_object,
 )
 from dirge_py.frontend.print.streams import InvalidLine, print_notice, user_lines
 from dirge_py.lib.lean_dataclass import dataclass
@@ -35,6 +33,7 @@ from dirge_py.types.hooks import CallDecision
 from dirge_py.types.messages import TextBlock, UserMessage, user_text
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
+    Done,
     LimitExceeded,
     MaxTurns,
     NotVerified,
@@ -66,7 +65,7 @@ class Prompt:
 
     @property
     def has_both(self) -> bool:
-        return bool(self.is_typed and self.piped.strip())
+        return self.is_typed and bool(self.piped.strip())
 
     def as_plan(self) -> "Prompt":
         """The prompt as a request for `/plan`; unchanged if it is one."""
@@ -111,24 +110,18 @@ async def print_prompt(printer: Printer, prompt: Prompt) -> int:
     typed = printer.commands.read(prompt.words) if prompt.is_typed else None
     if typed is None or typed.command is None:
         message = await prompt_message(printer.conversation, prompt, may_escape=True)
-        return await abort_on_signals(printer, printer.run(message))
+        return await printer.run(message)
     hint = "`//` begins a prompt with a slash."
     if printer.options.answer is not None and typed.command.name != "continue":
-        raise UsageError(
-            f"--json-schema goes with a prompt, not with the command /{typed.name}.", hint=hint
-        )
+        text = f"--json-schema goes with a prompt, not with the command /{typed.name}."
+        raise UsageError(text, hint=hint)
     if not typed.command.headless:
         raise UsageError(f"/{typed.name} needs the terminal UI.", hint=hint)
-    command = replace(typed, args=prompt.arguments(typed))
-    return await abort_on_signals(printer, _print_command(printer, command))
+    return await _print_command(printer, replace(typed, args=prompt.arguments(typed)))
 
 
 async def print_stream(printer: Printer) -> int:
     """Run the messages that come as JSON lines; one that comes during a run steers it."""
-    return await abort_on_signals(printer, _print_stream(printer))
-
-
-async def _print_stream(printer: Printer) -> int:
     conversation = printer.conversation
     exit_code, had_bad_line = 0, False
     task: asyncio.Task[int] | None = None
@@ -150,7 +143,7 @@ async def _print_stream(printer: Printer) -> int:
         raise UsageError("no message came on stdin.", hint="See --input-format in `dirge --help`.")
     for left in conversation.take_back():
         print_notice(f"not delivered: {left.message.text}")
-    return exit_code or (1 if had_bad_line else 0)
+    return exit_code or int(had_bad_line)
 
 
 async def _until(
@@ -182,7 +175,7 @@ def print_all(
     options: PrintOptions,
     commands: Registry,
 ) -> int:
-    """Do the work with a conversation and a printer; returns the exit code."""
+    """Do the work with a conversation and a printer, until a signal; returns the exit code."""
 
     async def main() -> int:
         conversation = open_conversation()
@@ -190,12 +183,12 @@ def print_all(
             for notice in conversation.notices:
                 print_notice(notice)
             printer = Printer(conversation, options, commands)
-            exit_code = await work(printer)
+            exit_code = await abort_on_signals(printer, work(printer))
             printer.end_lines()
-            failure = printer.stdout.failure
-            if failure:
-                print_notice(f"can't write the output: {failure}.")
-            return exit_code or (1 if failure else 0)
+            if printer.stdout.failure:
+                print_notice(f"can't write the output: {printer.stdout.failure}.")
+                return exit_code or 1
+            return exit_code
         finally:
             await conversation.close()
 
@@ -218,13 +211,12 @@ async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
     else:
         message = await prompt_message(conversation, prompt)
         run = conversation.send(message, single_turn=True)
-    return await abort_on_signals(printer, printer.follow(run))
+    return await printer.follow(run)
 
 
 async def print_decision(printer: Printer, decision: CallDecision) -> int:
     """Continue a run that waits for this decision, and print the rest of it."""
-    run = printer.conversation.continue_run([decision])
-    return await abort_on_signals(printer, printer.follow(run))
+    return await printer.follow(printer.conversation.continue_run([decision]))
 
 
 async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
@@ -245,8 +237,7 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
             hint=f"`dirge --session {name}` continues it with a prompt.",
         )
     choices = {unknown.call.id: choice for unknown in interruption.unknown} if choice else {}
-    run = conversation.continue_run(decide_calls(interruption, choices))
-    return await abort_on_signals(printer, printer.follow(run))
+    return await printer.follow(conversation.continue_run(decide_calls(interruption, choices)))
 
 
 def _check_can_continue(conversation: Conversation) -> None:
@@ -282,28 +273,25 @@ async def _print_command(printer: Printer, typed: TypedCommand) -> int:
         return _print_outcome(printer, front.outcome, front.result_text, work)
     if conversation.run is not None:
         return await printer.follow(conversation.run)
+    ending = Ending(exit_code=0, subtype="success")
+    if front.failed:
+        subtype = "error_during_execution"
+        ending = Ending(exit_code=1, subtype=subtype, kind="command", message=shown)
     if printer.options.output == "text":
         printer.stdout.write(clean(shown) + "\n" if shown else "")
     else:
-        provider, _, model = conversation.settings.model.partition("/")
-        result = {
-            **nothing_ran(),
-            "subtype": "error_during_execution" if front.failed else "success",
-            "is_error": front.failed,
-            "exit_code": 1 if front.failed else 0,
-            "result": shown,
+        result = result_object(
+            work,
+            Done(),
+            ending=ending,
+            response=shown,
             # A new session without messages isn't stored.
-            "session_id": conversation.session_id if conversation.messages else None,
-            "model": model,
-            "provider": provider,
-            # Commands can call a model, too, for example for a summary.
-            "usage": usage_object(work.usage),
-            "total_cost_usd": None if work.cost_usd is None else round(work.cost_usd, 6),
-        }
-        if front.failed:
-            result["error"] = {"kind": "command", "message": shown, "hint": ""}
+            session_id=conversation.session_id if conversation.messages else None,
+            model=conversation.settings.model,
+            denials=(),
+        )
         printer.stdout.write(one_line(result))
-    return 1 if front.failed else 0
+    return ending.exit_code
 
 
 def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: CommandUsage) -> int:

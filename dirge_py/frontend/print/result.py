@@ -112,14 +112,14 @@ def ending_of(outcome: Outcome) -> Ending:
     )
 
 
-class CommandUsage:
+class CommandUsage(ConversationLog):
     """The usage of a command: turns of its runs, and time and tokens of runs and their forks."""
 
     def __init__(self, conversation: Conversation) -> None:
+        super().__init__((), Usage(), 0.0)
         self.started_at = time.monotonic()
         self._conversation = conversation
         self._runs: list[Run] = []
-        self._spent = ConversationLog((), Usage(), 0.0)
         self._forks_api_s = 0.0
         self._asked_at = self.started_at
 
@@ -131,14 +131,6 @@ class CommandUsage:
     def api_s(self) -> float:
         return self._forks_api_s + sum(run.api_s for run in self._runs)
 
-    @property
-    def usage(self) -> Usage:
-        return self._spent.usage
-
-    @property
-    def cost_usd(self) -> float | None:
-        return self._spent.cost_usd
-
     def on_event(self, event: LoopEvent) -> None:
         match event:
             case ForkEvent(event=TurnStart()):
@@ -146,13 +138,11 @@ class CommandUsage:
             case ForkEvent(event=MessageEnd(message=AssistantMessage()) as end):
                 # The time from a turn's start to its answer; other usage has its own events.
                 self._forks_api_s += time.monotonic() - self._asked_at
-                self._spent.record(end, None)
-            case ForkEvent():
-                pass
+                self.record(end, None)
+            case AgentStart() if self._conversation.run is not None:
+                self._runs.append(self._conversation.run)
             case _:
-                if isinstance(event, AgentStart) and self._conversation.run is not None:
-                    self._runs.append(self._conversation.run)
-                self._spent.record(event, None)
+                self.record(event, None)
 
 
 def result_object(
@@ -228,21 +218,10 @@ def error_object(error: Exception) -> dict[str, Any]:
         kind, hint = "config" if is_config else "start", error.hint
         kind = "session_busy" if isinstance(error, SessionBusy) else kind
     return {
-        **nothing_ran(),
+        "type": "result",
         "subtype": "error_during_execution",
         "is_error": True,
         "exit_code": 2 if is_config else 1,
-        "error": {"kind": kind, "message": str(error) or repr(error), "hint": hint},
-    }
-
-
-def nothing_ran() -> dict[str, Any]:
-    """Every member of a result object, with the values for a start without model calls."""
-    return {
-        "type": "result",
-        "subtype": "success",
-        "is_error": False,
-        "exit_code": 0,
         "result": "",
         "session_id": None,
         "model": None,
@@ -253,6 +232,7 @@ def nothing_ran() -> dict[str, Any]:
         "total_cost_usd": 0.0,
         "usage": usage_object(Usage()),
         "permission_denials": [],
+        "error": {"kind": kind, "message": str(error) or repr(error), "hint": hint},
     }
 
 
