@@ -167,14 +167,12 @@ class LineAsker:
         on_stop: Callable[[], object],
         on_asking: Callable[[bool], object],
         guard_s: float = GUARD_S,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
         self._writer = writer
         self._on_stop = on_stop
         self._on_asking = on_asking
         self._guard_s = 0.0 if source.is_script else guard_s
-        self._clock = clock
         self._turn = asyncio.Lock()
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
@@ -285,11 +283,11 @@ class LineAsker:
         is_first = True
         try:
             while True:
-                shown_s = self._clock()
+                shown_s = time.monotonic()
                 line = await self._source.answer(label)
                 if line is None or (empty and not line.strip()):
                     return None
-                if self._clock() - shown_s < self._guard_s:
+                if time.monotonic() - shown_s < self._guard_s:
                     self._keep(line, "That came too soon to be an answer. Answer again.")
                     continue
                 is_rest, is_first = self._source.has_set_aside and is_first, False

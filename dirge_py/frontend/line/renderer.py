@@ -1,6 +1,7 @@
 """Renders loop events, stored messages and the phases of plans as lines."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.conversation.log import ConversationLog
@@ -67,15 +68,12 @@ _ORIGINS = {
 
 
 class LineRenderer:
-    """Renders one conversation as lines. `clock` gives seconds."""
+    """Renders one conversation as lines."""
 
-    def __init__(
-        self, writer: LineWriter, *, show_thinking: bool, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, writer: LineWriter, *, show_thinking: bool) -> None:
         self._writer = writer
         self._phases = LinePlanRenderer(writer)
         self._show_thinking = show_thinking
-        self._clock = clock
         self._streamed: dict[int, str] = {}
         self._has_thought = False
         self._is_in_run = False
@@ -103,10 +101,9 @@ class LineRenderer:
 
     def on_event(self, event: LoopEvent) -> None:
         """Write an event as lines; some events are not shown."""
-        write = self._writer.line
         match event:
             case AgentStart():
-                self._is_in_run, self._began_s = True, self._clock()
+                self._is_in_run, self._began_s = True, time.monotonic()
                 self._spent = ConversationLog((), Usage(), 0.0)
             case MessageStart(message=AssistantMessage()):
                 self._streamed, self._has_thought = {}, False
@@ -122,28 +119,19 @@ class LineRenderer:
                 self._render_result(
                     event.tool_call_id, result.text, result.details, event.duration_ms
                 )
-            case PermissionAnswered(effect="deny") if event.policy != "answer":
-                write(f"Denied {event.tool_name}: {event.reason}")
-            case RetryNotice():
-                wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
-                write(f"Try {event.attempt + 1}{wait}: {event.error}")
-            case SystemNotice(content=content):
-                write(content)
-            case CompactionStarted() | ContextCompacted() if self._is_in_run:
-                write(describe_event(event))
-            case ContextReplaced():
-                write("From here on, the model gets a different history from the one shown.")
             case HistoryMoved():
-                write("The session is at another point now. Its messages up to there:")
+                self._writer.line("The session is at another point now. Its messages up to there:")
                 self.replay(event.messages)
-            case EscalationActivated() | RepairStats():
-                write(describe_event(event))
+            case CompactionStarted() | ContextCompacted() if not self._is_in_run:
+                pass
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self._phases.on_event(event)
             case UsageReported():
                 self._spent.record(event, None)
             case AgentEnd():
                 self._end_run(event)
+            case _ if text := _notice_text(event):
+                self._writer.line(text)
 
     def _on_delta(self, event: MessageUpdate) -> None:
         if event.phase == "thinking_delta":
@@ -200,19 +188,32 @@ class LineRenderer:
     def _end_run(self, event: AgentEnd) -> None:
         self._is_in_run = False
         self._titles.clear()
-        words, _ = describe_run_end(event)
-        if words:
-            self._writer.line(words)
+        if text := describe_run_end(event)[0]:
+            self._writer.line(text)
         answers = sum(isinstance(message, AssistantMessage) for message in event.messages)
-        parts = [plural(answers, "turn"), f"{self._clock() - self._began_s:.0f} s"]
-        usage = self._spent.usage
-        if usage:
-            parts.append(f"{format_count(usage.total)} tokens")
-        if usage and self._spent.cost_usd is None:
-            parts.append(format_cost(None, self._spent.least_usd))
-        elif self._spent.cost_usd:
-            parts.append(f"${self._spent.cost_usd:.4f}")
+        parts = [plural(answers, "turn"), f"{time.monotonic() - self._began_s:.0f} s"]
+        spent = self._spent
+        if spent.usage:
+            parts.append(f"{format_count(spent.usage.total)} tokens")
+        if spent.cost_usd or (spent.usage and spent.cost_usd is None):
+            parts.append(format_cost(spent.cost_usd, spent.least_usd))
         self._writer.line(f"({', '.join(parts)})")
+
+
+def _notice_text(event: LoopEvent) -> str:
+    match event:
+        case PermissionAnswered(effect="deny") if event.policy != "answer":
+            return f"Denied {event.tool_name}: {event.reason}"
+        case RetryNotice():
+            wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
+            return f"Try {event.attempt + 1}{wait}: {event.error}"
+        case SystemNotice(content=content):
+            return content
+        case ContextReplaced():
+            return "From here on, the model gets a different history from the one shown."
+        case CompactionStarted() | ContextCompacted() | EscalationActivated() | RepairStats():
+            return describe_event(event)
+    return ""
 
 
 def _call_of(event: ToolExecutionStart) -> ToolCallBlock:
@@ -233,15 +234,13 @@ def _notes(details: Mapping[str, Any], took_ms: int) -> Iterator[str]:
 
 def _result_lines(text: str, details: Mapping[str, Any]) -> Sequence[str]:
     """The result as lines: a whole change, the last lines of a command, or the first lines."""
-    most = _DIFF_LINES if details.get("diff") else _RESULT_LINES
-    if details.get("diff"):
-        lines = str(details["diff"]).rstrip("\n").split("\n")
-    else:
-        lines = [line for line in text.split("\n") if line.strip()]
+    diff = str(details.get("diff") or "").rstrip("\n")
+    most = _DIFF_LINES if diff else _RESULT_LINES
+    lines = diff.split("\n") if diff else [line for line in text.split("\n") if line.strip()]
     hidden = len(lines) - most
     if hidden <= 0:
         return lines
-    if "exit_code" in details and not details.get("diff"):
+    if "exit_code" in details and not diff:
         return [f"… {plural(hidden, 'earlier line')}", *lines[-most:]]
     return [*lines[:most], f"… {plural(hidden, 'more line')}"]
 
@@ -282,9 +281,6 @@ class LinePlanRenderer:
                 if result.details.get("outcome") != "denied":
                     line = next((x for x in result.text.splitlines() if x.strip()), "failed")
                     self._write(f"    {clean(line)}")
-            case PermissionAnswered(effect="deny") if event.policy != "answer":
-                self._write(f"  Denied {event.tool_name}: {event.reason}")
-            case RetryNotice():
-                self._write(f"  Try {event.attempt + 1}: {event.error}")
-            case SystemNotice(content=content):
-                self._write(f"  {content}")
+            case PermissionAnswered() | RetryNotice() | SystemNotice():
+                if text := _notice_text(event):
+                    self._write(f"  {text}")

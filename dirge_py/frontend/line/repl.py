@@ -1,7 +1,6 @@
 """The REPL of line mode: reads lines, sends them, renders events, and shuts down cleanly.
 
-`run_line` starts it with `LineOptions`. `LineFront` is its interface for slash commands, and
-`LineSessionOpener` opens its sessions.
+`run_line` starts it with `LineOptions`. `LineFront` is its interface for slash commands.
 """
 
 import asyncio
@@ -89,7 +88,7 @@ class LineOptions:
 
 
 class Repl:
-    """Shows conversations as lines, one after the other. Implements `controller.View`.
+    """Shows conversations as lines, one after the other: a `controller.View` and a `SessionView`.
 
     `make_source` creates its source of lines, which gets the REPL to read its state.
     """
@@ -102,11 +101,9 @@ class Repl:
         *,
         has_keys: bool = False,
         guard_s: float = GUARD_S,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.writer = writer
         self.has_keys = has_keys
-        self._clock = clock
         self.commands = discover(slash)
         self.commands.add(QUEUE)
         self.controller = ChatController(self, self.commands, LineFront(self))
@@ -118,7 +115,9 @@ class Repl:
             on_asking=self._note_asking,
             guard_s=guard_s,
         )
-        self.session_opener = LineSessionOpener(self, start)
+        self._start = start
+        self._sessions = SessionOpener(self, self.controller, self.asker)
+        self.switch_to = self._sessions.switch_to
         self.opened: Conversation | None = None
         """The last conversation, after it was closed."""
         self._show_thinking = False
@@ -136,7 +135,7 @@ class Repl:
         Raises:
             DirgeError: the first conversation can't be opened.
         """
-        await self.session_opener.begin()
+        await self._begin()
         while self._exit_code is None:
             if self.source.is_script:
                 while self._exit_code is None and not self.is_ready:
@@ -151,7 +150,28 @@ class Repl:
             await asyncio.sleep(0)  # From now on it counts as sent.
         if self._exit_code is not None:
             return self._exit_code
-        return 1 if self.source.is_script and self._has_failed else 0
+        return int(self.source.is_script and self._has_failed)
+
+    async def _begin(self) -> None:
+        start = self._start
+        settings = start.prepare()
+        self._show_thinking = settings.show_thinking
+        for warning in self.commands.use_own_names(settings.aliases):
+            self.notify_user(f"[aliases]: {warning}")
+        if start.project is not None:
+            project = start.project()
+            if project.offer is not None:
+                project.answer(is_trusted=await self.asker.trust(project.offer))
+        conversation = await self._sessions.open_first(lambda: start.open_first(self.asker))
+        self._sessions.adopt(conversation)
+        if start.first_prompt:
+            # A command may take its time, and lines are read meanwhile.
+            self.run_later(self.send(start.first_prompt))
+            await asyncio.sleep(0)  # From now on it counts as sent.
+        elif start.pick_session:
+            await self.controller.submit("/sessions", "now")
+        else:
+            await self._sessions.offer_to_continue(conversation)
 
     async def close(self) -> None:
         """Save the draft and close the conversation; still writes its notices."""
@@ -178,7 +198,7 @@ class Repl:
         if self.controller.interrupt():
             self.notify_user("Interrupting.")
             return
-        now = self._clock()
+        now = time.monotonic()
         was_pressed, self._stopped_at = now - self._stopped_at < QUIT_WITHIN_S, now
         if was_pressed:
             self.quit(0)
@@ -194,18 +214,41 @@ class Repl:
     @property
     def label(self) -> str:
         """The label before the line: `> `, with the state unless it is `ready`."""
-        state = self.controller.state
-        return "> " if state == "ready" else f"{state}> "
+        return f"{self.controller.state}> ".removeprefix("ready")
 
-    def apply_settings(self, settings: LineSettings) -> None:
-        self._show_thinking = settings.show_thinking
-        for warning in self.commands.use_own_names(settings.aliases):
-            self.notify_user(f"[aliases]: {warning}")
+    def open_other(self, session_id: str | None, way: OpenMode = "write") -> Conversation:
+        return self._start.open_other(self.asker, session_id, way)
 
     def adopt(self, conversation: Conversation) -> None:
-        """Switch to this conversation."""
         self.renderer = self._new_renderer()
         self.controller.adopt(conversation, self._on_event)
+
+    def replay(
+        self, conversation: Conversation, besides: "Sequence[tuple[int, PlanRecordEvent]]"
+    ) -> None:
+        self.renderer.replay(conversation.messages, besides)
+        self.notify_user(f"Back in this session, with {_model_and_mode(conversation)}.")
+
+    def greet(self, conversation: Conversation) -> None:
+        facts = f"{_model_and_mode(conversation)}, in {conversation.cwd}"
+        self.notify_user(f"dirge {__version__}: {facts}.")
+        self.notify_user("/help lists the commands and keys. A line sent during a run steers it.")
+
+    def use_extensions(self, conversation: Conversation) -> Sequence[str]:
+        return self.commands.use_extensions(conversation.extensions.commands())
+
+    def on_shown(self, conversation: Conversation) -> None:
+        """Offer earlier prompts, and restore unsent input."""
+        if self.source.is_script:
+            return
+        unsent = conversation.unsent
+        unsent.adopt_abandoned()
+        if unsent.prompts is not None:
+            self.source.remember(unsent.prompts.load())
+        typed = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]
+        self.source.remember(map(typed_text, typed))
+        if unsent.draft:
+            self.give_back(unsent.draft)
 
     @property
     def is_ready(self) -> bool:
@@ -237,7 +280,7 @@ class Repl:
         self.renderer.on_event(event)
 
     def _new_renderer(self) -> LineRenderer:
-        return LineRenderer(self.writer, show_thinking=self._show_thinking, clock=self._clock)
+        return LineRenderer(self.writer, show_thinking=self._show_thinking)
 
     def _note_asking(self, is_asking: bool) -> None:
         self.controller.is_asking = is_asking
@@ -285,79 +328,10 @@ class LineFront(FrontEnd):
         self._repl.give_back(text)
 
     async def open(self, session_id: str | None) -> Conversation:
-        return await self._repl.session_opener.switch_to(session_id)
+        return await self._repl.switch_to(session_id)
 
     def quit(self) -> None:
         self._repl.quit(0)
-
-
-class LineSessionOpener:
-    """Opens the conversation of a REPL, and every later one. Implements `SessionView`."""
-
-    def __init__(self, repl: Repl, start: LineOptions) -> None:
-        self._repl = repl
-        self._start = start
-        self._sessions = SessionOpener(self, repl.controller, repl.asker)
-        self.switch_to = self._sessions.switch_to
-
-    async def begin(self) -> None:
-        """Open the first conversation. Raises DirgeError if that fails."""
-        repl, start = self._repl, self._start
-        repl.apply_settings(start.prepare())
-        if start.project is not None:
-            project = start.project()
-            if project.offer is not None:
-                project.answer(is_trusted=await repl.asker.trust(project.offer))
-        conversation = await self._sessions.open_first(lambda: start.open_first(repl.asker))
-        self._sessions.adopt(conversation)
-        if start.first_prompt:
-            # A command may take its time, and lines are read meanwhile.
-            repl.run_later(repl.send(start.first_prompt))
-            await asyncio.sleep(0)  # From now on it counts as sent.
-        elif start.pick_session:
-            await repl.controller.submit("/sessions", "now")
-        else:
-            await self._sessions.offer_to_continue(conversation)
-
-    def open_other(self, session_id: str | None, way: OpenMode = "write") -> Conversation:
-        return self._start.open_other(self._repl.asker, session_id, way)
-
-    def adopt(self, conversation: Conversation) -> None:
-        self._repl.adopt(conversation)
-
-    def replay(
-        self, conversation: Conversation, besides: "Sequence[tuple[int, PlanRecordEvent]]"
-    ) -> None:
-        self._repl.renderer.replay(conversation.messages, besides)
-        self._repl.notify_user(f"Back in this session, with {_model_and_mode(conversation)}.")
-
-    def greet(self, conversation: Conversation) -> None:
-        repl, facts = self._repl, _model_and_mode(conversation)
-        repl.notify_user(f"dirge {__version__}: {facts}, in {conversation.cwd}.")
-        repl.notify_user("/help lists the commands and keys. A line sent during a run steers it.")
-
-    def use_extensions(self, conversation: Conversation) -> Sequence[str]:
-        return self._repl.commands.use_extensions(conversation.extensions.commands())
-
-    def on_shown(self, conversation: Conversation) -> None:
-        """Offer earlier prompts, and restore unsent input."""
-        if self._repl.source.is_script:
-            return
-        unsent = conversation.unsent
-        unsent.adopt_abandoned()
-        if unsent.prompts is not None:
-            self._repl.source.remember(unsent.prompts.load())
-        typed = [m for m in conversation.messages if m.role == "user" and m.origin == "user"]
-        self._repl.source.remember(map(typed_text, typed))
-        if unsent.draft:
-            self._repl.give_back(unsent.draft)
-
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        """Write `text` unchanged, without a prefix for its tone."""
-        self._repl.notify_user(text)
-
-    def run_later(self, work: Coroutine[Any, Any, None]) -> None:
-        self._repl.run_later(work)
 
 
 def _model_and_mode(conversation: Conversation) -> str:
@@ -412,12 +386,11 @@ async def _run(start: LineOptions) -> int:
 
 
 def _plain_repl(start: LineOptions) -> Repl:
-    def make(repl: Repl) -> PlainLines:
-        # A printed label cannot be changed: it only appears once a line can be sent.
-        return PlainLines(writer, label=lambda: "> " if repl.is_ready else "")
-
     writer = LineWriter()
-    return Repl(start, writer, make)
+    # A printed label can't be changed: it only appears once a line can be sent.
+    return Repl(
+        start, writer, lambda repl: PlainLines(writer, label=lambda: "> " if repl.is_ready else "")
+    )
 
 
 def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
@@ -438,7 +411,7 @@ def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
     return Repl(start, writer, make, has_keys=True)
 
 
-def _listen_to_signals(repl: Repl) -> Callable[[], None]:
+def _listen_to_signals(repl: Repl) -> Callable[[], object]:
     """Let signals end the REPL; returns a function that undoes it."""
     loop = asyncio.get_running_loop()
 
@@ -457,8 +430,4 @@ def _listen_to_signals(repl: Repl) -> Callable[[], None]:
     for number, action in numbers.items():
         loop.add_signal_handler(number, action)
 
-    def undo() -> None:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-    return undo
+    return lambda: [loop.remove_signal_handler(number) for number in numbers]

@@ -161,7 +161,6 @@ class PlainLines:
         self.is_gone = False
         self._is_open = True
         self._came = asyncio.Event()
-        self._is_asking = False
         self._is_free = asyncio.Event()
         self._is_free.set()
         self._is_interrupted = False
