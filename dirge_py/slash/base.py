@@ -1,12 +1,12 @@
 """The interfaces of front ends that slash commands use."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError, UsageError
-from dirge_py.types.extensions import Command
+from dirge_py.types.extensions import Command, CommandBody
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 
 if TYPE_CHECKING:
@@ -121,6 +121,11 @@ class ReceivesOutcome(Protocol):
 
     def set_outcome(self, outcome: "Outcome", text: str) -> None:
         """Receive how the command ended, and the text to print. Other front ends use `show`."""
+
+
+def command(name: str, summary: str, **options: Any) -> Callable[[CommandBody], Command]:
+    """Return a decorator that makes a function a command, with the fields of `Command`."""
+    return lambda run: Command(name=name, summary=summary, run=run, **options)
 
 
 def settings_of(front: FrontEnd) -> "Config | None":

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dirge_py.slash.base import FrontEnd
+from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
@@ -19,6 +18,7 @@ _MOST_DIGITS = 9
 _MOST_OFFERED = 20
 
 
+@command("context", "what is sent to the model, and how much of the window it takes", headless=True)
 async def show_context(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     report = conversation.context_report()
     if report is None:
@@ -26,6 +26,21 @@ async def show_context(args: str, conversation: "Conversation", front: FrontEnd)
     front.show("\n".join(_lines(report)))
 
 
+def _compact_words(conversation: "Conversation") -> list[str]:
+    """The forms of `/compact`, with the newest messages that could be sent whole again."""
+    numbers = [item.number for item in conversation.omitted_messages()][-_MOST_OFFERED:]
+    return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
+
+
+@command(
+    "compact",
+    "summarize old history, with FOCUS kept above all; look at what is left out, undo",
+    usage="[FOCUS | show | restore N | --undo]",
+    while_running="no",
+    headless=True,
+    aliases=("compress",),
+    complete=_compact_words,
+)
 async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     """Compact the history; with `show`, `restore N` or `--undo`, list or restore messages."""
     match args.split():
@@ -119,29 +134,3 @@ def _lines(report: "ContextReport") -> list[str]:
         f" compactions so far: {report.compactions}"
     )
     return lines
-
-
-def _compact_words(conversation: "Conversation") -> list[str]:
-    """The forms of `/compact`, with the newest messages that could be sent whole again."""
-    numbers = [item.number for item in conversation.omitted_messages()][-_MOST_OFFERED:]
-    return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
-
-
-COMMANDS = (
-    Command(
-        name="context",
-        summary="what is sent to the model, and how much of the window it takes",
-        run=show_context,
-        headless=True,
-    ),
-    Command(
-        name="compact",
-        summary="summarize old history, with FOCUS kept above all; look at what is left out, undo",
-        usage="[FOCUS | show | restore N | --undo]",
-        run=compact,
-        while_running="no",
-        headless=True,
-        aliases=("compress",),
-        complete=_compact_words,
-    ),
-)

@@ -11,9 +11,8 @@ from dirge_py.lib.text import format_usd, plural
 from dirge_py.lib.text_width import align_columns
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.slash.base import FrontEnd, settings_of
+from dirge_py.slash.base import FrontEnd, command, settings_of
 from dirge_py.types.events import OF_TURNS, UsageReported
-from dirge_py.types.extensions import Command
 from dirge_py.types.messages import Usage
 
 if TYPE_CHECKING:
@@ -169,6 +168,12 @@ def _text(data: Mapping[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
+@command(
+    "cost",
+    "requests, tokens and cost of this session, by model and by role",
+    aliases=("usage", "stats"),
+    headless=True,
+)
 async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     requests = requests_of(conversation.timeline.records(), conversation.reported)
     lines: list[_Line] = ["No requests yet."]
@@ -192,6 +197,11 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
     front.show("\n".join(_aligned(lines)))
 
 
+@command(
+    "cache",
+    "how much of each request came from the service's cache, and what broke it",
+    headless=True,
+)
 async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     requests = requests_of(conversation.timeline.records(), conversation.reported)
     turns = [request for request in requests if request.is_turn]
@@ -275,20 +285,3 @@ def _aligned(lines: Sequence[_Line]) -> list[str]:
 
 def _sum(requests: Iterable[AnsweredRequest]) -> Usage:
     return sum((request.usage for request in requests), Usage())
-
-
-COMMANDS = (
-    Command(
-        name="cost",
-        summary="requests, tokens and cost of this session, by model and by role",
-        run=cost,
-        aliases=("usage", "stats"),
-        headless=True,
-    ),
-    Command(
-        name="cache",
-        summary="how much of each request came from the service's cache, and what broke it",
-        run=cache,
-        headless=True,
-    ),
-)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import plural, visible
 from dirge_py.session.ids import project_root
-from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported, ask_option
+from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported, ask_option, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -29,6 +28,23 @@ _MOST_NAMED = 10
 _NAMES = re.compile(r"^(?:diff --git \"?a/.* |--- /dev/null\n\+\+\+ )\"?b/(.*?)\"?$", re.MULTILINE)
 
 
+def _folder_names(conversation: "Conversation") -> Sequence[str]:
+    """The folders inside the current one, and those beside it."""
+    names = [".."]
+    for folder, prefix in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
+        with suppress(OSError):
+            inside = (e.name for e in os.scandir(folder) if e.name[0] != "." and e.is_dir())
+            names += [f"{prefix}{name}" for name in sorted(inside)]
+    return names[:_MOST_OFFERED]
+
+
+@command(
+    "add-dir",
+    "add a folder to the workspace until this session ends",
+    usage="[DIR]",
+    while_running="listing",
+    complete=_folder_names,
+)
 async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     settings = conversation.settings
     if not args:
@@ -52,6 +68,13 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
         front.show(_OUTSIDE_THE_SANDBOX, tone="warning")
 
 
+@command(
+    "cd",
+    "begin a new session in another folder; alone: at home",
+    usage="[DIR]",
+    while_running="no",
+    complete=_folder_names,
+)
 async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     folder = _folder(args or "~", conversation.cwd)
     if not isinstance(front, CanOpenFolder):
@@ -88,16 +111,25 @@ def _folder(name: str, cwd: Path) -> Path:
     )
 
 
-def _folder_names(conversation: "Conversation") -> Sequence[str]:
-    """The folders inside the current one, and those beside it."""
-    names = [".."]
-    for folder, prefix in ((conversation.cwd, ""), (conversation.cwd.parent, "../")):
-        with suppress(OSError):
-            inside = (e.name for e in os.scandir(folder) if e.name[0] != "." and e.is_dir())
-            names += [f"{prefix}{name}" for name in sorted(inside)]
-    return names[:_MOST_OFFERED]
+def _edited_files(conversation: "Conversation") -> Sequence[str]:
+    """The files that the model edited or wrote, the newest first."""
+    names = [
+        str(call.arguments.get("path") or "")
+        for message in reversed(conversation.messages)
+        if message.role == "assistant"
+        for call in message.calls
+        if call.name in ("edit", "write")
+    ]
+    return list(dict.fromkeys(filter(None, names)))
 
 
+@command(
+    "diff",
+    "what changed in the files since this session began",
+    usage="[FILE]",
+    headless=True,
+    complete=_edited_files,
+)
 async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     difference = await conversation.timeline.difference(_within_project(args, conversation))
     if difference.obstacle:
@@ -133,43 +165,3 @@ def _within_project(name: str, conversation: "Conversation") -> str:
     if inside == os.pardir or inside.startswith(os.pardir + os.sep):
         raise UsageError(f"{name} is not in the project {root}.", hint="/diff alone shows all.")
     return "" if inside == os.curdir else inside
-
-
-def _edited_files(conversation: "Conversation") -> Sequence[str]:
-    """The files that the model edited or wrote, the newest first."""
-    names = [
-        str(call.arguments.get("path") or "")
-        for message in reversed(conversation.messages)
-        if message.role == "assistant"
-        for call in message.calls
-        if call.name in ("edit", "write")
-    ]
-    return list(dict.fromkeys(filter(None, names)))
-
-
-COMMANDS = (
-    Command(
-        name="add-dir",
-        summary="add a folder to the workspace until this session ends",
-        usage="[DIR]",
-        run=add_dir,
-        while_running="listing",
-        complete=_folder_names,
-    ),
-    Command(
-        name="cd",
-        summary="begin a new session in another folder; alone: at home",
-        usage="[DIR]",
-        run=cd,
-        while_running="no",
-        complete=_folder_names,
-    ),
-    Command(
-        name="diff",
-        summary="what changed in the files since this session began",
-        usage="[FILE]",
-        run=diff,
-        headless=True,
-        complete=_edited_files,
-    ),
-)

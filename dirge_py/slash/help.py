@@ -20,10 +20,9 @@ from dirge_py.lib.text import clean
 from dirge_py.lib.version import __version__
 from dirge_py.sdk.doctor.report import as_text
 from dirge_py.session.import_export.export import write_new_file
-from dirge_py.slash.base import FrontEnd
+from dirge_py.slash.base import FrontEnd, command
 from dirge_py.slash.settings import changed_lines
 from dirge_py.types.errors import DirgeError, UsageError
-from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
@@ -47,11 +46,12 @@ _HELP_END = (
 _READ_BYTES = 1_000_000
 
 
+@command("help", "commands and keys")
 async def show_help(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     rows = []
-    for command in front.commands:
-        names = " ".join(f"/{name}" for name in (command.name, *command.aliases))
-        rows.append((f"{names} {command.usage}".rstrip(), command.summary))
+    for known in front.commands:
+        names = " ".join(f"/{name}" for name in (known.name, *known.aliases))
+        rows.append((f"{names} {known.usage}".rstrip(), known.summary))
     parts = ["Commands", *_aligned(rows)]
     if own := front.commands.own_names:
         parts += ["", "Own names", *_aligned(own)]
@@ -60,6 +60,7 @@ async def show_help(args: str, conversation: "Conversation", front: FrontEnd) ->
     front.show("\n".join([*parts, "", _HELP_END]))
 
 
+@command("quit", "leave; the session is kept", aliases=("exit", "q", ":q"))
 async def quit_dirge(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.quit()
 
@@ -76,6 +77,7 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     return lines
 
 
+@command("release-notes", "what is new in this version", aliases=("changelog",), headless=True)
 async def release_notes(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     text = next((p.read_text(encoding="utf-8") for p in _PLACES if p.is_file()), "")
     if not text:
@@ -94,6 +96,13 @@ def newest_notes(changelog: str) -> str:
     return f"dirge {version.__version__}\n\n{text}"
 
 
+@command(
+    "feedback",
+    "write a report about a problem to a file, without secrets; nothing is sent",
+    usage="[WHAT HAPPENED]",
+    aliases=("bug",),
+    headless=True,
+)
 async def feedback(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     # In a thread: the checks run programs, which may take a moment.
     findings = await asyncio.to_thread(_doctor_text, conversation.cwd)
@@ -181,29 +190,3 @@ def _without_secrets(text: str) -> str:
     home = os.path.expanduser("~")
     redacted: str = Redactor(known).redact(clean(text))
     return redacted.replace(home, "~") if len(home) > 1 else redacted
-
-
-COMMANDS = (
-    Command(name="help", summary="commands and keys", run=show_help),
-    Command(
-        name="quit",
-        summary="leave; the session is kept",
-        run=quit_dirge,
-        aliases=("exit", "q", ":q"),
-    ),
-    Command(
-        name="release-notes",
-        summary="what is new in this version",
-        run=release_notes,
-        aliases=("changelog",),
-        headless=True,
-    ),
-    Command(
-        name="feedback",
-        summary="write a report about a problem to a file, without secrets; nothing is sent",
-        usage="[WHAT HAPPENED]",
-        run=feedback,
-        aliases=("bug",),
-        headless=True,
-    ),
-)

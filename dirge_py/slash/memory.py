@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, get_args
 
 from dirge_py.extensions.memory.extension import Memory
-from dirge_py.slash.base import FrontEnd
+from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 from dirge_py.types.memory import MemoryConflict, MemoryProvider, MemoryUpdate, StoreName
 
 if TYPE_CHECKING:
@@ -15,6 +14,14 @@ _TITLES: dict[StoreName, str] = {"memory": "This project", "user": "You, in ever
 _LATER = "The model sees it from the next run on."
 
 
+@command(
+    "memory",
+    "show or edit the notes kept between sessions",
+    usage="[edit [user]]",
+    headless=True,
+    # Not `edit user`: a completion that begins with another one would hide it.
+    complete=lambda conversation: ["edit"],
+)
 async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     provider = _provider(conversation)
     match args.split():
@@ -35,6 +42,12 @@ async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> No
             )
 
 
+@command(
+    "remember",
+    "keep a note for later sessions in this project, or in all",
+    usage="[--user] TEXT",
+    headless=True,
+)
 async def remember(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     first, _, rest = args.partition(" ")
     store: StoreName = "user" if first == "--user" else "memory"
@@ -69,23 +82,3 @@ def _provider(conversation: "Conversation") -> MemoryProvider:
     if memory is None:
         raise UsageError("Memory is off here.", hint="Set `enabled = true` under [memory].")
     return memory.provider
-
-
-COMMANDS = (
-    Command(
-        name="memory",
-        summary="show or edit the notes kept between sessions",
-        usage="[edit [user]]",
-        run=memory,
-        headless=True,
-        # Not `edit user`: a completion that begins with another one would hide it.
-        complete=lambda conversation: ["edit"],
-    ),
-    Command(
-        name="remember",
-        summary="keep a note for later sessions in this project, or in all",
-        usage="[--user] TEXT",
-        run=remember,
-        headless=True,
-    ),
-)

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dirge_py.permission.decision import explain, format_log, format_past_decision
-from dirge_py.slash.base import FrontEnd, Tone, pick_name
+from dirge_py.slash.base import FrontEnd, Tone, command, pick_name
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -20,6 +19,12 @@ _MODES = {
 }
 
 
+@command(
+    "mode",
+    "show or set the permission mode",
+    usage="[standard|accept|restrictive|plan|yolo]",
+    complete=lambda conversation: list(_MODES),
+)
 async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     settings = conversation.settings
     chosen = await pick_name(
@@ -31,6 +36,13 @@ async def mode(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show(f"Mode {chosen}: {_MODES[chosen]}.", tone=tone)
 
 
+@command(
+    "why",
+    "what was decided, or would be, and by which rule; runs nothing",
+    usage="[NUMBER|TOOL INPUT]",
+    headless=True,
+    complete=lambda conversation: [f"{name} " for name in conversation.tool_names],
+)
 async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     settings = conversation.settings
     tool, _, call = (part.strip() for part in args.strip().partition(" "))
@@ -49,6 +61,19 @@ async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
         front.show(format_log(settings.decisions))
 
 
+def _allow_words(conversation: "Conversation") -> list[str]:
+    numbers = range(1, len(conversation.settings.grants) + 1)
+    return ["list", "add ", *(f"remove {number}" for number in numbers), "clear"]
+
+
+@command(
+    "allow",
+    "what is allowed for this session",
+    usage="[list|add RULE|remove NUMBER|clear]",
+    aliases=("permissions", "approvals", "allowed-tools"),
+    while_running="listing",
+    complete=_allow_words,
+)
 async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     settings = conversation.settings
     verb, _, rest = args.partition(" ")
@@ -85,36 +110,3 @@ def _grants_text(grants: Sequence[object]) -> str:
         return "Nothing is allowed for this session beyond the rules."
     rows = [f"  {number}  {grant}" for number, grant in enumerate(grants, 1)]
     return "\n".join(["Allowed for this session", *rows])
-
-
-def _allow_words(conversation: "Conversation") -> list[str]:
-    numbers = range(1, len(conversation.settings.grants) + 1)
-    return ["list", "add ", *(f"remove {number}" for number in numbers), "clear"]
-
-
-COMMANDS = (
-    Command(
-        name="mode",
-        summary="show or set the permission mode",
-        usage="[standard|accept|restrictive|plan|yolo]",
-        run=mode,
-        complete=lambda conversation: list(_MODES),
-    ),
-    Command(
-        name="why",
-        summary="what was decided, or would be, and by which rule; runs nothing",
-        usage="[NUMBER|TOOL INPUT]",
-        run=why,
-        headless=True,
-        complete=lambda conversation: [f"{name} " for name in conversation.tool_names],
-    ),
-    Command(
-        name="allow",
-        summary="what is allowed for this session",
-        usage="[list|add RULE|remove NUMBER|clear]",
-        run=allow,
-        aliases=("permissions", "approvals", "allowed-tools"),
-        while_running="listing",
-        complete=_allow_words,
-    ),
-)

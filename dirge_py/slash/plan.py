@@ -18,9 +18,8 @@ from dirge_py.plan.approval import (
 )
 from dirge_py.plan.state import NAME, PlanStatus, load_state, notice_at_start, terms_of
 from dirge_py.sdk.outcome_text import plan_outcome_text
-from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported
+from dirge_py.slash.base import FrontEnd, ReceivesOutcome, Unsupported, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import AwaitingConfirmation, Done
 from dirge_py.types.questions import Question, QuestionOption
 
@@ -96,6 +95,13 @@ class FrontEndApprover:
         return edited
 
 
+@command(
+    "plan",
+    "work through a big request: explore, plan, implement, review with evidence",
+    usage="REQUEST | status | stop | resume | accept | drop",
+    headless=True,
+    complete=lambda conversation: _VERBS,
+)
 async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not terms_of(conversation).is_enabled:
         raise UsageError(_OFF, hint="Set it to true, or send the request as an ordinary prompt.")
@@ -190,15 +196,3 @@ def _drop(conversation: "Conversation", front: FrontEnd) -> None:
         raise UsageError("There is no plan to discard.")
     conversation.session.metadata.put(NAME, replace(state, status="dropped", why="").stored())
     front.show("The plan is discarded. Its changes stay; /rewind reverses them.")
-
-
-COMMANDS = (
-    Command(
-        name="plan",
-        summary="work through a big request: explore, plan, implement, review with evidence",
-        usage="REQUEST | status | stop | resume | accept | drop",
-        run=plan,
-        headless=True,
-        complete=lambda conversation: _VERBS,
-    ),
-)

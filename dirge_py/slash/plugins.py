@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text_width import align_columns
-from dirge_py.slash.base import FrontEnd
+from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command, HookReport, PluginReport
+from dirge_py.types.extensions import HookReport, PluginReport
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 _NONE = "There are no plugins. A plugin is one file in the folder `plugins` beside config.toml."
 
 
+@command(
+    "plugins",
+    "plugins, and what each added; off NAME turns one off for this session",
+    usage="[off NAME]",
+    complete=lambda conversation: ["off"],
+)
 async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     known = conversation.extension(Plugins)
     verb, _, name = args.partition(" ")
@@ -33,6 +39,7 @@ async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> N
     front.show("\n".join(line for plugin in found for line in _described(plugin)) or _NONE)
 
 
+@command("hooks", "what runs at each hook, in order")
 async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     known = conversation.extension(Plugins)
     order = known.order() if known is not None else ()
@@ -41,6 +48,12 @@ async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     front.show("\n".join(lines) if rows else "No hook has a handler yet.")
 
 
+@command(
+    "tools",
+    "the tools; with a name, what wraps its calls",
+    usage="[NAME] [--chain]",
+    complete=lambda conversation: conversation.tool_names,
+)
 async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     words = [word for word in args.split() if word != "--chain"]
     if not words:
@@ -79,22 +92,3 @@ def _hook(hook: HookReport) -> str:
     failed = f"{hook.failures} failed" if hook.failures else ""
     notes = ", ".join(note for note in (failed, "" if hook.is_on else "off") if note)
     return f"{hook.point} {hook.name}" + (f" ({notes})" if notes else "")
-
-
-COMMANDS = (
-    Command(
-        name="plugins",
-        summary="plugins, and what each added; off NAME turns one off for this session",
-        usage="[off NAME]",
-        run=plugins,
-        complete=lambda conversation: ["off"],
-    ),
-    Command(name="hooks", summary="what runs at each hook, in order", run=hooks),
-    Command(
-        name="tools",
-        summary="the tools; with a name, what wraps its calls",
-        usage="[NAME] [--chain]",
-        run=tools,
-        complete=lambda conversation: conversation.tool_names,
-    ),
-)

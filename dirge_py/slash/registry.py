@@ -183,11 +183,12 @@ def as_prompt(line: str) -> str:
 
 
 def discover(*packages: ModuleType) -> Registry:
-    """A registry of every `COMMANDS` exported by a module of these packages, in file order."""
+    """A registry of the commands in the modules of these packages, or in their `COMMANDS`."""
     registry = Registry()
     for package in packages:
         for info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{info.name}")
-            for command in getattr(module, "COMMANDS", ()):
-                registry.add(command)
+            for value in (*vars(module).values(), *getattr(module, "COMMANDS", ())):
+                if isinstance(value, Command) and registry.find(value.name) is not value:
+                    registry.add(value)
     return registry

@@ -5,13 +5,11 @@ Each shows what would change, asks you to confirm, and reports what changed.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import one_line, plural, visible
-from dirge_py.slash.base import Choice, FrontEnd, ask_option
+from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
@@ -40,6 +38,18 @@ _HEADLINES = {
 }
 
 
+def _prompt_numbers(conversation: "Conversation") -> list[str]:
+    return [str(number) for number, _ in enumerate(_prompt_ids(conversation), 1)]
+
+
+@command(
+    "rewind",
+    "go back to before an earlier prompt: conversation, files or both",
+    usage="[N]",
+    aliases=("checkpoint",),
+    while_running="no",
+    complete=_prompt_numbers,
+)
 async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     prompt = await _chosen_point(args, conversation, front)
     if prompt is None:
@@ -51,6 +61,7 @@ async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> No
         await _move(conversation, front, target, scope, preview)
 
 
+@command("redo", "reverse the last move within the session", while_running="no")
 async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     _refuse_arguments(args, "redo")
     target = conversation.timeline.before_last_move()
@@ -69,11 +80,33 @@ async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, 
     await _move(conversation, front, target, None)
 
 
+@command("undo", "go back to before the last prompt, with the files", while_running="no")
+async def undo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    await _go_back(args, conversation, front, why="undo")
+
+
+@command("retry", "undo the last prompt, with its files, to edit and resend it", while_running="no")
+async def retry(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    await _go_back(args, conversation, front, why="retry")
+
+
 def _refuse_arguments(args: str, name: str) -> None:
     if args:
         raise UsageError(f"/{name} takes no arguments.", hint="/rewind N goes back N prompts.")
 
 
+def _node_names(conversation: "Conversation") -> list[str]:
+    return list(conversation.timeline.tree().names) if conversation.session_id else []
+
+
+@command(
+    "tree",
+    "the branches of this session; with an id: go there",
+    usage="[ID]",
+    while_running="listing",
+    headless=True,
+    complete=_node_names,
+)
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     if not args:
@@ -90,6 +123,19 @@ async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None
         await _move(conversation, front, target, scope, preview)
 
 
+def _prompt_ids(conversation: "Conversation") -> list[str]:
+    prompts = conversation.timeline.prompts() if conversation.session_id else ()
+    return [prompt.id for prompt in prompts]
+
+
+@command(
+    "fork",
+    "a new branch before a prompt, which comes back to the input",
+    usage="[ID]",
+    aliases=("branch",),
+    while_running="no",
+    complete=_prompt_ids,
+)
 async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     prompt = args or await _pick_point(front, "Branch from before", timeline.prompts())
@@ -98,6 +144,17 @@ async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None
         await _move(conversation, front, target, "conversation")
 
 
+def _message_ids(conversation: "Conversation") -> list[str]:
+    return [point.id for point in conversation.timeline.points()] if conversation.session_id else []
+
+
+@command(
+    "clone",
+    "a new branch that ends at a message",
+    usage="[ID]",
+    while_running="no",
+    complete=_message_ids,
+)
 async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     points = [point for point in timeline.points() if point.text.strip()]
@@ -328,77 +385,3 @@ def _indented(below: list[int], main: set[int], indent: str) -> list[tuple[int, 
         *((number, f"{indent}├─ ", f"{indent}│  ") for number in left),
         (straight, indent, indent),
     ]
-
-
-def _prompt_ids(conversation: "Conversation") -> list[str]:
-    prompts = conversation.timeline.prompts() if conversation.session_id else ()
-    return [prompt.id for prompt in prompts]
-
-
-def _message_ids(conversation: "Conversation") -> list[str]:
-    return [point.id for point in conversation.timeline.points()] if conversation.session_id else []
-
-
-def _node_names(conversation: "Conversation") -> list[str]:
-    return list(conversation.timeline.tree().names) if conversation.session_id else []
-
-
-def _prompt_numbers(conversation: "Conversation") -> list[str]:
-    return [str(number) for number, _ in enumerate(_prompt_ids(conversation), 1)]
-
-
-COMMANDS = (
-    Command(
-        name="rewind",
-        summary="go back to before an earlier prompt: conversation, files or both",
-        usage="[N]",
-        run=rewind,
-        aliases=("checkpoint",),
-        while_running="no",
-        complete=_prompt_numbers,
-    ),
-    Command(
-        name="undo",
-        summary="go back to before the last prompt, with the files",
-        run=partial(_go_back, why="undo"),
-        while_running="no",
-    ),
-    Command(
-        name="redo",
-        summary="reverse the last move within the session",
-        run=redo,
-        while_running="no",
-    ),
-    Command(
-        name="retry",
-        summary="undo the last prompt, with its files, to edit and resend it",
-        run=partial(_go_back, why="retry"),
-        while_running="no",
-    ),
-    Command(
-        name="tree",
-        summary="the branches of this session; with an id: go there",
-        usage="[ID]",
-        run=tree,
-        while_running="listing",
-        headless=True,
-        complete=_node_names,
-    ),
-    Command(
-        name="fork",
-        summary="a new branch before a prompt, which comes back to the input",
-        usage="[ID]",
-        run=fork,
-        aliases=("branch",),
-        while_running="no",
-        complete=_prompt_ids,
-    ),
-    Command(
-        name="clone",
-        summary="a new branch that ends at a message",
-        usage="[ID]",
-        run=clone,
-        while_running="no",
-        complete=_message_ids,
-    ),
-)

@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.text import truncate, visible
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.session.recovery import choices_from_answers, decide_calls, recovery_questions
 from dirge_py.session.tree import settings_at
-from dirge_py.slash.base import FrontEnd, Unsupported
+from dirge_py.slash.base import FrontEnd, Unsupported, command
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
-from dirge_py.types.extensions import Command
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.runner import ShellState
     from dirge_py.session.transcript import CallChoice
+
+
 
 
 _SHOWN_CHARS = 60
@@ -32,6 +32,12 @@ _SIDE_QUESTION = (
 )
 
 
+@command(
+    "continue",
+    "continue after a limit, an error or an interruption, with new limits",
+    while_running="no",
+    headless=True,
+)
 async def continue_run(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         raise UsageError(
@@ -53,6 +59,7 @@ async def continue_run(args: str, conversation: "Conversation", front: FrontEnd)
     conversation.continue_run(decide_calls(interruption, choices))
 
 
+@command("stop", "stop the run after this turn, when its calls are done", while_running="yes")
 async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
         raise UsageError("/stop takes no arguments.", hint="A prompt during a run steers it.")
@@ -68,6 +75,12 @@ async def stop(args: str, conversation: "Conversation", front: FrontEnd) -> None
         front.show("Nothing runs.")
 
 
+@command(
+    "btw",
+    "ask about the conversation without tools and without adding to it",
+    usage="QUESTION",
+    headless=True,
+)
 async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not args:
         raise UsageError("Ask what?", hint="For example: /btw which files did you change?")
@@ -94,11 +107,32 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.show(f"By the way: {args}\n\n{answer.strip()}")
 
 
+@command(
+    "init",
+    "have the model write or improve AGENTS.md for this project",
+    usage="[WISHES]",
+    while_running="no",
+    headless=True,
+)
 async def init(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     wishes = f"\n\nWhat matters to me in particular: {args}" if args else ""
     conversation.send(f"{prompt_text('init')}{wishes}")
 
 
+def _kill_words(conversation: "Conversation") -> list[str]:
+    shells = conversation.environment.shells
+    states = shells.list() if shells is not None else ()
+    return [f"kill {state.id}" for state in states if state.status == "running"]
+
+
+@command(
+    "tasks",
+    "the commands in the background; `kill ID` ends one",
+    usage="[kill ID]",
+    aliases=("bashes", "ps"),
+    while_running="yes",
+    complete=_kill_words,
+)
 async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     shells = conversation.environment.shells
     if shells is None:
@@ -133,12 +167,7 @@ def _task_line(state: "ShellState") -> str:
     return f"{state.id:<5} {how:<11} {took:>8} {state.total_bytes:>11,} bytes  {command}{asks}"
 
 
-def _kill_words(conversation: "Conversation") -> list[str]:
-    shells = conversation.environment.shells
-    states = shells.list() if shells is not None else ()
-    return [f"kill {state.id}" for state in states if state.status == "running"]
-
-
+@command("todos", "the todo list of the model", aliases=("todo",), headless=True)
 async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     records = conversation.timeline.records()
     if not records:
@@ -151,51 +180,3 @@ async def todos(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     done = sum(item.status == "done" for item in todo.items)
     heading = f"Todo list, {done} of {len(todo.items)} done"
     front.show(f"{heading}\n{todo.as_text()}" if todo.items else _NO_TODOS)
-
-
-COMMANDS = (
-    Command(
-        name="continue",
-        summary="continue after a limit, an error or an interruption, with new limits",
-        run=continue_run,
-        while_running="no",
-        headless=True,
-    ),
-    Command(
-        name="stop",
-        summary="stop the run after this turn, when its calls are done",
-        run=stop,
-        while_running="yes",
-    ),
-    Command(
-        name="btw",
-        summary="ask about the conversation without tools and without adding to it",
-        usage="QUESTION",
-        run=btw,
-        headless=True,
-    ),
-    Command(
-        name="init",
-        summary="have the model write or improve AGENTS.md for this project",
-        usage="[WISHES]",
-        run=init,
-        while_running="no",
-        headless=True,
-    ),
-    Command(
-        name="tasks",
-        summary="the commands in the background; `kill ID` ends one",
-        usage="[kill ID]",
-        run=tasks,
-        aliases=("bashes", "ps"),
-        while_running="yes",
-        complete=_kill_words,
-    ),
-    Command(
-        name="todos",
-        summary="the todo list of the model",
-        run=todos,
-        aliases=("todo",),
-        headless=True,
-    ),
-)

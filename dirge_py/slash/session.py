@@ -16,9 +16,8 @@ from dirge_py.session.import_export.export import (
     write_new_file,
 )
 from dirge_py.session.store import SessionSummary, Store, Trash
-from dirge_py.slash.base import Choice, FrontEnd, ask_option
+from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 from dirge_py.types.messages import UserMessage
 
 if TYPE_CHECKING:
@@ -32,6 +31,9 @@ _FORMS = ("md", "html", "json")
 _ENDINGS = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
 
+@command(
+    "clear", "begin a new session; this one is kept", aliases=("new", "reset"), while_running="no"
+)
 async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     left = conversation.session_id
     await front.open(None)
@@ -39,6 +41,19 @@ async def clear(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         front.show(f"A new session. The one before: dirge -r {left}", tone="good")
 
 
+def _session_words(conversation: "Conversation") -> list[str]:
+    ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
+    return [*ids, "list", "current", *(f"delete {name}" for name in ids)]
+
+
+@command(
+    "sessions",
+    "open another session of this project, list them, or delete one",
+    usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
+    aliases=("resume",),
+    while_running="listing",
+    complete=_session_words,
+)
 async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     """Let the user pick a session; during a run, and with `list`, only show the list.
 
@@ -115,11 +130,12 @@ def _session_list(stored: Sequence[SessionSummary], current: str | None) -> str:
     return "\n".join(rows) or "There are no stored sessions of this project."
 
 
-def _session_words(conversation: "Conversation") -> list[str]:
-    ids = [summary.id for summary in conversation.session.list_sessions()][:_MOST_SHOWN]
-    return [*ids, "list", "current", *(f"delete {name}" for name in ids)]
-
-
+@command(
+    "export",
+    "write the conversation to a new file: Markdown, HTML or JSON",
+    usage="[md|html|json] [FILE]",
+    complete=lambda conversation: list(_FORMS),
+)
 async def export(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     form, name = _export_target(args.strip())
     messages = tuple(conversation.messages)
@@ -141,6 +157,7 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
     front.show(f"Exported {len(messages)} messages to {path}", tone="good")
 
 
+@command("rename", "give this session another title", usage="TITLE", aliases=("name",))
 async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not args.strip():
         raise UsageError(
@@ -161,37 +178,3 @@ def _export_target(args: str) -> tuple[str, str]:
             hint=f"Formats: {', '.join(_FORMS)}. A file name with spaces needs one before it.",
         )
     return _ENDINGS.get(Path(args).suffix.lower(), "md"), args
-
-
-COMMANDS = (
-    Command(
-        name="clear",
-        summary="begin a new session; this one is kept",
-        run=clear,
-        aliases=("new", "reset"),
-        while_running="no",
-    ),
-    Command(
-        name="sessions",
-        summary="open another session of this project, list them, or delete one",
-        usage="[ID | WORDS | list | current | switch ID | delete [ID]]",
-        run=sessions,
-        aliases=("resume",),
-        while_running="listing",
-        complete=_session_words,
-    ),
-    Command(
-        name="export",
-        summary="write the conversation to a new file: Markdown, HTML or JSON",
-        usage="[md|html|json] [FILE]",
-        run=export,
-        complete=lambda conversation: list(_FORMS),
-    ),
-    Command(
-        name="rename",
-        summary="give this session another title",
-        usage="TITLE",
-        run=rename,
-        aliases=("name",),
-    ),
-)

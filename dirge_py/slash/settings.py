@@ -12,9 +12,16 @@ from dirge_py.lib.lazy import late
 from dirge_py.lib.text import format_count, format_usd, visible
 from dirge_py.lib.text_width import align_columns
 from dirge_py.lib.version import __version__
-from dirge_py.slash.base import Choice, FrontEnd, HasSettings, Unsupported, pick_name, settings_of
+from dirge_py.slash.base import (
+    Choice,
+    FrontEnd,
+    HasSettings,
+    Unsupported,
+    command,
+    pick_name,
+    settings_of,
+)
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
-from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
@@ -38,6 +45,13 @@ _LATER = "Most of it applies from the next session on: /clear begins one."
 _MOST_TOOLS = 40
 
 
+@command(
+    "model",
+    "show or switch the model",
+    usage="[alias/]id[:level] | alias/",
+    headless=True,
+    complete=lambda conversation: [choice.spec for choice in conversation.settings.models()],
+)
 async def model(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     """Switch the model. After a name that ends in `/`, the user picks from all its models."""
     settings = conversation.settings
@@ -91,6 +105,14 @@ def _model_choice(option: "ModelOption") -> Choice:
     return Choice(id=option.spec, label=option.spec, detail=detail)
 
 
+@command(
+    "effort",
+    "show or set how long the model thinks",
+    usage="[off|minimal|low|medium|high|xhigh]",
+    aliases=("thinking", "think"),
+    complete=lambda conversation: list(_LEVELS),
+    headless=True,
+)
 async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     settings = conversation.settings
     chosen = await pick_name(
@@ -102,6 +124,18 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
             front.show(f"Thinking {level} from the next turn on: {_LEVELS[level]}.", tone="good")
 
 
+def _prompt_names(conversation: "Conversation") -> list[str]:
+    book = conversation.settings.prompts
+    return [*book.names, _NONE] if book is not None else []
+
+
+@command(
+    "prompt",
+    "use one of your prompts, with the tools it denies",
+    usage="[NAME|none]",
+    while_running="no",
+    complete=_prompt_names,
+)
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     book = conversation.settings.prompts
     if book is None or not book.names:
@@ -125,11 +159,13 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
     front.show(f"The prompt {chosen.name} is in use from the next run on.{denied}", tone="good")
 
 
-def _prompt_names(conversation: "Conversation") -> list[str]:
-    book = conversation.settings.prompts
-    return [*book.names, _NONE] if book is not None else []
-
-
+@command(
+    "config",
+    "the settings you changed; `edit` opens the file in your editor and checks it",
+    usage="[edit]",
+    aliases=("settings",),
+    complete=lambda conversation: ["edit"],
+)
 async def config(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not isinstance(front, HasSettings):
         raise Unsupported("showing the settings")
@@ -182,6 +218,11 @@ async def _edit(front: FrontEnd, file: Path) -> None:
     front.show(f"{file} was written and is valid. {_LATER}", tone="good")
 
 
+@command(
+    "status",
+    "version, session, folders, model, mode, settings, tools and cost at a glance",
+    headless=True,
+)
 async def status(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     profile = await asyncio.to_thread(conversation.environment.read_only_profile)
     rows = [
@@ -240,46 +281,3 @@ def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[t
     states = shells.list() if shells is not None else ()
     running = sum(state.status == "running" for state in states)
     yield "background", f"{running} commands running" if running else ""
-
-
-COMMANDS = (
-    Command(
-        name="model",
-        summary="show or switch the model",
-        usage="[alias/]id[:level] | alias/",
-        run=model,
-        headless=True,
-        complete=lambda conversation: [choice.spec for choice in conversation.settings.models()],
-    ),
-    Command(
-        name="effort",
-        summary="show or set how long the model thinks",
-        usage="[off|minimal|low|medium|high|xhigh]",
-        run=effort,
-        aliases=("thinking", "think"),
-        complete=lambda conversation: list(_LEVELS),
-        headless=True,
-    ),
-    Command(
-        name="prompt",
-        summary="use one of your prompts, with the tools it denies",
-        usage="[NAME|none]",
-        run=prompt,
-        while_running="no",
-        complete=_prompt_names,
-    ),
-    Command(
-        name="config",
-        summary="the settings you changed; `edit` opens the file in your editor and checks it",
-        usage="[edit]",
-        run=config,
-        aliases=("settings",),
-        complete=lambda conversation: ["edit"],
-    ),
-    Command(
-        name="status",
-        summary="version, session, folders, model, mode, settings, tools and cost at a glance",
-        run=status,
-        headless=True,
-    ),
-)

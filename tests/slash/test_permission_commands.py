@@ -22,15 +22,15 @@ async def test_why_lists_what_was_decided_and_explains_one(project: ScriptedProj
     screen = RecordingFront()
 
     async with project.open() as conversation:
-        await why("", conversation, screen)  # type: ignore[arg-type]
+        await why.run("", conversation, screen)  # type: ignore[arg-type]
         await conversation.send("go")
-        await why("", conversation, screen)  # type: ignore[arg-type]
-        await why(" 2 ", conversation, screen)  # type: ignore[arg-type]
+        await why.run("", conversation, screen)  # type: ignore[arg-type]
+        await why.run(" 2 ", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            await why("9", conversation, screen)  # type: ignore[arg-type]
-        await why("bash make x", conversation, screen)  # type: ignore[arg-type]
+            await why.run("9", conversation, screen)  # type: ignore[arg-type]
+        await why.run("bash make x", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            await why("bash", conversation, screen)  # type: ignore[arg-type]
+            await why.run("bash", conversation, screen)  # type: ignore[arg-type]
 
     nothing, listing, one, now = screen.shown
     assert nothing == "No decisions yet."
@@ -47,12 +47,12 @@ async def test_allow_adds_lists_and_takes_back(project: ScriptedProject) -> None
     screen = RecordingFront()
 
     async with project.open() as conversation:
-        await allow("add 'execute:make *'", conversation, screen)  # type: ignore[arg-type]
-        await allow("", conversation, screen)  # type: ignore[arg-type]
+        await allow.run("add 'execute:make *'", conversation, screen)  # type: ignore[arg-type]
+        await allow.run("", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
-            await allow("remove 9", conversation, screen)  # type: ignore[arg-type]
+            await allow.run("remove 9", conversation, screen)  # type: ignore[arg-type]
         assert [str(grant) for grant in conversation.settings.grants] == ["execute:make *"]
-        await allow("remove 1", conversation, screen)  # type: ignore[arg-type]
+        await allow.run("remove 1", conversation, screen)  # type: ignore[arg-type]
 
     assert "1  execute:make *" in screen.shown[1]
     assert "Nothing is allowed" in screen.shown[2]
@@ -64,5 +64,5 @@ async def test_a_rule_that_could_open_nothing_is_refused_with_the_reason(
     screen = RecordingFront()
     async with project.open() as conversation:
         with pytest.raises(UsageError, match=r"allow nothing: \.git is protected"):
-            await allow("add edit:.git/**", conversation, screen)  # type: ignore[arg-type]
+            await allow.run("add edit:.git/**", conversation, screen)  # type: ignore[arg-type]
         assert conversation.settings.grants == ()
