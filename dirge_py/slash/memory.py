@@ -36,10 +36,8 @@ async def memory(args: str, conversation: "Conversation", front: FrontEnd) -> No
         case ["edit", "memory" | "user" as store]:
             await _edit(provider, store, front)
         case _:
-            raise UsageError(
-                f"/memory does not know {args!r}.",
-                hint="/memory shows the notes, /memory edit [user] opens them in your editor.",
-            )
+            hint = "/memory shows the notes, /memory edit [user] opens them in your editor."
+            raise UsageError(f"/memory has no {args!r}.", hint=hint)
 
 
 @command(
@@ -53,10 +51,8 @@ async def remember(args: str, conversation: "Conversation", front: FrontEnd) -> 
     store: StoreName = "user" if first == "--user" else "memory"
     text = rest if store == "user" else args
     if not text.strip():
-        raise UsageError(
-            "/remember needs a note.",
-            hint="/remember TEXT keeps it for this project, /remember --user TEXT for all.",
-        )
+        hint = "/remember TEXT keeps it for this project, /remember --user TEXT for all."
+        raise UsageError("/remember needs a note.", hint=hint)
     change = MemoryUpdate(store=store, action="add", content=text)
     front.show(f"{await _provider(conversation).update(change)} {_LATER}", tone="good")
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dirge_py.session.tree import RewindPoint, SessionTree
 
 
+_LEFT_OUT = "Too large for a snapshot or ignored then, so left as they are"
 _HERE = "here"
 _MOST_DIGITS = 9
 _MOST_FILES = 20
@@ -28,8 +29,8 @@ _WOULD = {"added": "would come back", "changed": "would change", "removed": "wou
 _BOTH = "conversation and files"
 _CONVERSATION = "only the conversation"
 _FILES = "only the files"
-_GO = "go back"
-_CANCEL = "cancel"
+_SCOPES: "dict[str, RewindScope]"
+_SCOPES = {_BOTH: "both", _CONVERSATION: "conversation", _FILES: "files"}
 _HEADLINES = {
     "redo": "The last move is undone.",
     "clone": "A new branch ends at that message. /redo reverses that.",
@@ -74,10 +75,10 @@ async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, 
     _refuse_arguments(args, why)
     target = conversation.timeline.before(why=why)
     preview = await conversation.timeline.preview(target)
-    options = {_GO: "", _CANCEL: ""}
-    if preview.changes and await _ask(front, preview, options) != _GO:
-        return
-    await _move(conversation, front, target, None)
+    options = {"go back": "", "cancel": ""}
+    text = preview_text(preview)
+    if not preview.changes or await ask_option(front, "Rewind", text, options) == "go back":
+        await _move(conversation, front, target, None)
 
 
 @command("undo", "go back to before the last prompt, with the files", while_running="no")
@@ -110,10 +111,8 @@ def _node_names(conversation: "Conversation") -> list[str]:
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     if not args:
-        drawn = timeline.tree()
-        front.show(
-            "\n".join(draw_tree(drawn)) if drawn.nodes else "This session has no messages yet."
-        )
+        drawn = "\n".join(draw_tree(timeline.tree()))
+        front.show(drawn or "This session has no messages yet.")
         return
     target = timeline.node(args)
     preview = await timeline.preview(target)
@@ -171,7 +170,7 @@ async def _pick_point(
     choices = []
     for point in points:
         mark = ("❯ " if point.is_prompt else "• ") if is_marked else ""
-        label = f"{mark}{_short(point.text)}"
+        label = f"{mark}{one_line(point.text, 80)}"
         choices.append(Choice(id=point.id, label=label, detail=relative_time(point.at)))
     return await front.pick(title, choices) if choices else ""
 
@@ -196,7 +195,7 @@ async def _chosen_point(
         count = changed.get(prompt.id)
         files = "" if count is None else f", {plural(count, 'file')} changed since"
         detail = f"{relative_time(prompt.at)}{files}"
-        choices.append(Choice(id=prompt.id, label=_short(prompt.text), detail=detail))
+        choices.append(Choice(id=prompt.id, label=one_line(prompt.text, 80), detail=detail))
     chosen = await front.pick("Rewind to before", choices, current=_HERE)
     return next((prompt for prompt in prompts if prompt.id == chosen), None)
 
@@ -206,17 +205,9 @@ async def _ask_scope(preview: "RewindPreview", front: FrontEnd) -> "RewindScope 
     options = {_CONVERSATION: "the files stay as they are"}
     if preview.changes or preview.yours:
         options = {_BOTH: "", **options, _FILES: "the messages stay"}
-    chosen = await _ask(front, preview, {**options, _CANCEL: ""})
-    scopes: dict[str | None, RewindScope] = {
-        _BOTH: "both",
-        _CONVERSATION: "conversation",
-        _FILES: "files",
-    }
-    return scopes.get(chosen)
-
-
-async def _ask(front: FrontEnd, preview: "RewindPreview", options: dict[str, str]) -> str | None:
-    return await ask_option(front, "Rewind", preview_text(preview), options)
+    options["cancel"] = ""
+    chosen = await ask_option(front, "Rewind", preview_text(preview), options)
+    return _SCOPES.get(chosen or "")
 
 
 async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequence[str] | None:
@@ -229,10 +220,8 @@ async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequ
     if more:
         text += f" {more} more are kept in any case."
     options = tuple(
-        QuestionOption(
-            label=change.path, description=f"{_WOULD[change.kind]}{_line_counts(change)}"
-        )
-        for change in offered
+        QuestionOption(label=c.path, description=f"{_WOULD[c.kind]}{_line_counts(c)}")
+        for c in offered
     )
     question = Question(
         header="Yours", question=text, options=options, is_multiple=True, is_open=False
@@ -277,13 +266,17 @@ def preview_text(preview: "RewindPreview") -> str:
         lines.append("Changed by you since, and kept unless you choose them:")
         lines += _change_lines(preview.yours)
     if preview.left_out:
-        lines.append(_left_out_text(preview.left_out))
+        lines.append(f"{_LEFT_OUT}: {_joined_names(preview.left_out)}")
     return "\n".join(lines)
 
 
 def result_text(moved: "RewindResult") -> str:
     """The result as text: what the move changed, and what it couldn't."""
-    lines = [_headline(moved)]
+    left = _left_behind(moved.left_behind) if moved.left_behind else "No message is left out."
+    headline = _HEADLINES.get(moved.why, f"{left} /redo reverses that.")
+    if moved.what == "files":
+        headline = "The files went back; the conversation stays. /redo reverses that."
+    lines = [headline]
     if moved.done:
         lines.append(f"{plural(len(moved.done), 'file')} put back: {_joined_names(moved.done)}")
     if moved.failed:
@@ -292,26 +285,15 @@ def result_text(moved: "RewindResult") -> str:
     if moved.kept:
         lines.append(f"Changed by you since, and kept: {_joined_names(moved.kept)}")
     if moved.left_out:
-        lines.append(_left_out_text(moved.left_out))
+        lines.append(f"{_LEFT_OUT}: {_joined_names(moved.left_out)}")
     if moved.what == "conversation" and moved.unavailable:
         lines.append(f"The files stay as they are: {moved.unavailable}.")
     return "\n".join([*lines, *moved.notices])
 
 
-def _headline(moved: "RewindResult") -> str:
-    if moved.what == "files":
-        return "The files went back; the conversation stays. /redo reverses that."
-    left = _left_behind(moved.left_behind) if moved.left_behind else "No message is left out."
-    return _HEADLINES.get(moved.why, f"{left} /redo reverses that.")
-
-
 def _left_behind(count: int) -> str:
     verb = "stays" if count == 1 else "stay"
     return f"{plural(count, 'message')} {verb} on another branch (/tree)."
-
-
-def _left_out_text(paths: Sequence[str]) -> str:
-    return f"Too large for a snapshot or ignored then, so left as they are: {_joined_names(paths)}"
 
 
 def _change_lines(changes: Sequence["TreeChange"]) -> list[str]:
@@ -330,10 +312,6 @@ def _capped(lines: list[str]) -> list[str]:
 def _joined_names(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _MOST_FILES} more" if len(paths) > _MOST_FILES else ""
     return ", ".join(visible(path) for path in paths[:_MOST_FILES]) + more
-
-
-def _short(text: str) -> str:
-    return one_line(text, 80)
 
 
 def relative_time(at: str) -> str:

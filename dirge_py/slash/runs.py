@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 
+
 _SHOWN_CHARS = 60
 _NO_TODOS = "The todo list is empty."
 _SIDE_QUESTION = (
@@ -40,10 +41,8 @@ _SIDE_QUESTION = (
 )
 async def continue_run(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if args:
-        raise UsageError(
-            "/continue takes no arguments.",
-            hint="Send them as a prompt: it continues the run, too.",
-        )
+        hint = "Send them as a prompt: it continues the run, too."
+        raise UsageError("/continue takes no arguments.", hint=hint)
     interruption = conversation.interruption
     if interruption is None:
         conversation.continue_run()
@@ -136,16 +135,14 @@ def _kill_words(conversation: "Conversation") -> list[str]:
 async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     shells = conversation.environment.shells
     if shells is None:
-        raise UsageError(
-            "/tasks needs a conversation that can run commands.", hint="This one has none."
-        )
+        raise UsageError("This conversation can't run commands.")
     verb, _, shell_id = args.partition(" ")
     shell_id = shell_id.strip()
     if not args:
         lines = "\n".join(map(_task_line, shells.list()))
         front.show(lines or "Nothing runs in the background.")
     elif verb != "kill" or not shell_id:
-        raise UsageError(f"/tasks does not know {args!r}.", hint="/tasks lists, /tasks kill ID.")
+        raise UsageError(f"/tasks has no {args!r}.", hint="/tasks lists, /tasks kill ID.")
     elif not shells.get(shell_id).is_running:
         front.show(f"{shell_id} has ended already.")
     else:
@@ -154,10 +151,9 @@ async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
 
 
 def _task_line(state: "ShellState") -> str:
+    how = f"exit {state.exit_code}" if state.signal is None else f"signal {state.signal}"
     ended = {"timed_out": "time limit", "killed": "stopped", "running": "running"}
-    how = ended.get(state.status) or (
-        f"exit {state.exit_code}" if state.signal is None else f"signal {state.signal}"
-    )
+    how = ended.get(state.status, how)
     first, *more = state.command.strip().split("\n")
     command = truncate(visible(first) + "…" * bool(more), _SHOWN_CHARS)
     asks = f"  asks: {visible(state.question)}" if state.question else ""

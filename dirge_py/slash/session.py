@@ -160,9 +160,8 @@ async def export(args: str, conversation: "Conversation", front: FrontEnd) -> No
 @command("rename", "give this session another title", usage="TITLE", aliases=("name",))
 async def rename(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     if not args.strip():
-        raise UsageError(
-            "/rename needs a title.", hint="For example: /rename the parser, second try"
-        )
+        hint = "For example: /rename the parser, second try"
+        raise UsageError("/rename needs a title.", hint=hint)
     title = conversation.rename(args)
     front.show(f"New title of this session: {title}", tone="good")
 

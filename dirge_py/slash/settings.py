@@ -4,7 +4,7 @@ import asyncio
 import platform
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
@@ -32,7 +32,7 @@ else:
     config_init = late("dirge_py.config.commands", "config_init")
 
 _AT_ONCE_S = 1.0
-_LEVELS: "dict[ThinkingLevel, str]" = {
+_LEVELS = {
     "off": "no thinking, if the model allows that",
     "minimal": "hardly any",
     "low": "little, for plain work",
@@ -118,10 +118,9 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
     chosen = await pick_name(
         args, front, "Thinking", _LEVELS, current=settings.thinking, noun="level"
     )
-    for level in _LEVELS:
-        if level == chosen:
-            settings.set_thinking(level)
-            front.show(f"Thinking {level} from the next turn on: {_LEVELS[level]}.", tone="good")
+    if chosen is not None:
+        settings.set_thinking(cast("ThinkingLevel", chosen))
+        front.show(f"Thinking {chosen} from the next turn on: {_LEVELS[chosen]}.", tone="good")
 
 
 def _prompt_names(conversation: "Conversation") -> list[str]:
@@ -176,10 +175,8 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
         await _edit(front, file)
         return
     if args:
-        raise UsageError(
-            f"/config does not know {args!r}.",
-            hint="/config shows what is set, /config edit opens the file in your editor.",
-        )
+        hint = "/config shows what is set, /config edit opens the file in your editor."
+        raise UsageError(f"/config has no {args!r}.", hint=hint)
     changed = changed_lines(front) or ["nothing: the defaults apply"]
     rows = [f"  {line}" for line in changed]
     note = "" if file.exists() else " (there is none yet)"
