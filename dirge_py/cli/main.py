@@ -143,10 +143,8 @@ def _check_terminal() -> None:
     # Textual draws on stderr, so that one has to be a terminal as well.
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if not is_served() and not all(stream.isatty() for stream in streams):
-        raise UsageError(
-            "the terminal UI needs a terminal.",
-            hint="Use `dirge -p` (or `dirge demo --print`) in scripts and pipes.",
-        )
+        hint = "Use `dirge -p` (or `dirge demo --print`) in scripts and pipes."
+        raise UsageError("the terminal UI needs a terminal.", hint=hint)
     # Before anything that imports private parts of Textual.
     from dirge_py.ui.terminal.textual_parts import check_textual
 
@@ -218,10 +216,8 @@ def resume(rest: Sequence[str]) -> int:
 
 def _continue(flags: Namespace) -> int:
     if flags.file or flags.confirm or flags.reject is not None or flags.tool_call_id is not None:
-        raise UsageError(
-            "`dirge resume` takes either a file to decide, or --session ID.",
-            hint="A run that was cut off needs no decision; see --interrupted.",
-        )
+        text = "`dirge resume` takes either a file to decide, or --session ID."
+        raise UsageError(text, hint="A run that was cut off needs no decision; see --interrupted.")
     flags.resume = flags.carries_on
     check_flags(flags)
     enter_folder(flags)

@@ -66,10 +66,8 @@ def signal(rest: Sequence[str]) -> int:
     try:
         SignalBox(store.folder / session_id / "signals").send(flags.name, payload)
     except OSError as error:
-        raise SessionError(
-            f"Can't store the signal for session {session_id}: {error.strerror}.",
-            hint="Free space, or make the state folder writable.",
-        ) from error
+        text = f"Can't store the signal for session {session_id}: {error.strerror}."
+        raise SessionError(text, hint="Free space, or make the state folder writable.") from error
     sys.stdout.write(f"Sent {flags.name} to {session_id}.\n")
     return 0
 
@@ -93,14 +91,10 @@ def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
         case {"call_id": str(call_id), "effect": "allow" | "deny"}:
             if call_id in waiting:
                 return
-            raise SessionError(
-                f"No call {call_id!r} waits for an answer.",
-                hint="`dirge signal SESSION` lists those that do, if `[permission] remote` is on.",
-            )
-    raise UsageError(
-        "this is not an answer.",
-        hint='As in \'{"call_id": "call_1", "effect": "allow"}\', or "deny".',
-    )
+            hint = "`dirge signal SESSION` lists those that do, if `[permission] remote` is on."
+            raise SessionError(f"No call {call_id!r} waits for an answer.", hint=hint)
+    hint = 'As in \'{"call_id": "call_1", "effect": "allow"}\', or "deny".'
+    raise UsageError("this is not an answer.", hint=hint)
 
 
 def _waiting(records: Sequence[Any]) -> Mapping[str, str]:

@@ -105,10 +105,8 @@ def _accept(project: "ProjectTrust", digest: str) -> int:
 
 def _ask(project: "ProjectTrust") -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "`dirge trust` asks in a terminal.",
-            hint="Without one: `dirge trust --show`, then `dirge trust --accept HASH`.",
-        )
+        hint = "Without one: `dirge trust --show`, then `dirge trust --accept HASH`."
+        raise UsageError("`dirge trust` asks in a terminal.", hint=hint)
     sys.stdout.write(as_text(project))
     if project.state != "restricted" or project.obstacle or not project.files:
         return 0

@@ -62,10 +62,8 @@ def why(rest: Sequence[str]) -> int:
         if flags.jsonl:
             return _answer_lines(explainer)
         if len(flags.words) < 2:
-            raise UsageError(
-                f"`dirge why {flags.words[0]}` needs an input.",
-                hint="As in `dirge why bash 'git status'`.",
-            )
+            hint = "As in `dirge why bash 'git status'`."
+            raise UsageError(f"`dirge why {flags.words[0]}` needs an input.", hint=hint)
         tool, text = flags.words[0], " ".join(flags.words[1:])
         decision = explainer.decide(tool, text)
         if flags.json:

@@ -55,10 +55,8 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
         case ["restore", number] if number.isdecimal() and len(number) <= _MOST_DIGITS:
             shown = conversation.send_whole_again(int(number))
             if shown is None:
-                raise UsageError(
-                    f"Message {int(number)} is not left out.",
-                    hint="`/compact show` lists the messages that are.",
-                )
+                hint = "`/compact show` lists the messages that are."
+                raise UsageError(f"Message {int(number)} is not left out.", hint=hint)
             text = f"Message {int(number)} is sent whole again. {_savings_text(shown)}"
             front.show(text, tone="good")
         case ["undo" | "restore"] | ["show" | "restore", _]:

@@ -105,10 +105,8 @@ def _folder(name: str, cwd: Path) -> Path:
         raise UsageError(f"Can't open {visible(str(path))}.", hint="Check its permissions.")
     if os.path.lexists(path):
         raise UsageError(f"{visible(str(path))} is not a folder.", hint="Name its folder.")
-    raise UsageError(
-        f"There is no folder {visible(str(path))}.",
-        hint=f"A relative name begins at {visible(str(cwd))}.",
-    )
+    hint = f"A relative name begins at {visible(str(cwd))}."
+    raise UsageError(f"There is no folder {visible(str(path))}.", hint=hint)
 
 
 def _edited_files(conversation: "Conversation") -> Sequence[str]:
@@ -133,10 +131,8 @@ def _edited_files(conversation: "Conversation") -> Sequence[str]:
 async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     difference = await conversation.timeline.difference(_within_project(args, conversation))
     if difference.obstacle:
-        raise UsageError(
-            f"There is no record of what changed. {difference.obstacle}",
-            hint="`snapshots = true` under [session] stores files as they were.",
-        )
+        hint = "`snapshots = true` under [session] stores files as they were."
+        raise UsageError(f"There is no record of what changed. {difference.obstacle}", hint=hint)
     text = difference.diff
     if not text.strip():
         where = f" in {name}" if (name := args.strip()) else ""

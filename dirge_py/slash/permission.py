@@ -91,18 +91,14 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             settings.remove_grant(int(rest) - 1)
             front.show(_grants_text(settings.grants))
         case "remove":
-            raise UsageError(
-                f"There is no grant {rest or 'without a number'}.",
-                hint=_grants_text(settings.grants),
-            )
+            hint = _grants_text(settings.grants)
+            raise UsageError(f"There is no grant {rest or 'without a number'}.", hint=hint)
         case "clear":
             settings.clear_grants()
             front.show("Removed: only the rules allow calls now.", tone="good")
         case _:
-            raise UsageError(
-                "/allow needs list, add RULE, remove NUMBER or clear.",
-                hint="A rule is op:pattern, such as execute:make *",
-            )
+            hint = "A rule is op:pattern, such as execute:make *"
+            raise UsageError("/allow needs list, add RULE, remove NUMBER or clear.", hint=hint)
 
 
 def _grants_text(grants: Sequence[object]) -> str:

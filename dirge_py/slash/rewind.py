@@ -184,10 +184,8 @@ async def _chosen_point(
         raise UsageError("There is nothing to go back to.", hint="This session has no prompts yet.")
     if args:
         if not args.isdecimal() or len(args) > _MOST_DIGITS or not 1 <= int(args) <= len(prompts):
-            raise UsageError(
-                f"/rewind goes back by a number of prompts, 1 to {len(prompts)}, not {args!r}.",
-                hint="/rewind alone lets you pick.",
-            )
+            text = f"/rewind goes back by a number of prompts, 1 to {len(prompts)}, not {args!r}."
+            raise UsageError(text, hint="/rewind alone lets you pick.")
         return prompts[int(args) - 1]
     changed = await conversation.timeline.changed_since(prompts)
     choices = [Choice(id=_HERE, label="(current)", detail="stay here")]

@@ -172,8 +172,6 @@ def _export_target(args: str) -> tuple[str, str]:
     if first in _FORMS:
         return first, rest.strip()
     if rest and not set(first) & set("./~"):
-        raise UsageError(
-            f"There is no format {first!r}.",
-            hint=f"Formats: {', '.join(_FORMS)}. A file name with spaces needs one before it.",
-        )
+        hint = f"Formats: {', '.join(_FORMS)}. A file name with spaces needs one before it."
+        raise UsageError(f"There is no format {first!r}.", hint=hint)
     return _ENDINGS.get(Path(args).suffix.lower(), "md"), args

@@ -138,10 +138,8 @@ def _prompt_names(conversation: "Conversation") -> list[str]:
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     book = conversation.settings.prompts
     if book is None or not book.names:
-        raise UsageError(
-            "There are no prompts.",
-            hint="Write one into `prompts/<name>.md` beside your config.toml.",
-        )
+        hint = "Write one into `prompts/<name>.md` beside your config.toml."
+        raise UsageError("There are no prompts.", hint=hint)
     name: str | None = args
     if not args:
         choices = [Choice(id=name, label=name, detail=book.describe(name)) for name in book.names]

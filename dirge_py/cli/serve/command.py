@@ -52,10 +52,8 @@ def serve(rest: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "dirge_py":
             raise
-        raise UsageError(
-            f"`dirge serve` needs {error.name}, which is not installed.",
-            hint="pip install 'dirge-py[web]'",
-        ) from error
+        text = f"`dirge serve` needs {error.name}, which is not installed."
+        raise UsageError(text, hint="pip install 'dirge-py[web]'") from error
     # The abilities of the page, not of the terminal that started the server.
     os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
     # -P: nothing is imported from the current folder.

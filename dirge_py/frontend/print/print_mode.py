@@ -232,10 +232,8 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
     interruption = conversation.interruption
     if interruption is None:
         name = conversation.session_id
-        raise SessionError(
-            f"Session {name} has nothing to continue: its last run was not cut off.",
-            hint=f"`dirge --session {name}` continues it with a prompt.",
-        )
+        text = f"Session {name} has nothing to continue: its last run was not cut off."
+        raise SessionError(text, hint=f"`dirge --session {name}` continues it with a prompt.")
     choices = {unknown.call.id: choice for unknown in interruption.unknown} if choice else {}
     return await printer.follow(conversation.continue_run(decide_calls(interruption, choices)))
 
@@ -243,17 +241,13 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
 def _check_can_continue(conversation: Conversation) -> None:
     name = conversation.session_id
     if not conversation.messages:
-        raise SessionError(
-            f"Session {name} has nothing to continue: it has no messages yet.",
-            hint=f"Begin with `dirge turn --session {name} --input TEXT`.",
-        )
+        text = f"Session {name} has nothing to continue: it has no messages yet."
+        raise SessionError(text, hint=f"Begin with `dirge turn --session {name} --input TEXT`.")
     waiting = open_calls(conversation.messages)
     if waiting is not None and conversation.interruption is None:
         title = title_of_call(waiting.calls[0])
-        raise SessionError(
-            f"Session {name} waits for a decision about {title!r}.",
-            hint="Decide it with `dirge resume`, or give a prompt to continue without it.",
-        )
+        hint = "Decide it with `dirge resume`, or give a prompt to continue without it."
+        raise SessionError(f"Session {name} waits for a decision about {title!r}.", hint=hint)
 
 
 async def _print_command(printer: Printer, typed: TypedCommand) -> int:
