@@ -1,7 +1,7 @@
 """The blocks of the transcript, which paint themselves for a given width.
 
-A block is changed through its methods only. Text from outside is cleaned here, once, on its way in.
-Blocks of prose, diffs, tool calls and plans have modules of their own.
+A block changes only through its methods, and cleans text from outside when it receives it.
+Other modules define the blocks of prose, diffs, tool calls and plans.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from textual.strip import Strip
 
-from dirge_py.lib.text import clean, format_cost
+from dirge_py.lib.text import clean, format_cost, plural
 from dirge_py.slash.base import Tone
 from dirge_py.types.events import AgentStart, LoopEvent, MessageEnd, UsageReported
 from dirge_py.types.messages import AssistantMessage, Usage
@@ -23,30 +23,30 @@ class TranscriptBlock:
     """One piece of the transcript."""
 
     gap = True
-    """A blank line is drawn before it, unless it and the one above are alike and both `gathers`."""
+    """A blank line goes above it, except between two blocks of one class that both `gathers`."""
     gathers = False
     is_wide = False
-    """It is painted with all columns there are, not only with those that prose can be read in."""
+    """It is painted at the full width of the transcript, not at the narrower one for prose."""
     is_tool_call = False
 
     def __init__(self) -> None:
         self.version = 0
-        """Raised by each change, by which what was drawn before is known to be stale."""
+        """Increases with each change, so that cached lines are known to be stale."""
         self.is_open: bool | None = None
-        """Overrides the transcript's "expand all" once the person has clicked on this block."""
+        """Overrides the transcript's "expand all" once the person has opened or closed it."""
         self.group: TranscriptBlock | None = None
-        """The block that it belongs to: it is shown, indented, only while that one is open."""
+        """The block it belongs to: it is shown, indented, only while that block is open."""
         self.landmarks: Sequence[int] = (0,)
-        """Lines of what was painted last at which the keyboard may stop, such as hunks."""
+        """Lines of the last painting that keys jump to, such as the first lines of hunks."""
 
     @property
     def can_expand(self) -> bool:
-        """Whether there is more to see than it shows collapsed."""
+        """Whether it hides something while it is collapsed."""
         return False
 
     @property
     def text(self) -> str:
-        """Its plain text, folded parts included; "" where only painting produces one."""
+        """Its plain text with all folded parts; "" if only painting produces the text."""
         return ""
 
     def changed(self) -> None:
@@ -57,8 +57,9 @@ class TranscriptBlock:
         raise NotImplementedError
 
     def guess_height(self, width: int) -> int:
-        """Guess how many lines `paint` will return; need not be exact, must be quick."""
-        return 1
+        """Guess quickly how many lines `paint` will return."""
+        text = self.text.rstrip("\n")
+        return text.count("\n") + 1 + len(text) // max(1, width * 2)
 
 
 class BlockPage(Protocol):
@@ -74,7 +75,7 @@ _MAIN_ARGUMENTS = ("command", "path", "file_path", "pattern", "query", "url", "n
 
 
 def main_argument(args: Any) -> str:
-    """The one argument that tells this call from others of the same tool."""
+    """Return the argument that tells this call from others of the same tool."""
     if not isinstance(args, Mapping):
         return str(args or "")
     for name in _MAIN_ARGUMENTS:
@@ -85,34 +86,29 @@ def main_argument(args: Any) -> str:
 
 
 LINES_COLLAPSED = 4
-"""Lines of output that are shown until a block is expanded."""
+"""Lines of output that a collapsed block shows."""
 LONGEST_OUTPUT = 400_000
 """Characters of one output kept for the view; all of it is in the session."""
 
 
 def paint_hidden(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
-    """The line that says how many lines are hidden."""
-    text = f"… {count} {which} line{'s' * (count != 1)}"
-    return wrap([(text, styles.dim)], width, indent=("  ", styles.text))
-
-
-def guess_lines(text: str, width: int) -> int:
-    """Guess the lines of wrapped text from its length."""
-    return text.count("\n") + 1 + len(text) // max(1, width * 2)
+    """Return the line that says how many lines are hidden."""
+    return wrap(
+        [(f"… {plural(count, f'{which} line')}", styles.dim)], width, indent=("  ", styles.text)
+    )
 
 
 class UserBlock(TranscriptBlock):
     """A prompt with its attachments. `label` says how it was sent, if not by Enter."""
+
+    text = ""
 
     def __init__(self, text: str, *, label: str = "", attached: Sequence[str] = ()) -> None:
         super().__init__()
         self._text = clean(text)
         self._label = label
         self._attached = [clean(name) for name in attached]
-
-    @property
-    def text(self) -> str:
-        return "\n".join([self._text, *self._attached])
+        self.text = "\n".join([self._text, *self._attached])
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, indent = ("› ", styles.user), ("  ", styles.text)
@@ -121,29 +117,21 @@ class UserBlock(TranscriptBlock):
             strips += wrap([(line, styles.dim)], width, indent=indent) if line else []
         return strips
 
-    def guess_height(self, width: int) -> int:
-        return guess_lines(self._text, width) + len(self._attached) + bool(self._label)
-
 
 _LINES_OF_ASIDE = 3
 
 
 class AsideBlock(TranscriptBlock):
-    """What dirge or a plugin wrote in a conversation: to the model, or in its place.
+    """A message that dirge or a plugin wrote, dim and with its source; collapsed if it is long."""
 
-    Dim and signed, to tell it from the person's and the model's words. A long one is cut until it
-    is expanded.
-    """
+    text = ""
 
     def __init__(self, text: str, *, source: str, is_whole: bool = False) -> None:
         super().__init__()
         self._text = clean(text).strip("\n")
         self._source = clean(source)
+        self.text = f"{self._source}\n{self._text}".rstrip()
         self._is_whole = is_whole
-
-    @property
-    def text(self) -> str:
-        return f"{self._source}\n{self._text}".rstrip()
 
     @property
     def can_expand(self) -> bool:
@@ -159,41 +147,36 @@ class AsideBlock(TranscriptBlock):
         return head + body
 
     def guess_height(self, width: int) -> int:
-        lines = guess_lines(self._text, width)
-        return 1 + (lines if self._is_whole else min(lines, _LINES_OF_ASIDE + 1))
+        lines = super().guess_height(width)
+        return lines if self._is_whole else min(lines, _LINES_OF_ASIDE + 2)
 
 
 _COLUMN = re.compile(r" *(?:\S+(?: \S+)* {2,}){1,2}|  +")
-"""What a line of two or three columns has before the last, or what any line is indented by."""
+"""All but the last column of a line with two or three columns; else the line's indentation."""
 _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "error": "✗ "}
 
 
 class NoticeBlock(TranscriptBlock):
-    """A line from the program itself, or several; several get a blank line."""
+    """A message of dirge; only one with several lines has a blank line above it."""
+
+    text = ""
 
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
         super().__init__()
-        self._text = clean(text)
-        self.gathers = "\n" not in self._text
+        self.text = clean(text)
+        self.gathers = "\n" not in self.text
         self._tone: Tone = tone
-
-    @property
-    def text(self) -> str:
-        return self._text
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         style = styles.dim if self._tone == "plain" else getattr(styles, self._tone)
         strips: list[Strip] = []
-        for line in self._text.split("\n"):
+        for line in self.text.split("\n"):
             mark = "  " if strips else _MARKS[self._tone]
             column = _COLUMN.match(line)
             hanging = 2 + (len(column[0]) if column and len(column[0]) < width // 2 else 0)
             rest: Line = [(" " * hanging, style)]
             strips += wrap([(line, style)], width, first=[(mark, style)], rest=rest)
         return strips
-
-    def guess_height(self, width: int) -> int:
-        return guess_lines(self._text, width)
 
 
 class DetailBlock(NoticeBlock):
@@ -206,7 +189,7 @@ class DetailBlock(NoticeBlock):
 
 
 class ReasoningBlock(TranscriptBlock):
-    """The thinking of the model: one line until it is expanded."""
+    """The model's thinking; collapsed to one line at first."""
 
     def __init__(self, text: str = "", *, is_done: bool = False, is_shown: bool = False) -> None:
         super().__init__()
@@ -238,11 +221,14 @@ class ReasoningBlock(TranscriptBlock):
             mark, indent = ("∴ ", styles.dim), ("  ", styles.dim)
             return wrap([(text, styles.thinking)], width, first=[mark], rest=[indent])
         if self._is_done:
-            lines = text.count("\n") + 1
-            line = f"∴ thought, {lines} line{'s' * (lines != 1)}" if text else "∴ thought"
+            lines = plural(text.count("\n") + 1, "line")
+            line = f"∴ thought, {lines}" if text else "∴ thought"
         else:
             line = f"∴ thinking… {text.rpartition(chr(10))[2]}"
         return wrap([(clip(line, width), styles.dim)], width)
+
+    def guess_height(self, width: int) -> int:
+        return 1
 
 
 _NARROW = 50
@@ -250,7 +236,9 @@ _NARROW = 50
 
 
 class GreetingBlock(TranscriptBlock):
-    """A title, a few named facts of one line each, and how to find out more."""
+    """The greeting of a new session: a title, a line for each fact, and hints."""
+
+    text = ""
 
     def __init__(
         self, title: str, facts: Sequence[tuple[str, str]], *, hint: Sequence[str]
@@ -259,10 +247,7 @@ class GreetingBlock(TranscriptBlock):
         self._title = clean(title)
         self._facts = [(name, clean(text)) for name, text in facts if text]
         self._hint = hint
-
-    @property
-    def text(self) -> str:
-        return "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
+        self.text = "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         is_narrow = width < _NARROW
@@ -281,15 +266,11 @@ class GreetingBlock(TranscriptBlock):
             *wrap([(hint, styles.dim)], width),
         ]
 
-    def guess_height(self, width: int) -> int:
-        return len(self._facts) + (2 if width < _NARROW else 4)
-
 
 class RetryBlock(TranscriptBlock):
-    """One line that says what went wrong, and in how many seconds it is tried again.
+    """The error of a model call, and a countdown of `delay_s` seconds to the next attempt."""
 
-    `delay_s` counts from the block's making, by `clock` (seconds).
-    """
+    text = ""
 
     def __init__(
         self, attempt: int, delay_s: float, error: str, *, clock: Callable[[], float]
@@ -297,27 +278,22 @@ class RetryBlock(TranscriptBlock):
         super().__init__()
         self._attempt = attempt
         self._error = clean(error)
+        self.text = f"Try {attempt}: {self._error}"
         self._clock = clock
         self._due = clock() + delay_s
         self._shown_s = self._left_s
 
     @property
-    def text(self) -> str:
-        return f"Try {self._attempt}: {self._error}"
-
-    @property
     def is_waiting(self) -> bool:
-        """Whether there is time left to count."""
+        """Whether the countdown still runs."""
         return self._shown_s > 0
 
     def tick(self) -> bool:
-        """Look at the clock; True if another number has to be shown."""
-        left_s = self._left_s
-        if left_s == self._shown_s:
-            return False
-        self._shown_s = left_s
-        self.changed()
-        return True
+        """Update the countdown; return whether another number has to be shown."""
+        before, self._shown_s = self._shown_s, self._left_s
+        if self._shown_s != before:
+            self.changed()
+        return self._shown_s != before
 
     @property
     def _left_s(self) -> int:
@@ -329,12 +305,11 @@ class RetryBlock(TranscriptBlock):
         mark, rest = [("! ", styles.warning)], [("  ", styles.warning)]
         return wrap([(line, styles.warning)], width, first=mark, rest=rest)
 
-    def guess_height(self, width: int) -> int:
-        return 1 + len(self._error) // max(1, width)
-
 
 class ShellBlock(TranscriptBlock):
-    """`! command`, how it ended unless that was well, and the end of its output."""
+    """The person's `! command`, how it ended if it failed, and the end of its output."""
+
+    text = ""
 
     def __init__(self, command: str, output: str, *, how: str = "") -> None:
         super().__init__()
@@ -342,10 +317,7 @@ class ShellBlock(TranscriptBlock):
         self._how = "" if how == "exit 0" else clean(how)
         shown = clean(output[-LONGEST_OUTPUT:]).strip("\n")
         self._lines = shown.split("\n") if shown else []
-
-    @property
-    def text(self) -> str:
-        return "\n".join([f"! {self._command}", *self._lines])
+        self.text = "\n".join([f"! {self._command}", *self._lines])
 
     @property
     def can_expand(self) -> bool:
@@ -370,7 +342,7 @@ class ShellBlock(TranscriptBlock):
 
 _SUMMARY_FROM_TURNS = 2
 _SUMMARY_FROM_S = 5
-"""A run below both is short, and gets no summary."""
+"""A run with fewer turns and less time than these gets no summary."""
 
 
 class RunSummary:
@@ -404,36 +376,30 @@ class RunSummary:
 
     @property
     def words(self) -> str:
-        """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run.
-
-        Tokens are left out where they are not known, and the time of less than a second.
-        """
+        """`3 turns · 12.3k in (80% cached) · 1.2k out · $0.0123 · 14 s`; empty for a short run."""
         took_s = self._clock() - self._began
         if self._turns < _SUMMARY_FROM_TURNS and took_s < _SUMMARY_FROM_S:
             return ""
-        turns = f"{self._turns} turn{'s' * (self._turns != 1)}"
         spent = spent_text(self._usage, self._cost_usd, self._least_usd)
-        parts = (turns, *spent, duration_text(took_s))
+        parts = (plural(self._turns, "turn"), *spent, duration_text(took_s))
         return " · ".join(part for part in parts if part)
 
 
 class RunSummaryBlock(TranscriptBlock):
     """The dim line that sums up a run."""
 
+    text = ""
+
     def __init__(self, words: str) -> None:
         super().__init__()
-        self._words = words
-
-    @property
-    def text(self) -> str:
-        return self._words
+        self.text = words
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        return wrap([(self._words, styles.dim)], width)
+        return wrap([(self.text, styles.dim)], width)
 
 
 def spent_text(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> Sequence[str]:
-    """Tokens and cost where they are not zero; an unknown price is named as such."""
+    """Return the tokens and the cost that aren't zero; an unknown cost is said to be unknown."""
     parts = []
     if usage.input:
         share = round(100 * usage.cache_read / usage.input)
@@ -456,7 +422,7 @@ def _tokens(count: int) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """As `14 s` or `2 min 3 s`; empty for less than one."""
+    """Return a text such as `14 s` or `2 min 3 s`; "" for less than a second."""
     if seconds < 1:
         return ""
     minutes, rest = divmod(round(seconds), 60)

@@ -7,23 +7,13 @@ from typing import get_args
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from dirge_py.lib.text import clean
-from dirge_py.types.events import (
-    EvidenceTaken,
-    LoopEvent,
-    MessageUpdate,
-    PermissionAnswered,
-    PermissionAsked,
-    PhaseName,
-    PlanPhase,
-    RetryNotice,
-    ToolExecutionStart,
-)
+from dirge_py.lib.text import clean, plural
+from dirge_py.types import events
+from dirge_py.types.events import EvidenceTaken, LoopEvent, PhaseName, PlanPhase
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import (
     TranscriptBlock,
     duration_text,
-    guess_lines,
     main_argument,
     spent_text,
 )
@@ -36,16 +26,13 @@ _INDENT = "  "
 
 
 def step_of_plan(phase: PhaseName, step: int) -> str:
-    """The step in words, such as `4/4 review, cycle 2`."""
+    """Return a text such as `4/4 review, cycle 2`."""
     cycle = f", cycle {step}" if step > 1 else ""
     return f"{PHASES.index(phase) + 1}/{len(PHASES)} {phase}{cycle}"
 
 
 class PhaseBlock(TranscriptBlock):
-    """A rule with the name of the phase; below it its progress, and its result once it has ended.
-
-    It is the group of its fork's blocks. `clock` gives seconds.
-    """
+    """The heading of a phase with its progress or result; the group of its fork's blocks."""
 
     def __init__(self, event: PlanPhase, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -67,7 +54,7 @@ class PhaseBlock(TranscriptBlock):
         return self._has_more
 
     def start_group(self) -> bool:
-        """Show that blocks belong to it from now on; False if some did before."""
+        """Show that blocks belong to it; return False if it showed that already."""
         if self._has_more:
             return False
         self._has_more = True
@@ -75,33 +62,33 @@ class PhaseBlock(TranscriptBlock):
         return True
 
     def on_event(self, event: LoopEvent) -> bool:
-        """Update the progress from an event of its fork; False if nothing changes."""
+        """Update the progress from an event of its fork; return whether it changed."""
         last = self._last
         match event:
-            case ToolExecutionStart(tool_name=name, args=args):
+            case events.ToolExecutionStart(tool_name=name, args=args):
                 self._calls += 1
                 last = f"{name} {main_argument(args)}".partition("\n")[0]
-            case MessageUpdate(phase="thinking_delta"):
+            case events.MessageUpdate(phase="thinking_delta"):
                 last = "thinking"
-            case MessageUpdate(phase="text_delta"):
+            case events.MessageUpdate(phase="text_delta"):
                 last = "writing"
-            case RetryNotice(attempt=attempt):
+            case events.RetryNotice(attempt=attempt):
                 last = f"try {attempt + 1}"
-            case PermissionAsked(tool_name=name):
+            case events.PermissionAsked(tool_name=name):
                 last = f"{name} waits for your answer"
-            case PermissionAnswered(effect="deny", tool_name=name):
+            case events.PermissionAnswered(effect="deny", tool_name=name):
                 self._denied += 1
                 last = f"{name} was denied"
             case _:
                 return False
-        if last == self._last and not isinstance(event, ToolExecutionStart):
+        if last == self._last and not isinstance(event, events.ToolExecutionStart):
             return False
         self._last = clean(last)
         self.changed()
         return True
 
     def end(self, event: PlanPhase, *, has_text_below: bool = False) -> None:
-        """Show how it ended; `has_text_below`: its whole text is shown below it."""
+        """Show how it ended, without a summary if the whole text follows below."""
         self._sandbox = clean(event.shut_in) or self._sandbox
         self.is_over = True
         self._ending = duration_text(event.duration_ms / 1000)
@@ -124,9 +111,9 @@ class PhaseBlock(TranscriptBlock):
 
     @property
     def _progress(self) -> str:
-        """The progress or the result: `34 s · 12 calls · read shop.py`."""
+        """Progress or result, such as `34 s · 12 calls · read shop.py`."""
         seconds = "" if self.is_over else duration_text(self._clock() - self._began)
-        calls = f"{self._calls} call{'s' * (self._calls != 1)}" if self._calls else ""
+        calls = plural(self._calls, "call") if self._calls else ""
         denied = f"{self._denied} denied" if self._denied else ""
         last = "" if self.is_over else self._last
         parts = (self._ending, seconds, calls, denied, *self._spent, last)
@@ -147,7 +134,7 @@ class PhaseBlock(TranscriptBlock):
         return strips
 
     def _paint_rule(self, width: int, styles: Styles) -> list[Strip]:
-        """The title, and the sandbox at the other end, or below where there is no space."""
+        """Draw the title, and the sandbox at the right end, or below if there is no space."""
         title = clip(step_of_plan(self.phase, self.step), max(1, width - 6))
         left = width - cell_len(title) - 4
         spans: list[Span] = [("── ", styles.dim), (title, styles.heading)]
@@ -159,9 +146,6 @@ class PhaseBlock(TranscriptBlock):
             return [strip([*spans, (f" {'─' * max(0, left)}", styles.dim)]), *below]
         rule = f" {'─' * (left - needed)} {self._sandbox} ──"
         return [strip([*spans, (rule, styles.dim)])]
-
-    def guess_height(self, width: int) -> int:
-        return 2 + (guess_lines(self._summary, width) if self._summary else 0)
 
 
 _EVIDENCE = {
@@ -175,7 +159,7 @@ _MOST_EVIDENCE = 6
 
 
 def evidence_words(event: EvidenceTaken) -> tuple[str, str, str]:
-    """A mark, the command behind its name, and how it ended."""
+    """Return a mark, the id with the command, and how the command ended."""
     mark, how = _EVIDENCE[event.outcome]
     if not how:
         how = f"exit {event.exit_code}" if event.exit_code is not None else "failed"
@@ -183,7 +167,7 @@ def evidence_words(event: EvidenceTaken) -> tuple[str, str, str]:
 
 
 class EvidenceBlock(TranscriptBlock):
-    """Commands that were run as evidence, a line each; of many, the failed and the latest."""
+    """Commands run as evidence, a line each; collapsed to the failed and the latest ones."""
 
     gap = False
 
@@ -238,9 +222,8 @@ _BAR = "▎ "
 
 
 class PlanDocumentBlock(ProseBlock):
-    """A piece of a plan or a report, with a bar at its side, which tells it from an answer."""
+    """A piece of a plan or a report; the bar at its side tells it from an answer."""
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        bar: Span = (_BAR, styles.accent)
         painted = super().paint(max(1, width - len(_BAR)), styles, expanded=expanded)
-        return [behind(bar, line) for line in painted]
+        return [behind((_BAR, styles.accent), line) for line in painted]

@@ -1,4 +1,4 @@
-"""Blocks of the model's own words, and an answer that is being streamed into such blocks."""
+"""Blocks of the model's answer, and the streaming of an answer into such blocks."""
 
 import re
 from collections.abc import Sequence
@@ -12,12 +12,7 @@ from dirge_py.lib.text import clean
 from dirge_py.types.events import MessageUpdate
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import (
-    BlockPage,
-    ReasoningBlock,
-    TranscriptBlock,
-    guess_lines,
-)
+from dirge_py.ui.transcript.blocks import BlockPage, ReasoningBlock, TranscriptBlock
 from dirge_py.ui.transcript.lines import fold
 from dirge_py.ui.transcript.markdown import highlight, paint_markdown
 
@@ -25,31 +20,30 @@ _BLOCKS = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["in
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$", re.MULTILINE)
 _LONGEST_OPEN = 120
-"""Lines after which an open block is cut at a place where that does not show, or hardly."""
-
+"""Lines after which an open block is cut, if there is a place where the cut hardly shows."""
 _LONGEST_UNCUT = 4 * _LONGEST_OPEN
-"""Lines after which it is cut wherever a block in it begins, though that may be seen."""
-
+"""Lines after which it is cut at any block inside it, even if the cut shows."""
 _LONGEST_LINE = 8_000
+"""Characters after which an open line is cut."""
 _LINE_PIECE = 6_000
-"""Characters of one line without an end, and how many of them are finished then."""
+"""Characters of such a line that are finished by the cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownPiece:
-    """A finished stretch of Markdown, or of the code in a fence."""
+    """A part of a Markdown text, or of the code in a fence."""
 
     text: str
     language: str | None = None
-    """None for Markdown, else this is bare code."""
+    """The language of bare code; None for Markdown."""
     continues: bool = False
-    """It belongs to the block before it, so no blank line goes between."""
+    """It continues the piece before it, without a blank line between them."""
     head: str = ""
-    """Parsed before the text: the heading of the table that these are more rows of."""
+    """The heading of a table whose further rows are in `text`; parsed in front of it."""
 
 
 class MarkdownStream:
-    """Cuts streamed Markdown into finished pieces and an open end."""
+    """Cuts streamed Markdown into finished pieces and an open end, which may still change."""
 
     def __init__(self) -> None:
         self._open = ""
@@ -59,14 +53,11 @@ class MarkdownStream:
 
     @property
     def open_piece(self) -> MarkdownPiece:
-        """What may still change."""
         language = self._fence[1] if self._fence else None
-        return MarkdownPiece(
-            text=self._open, language=language, continues=self._continues, head=self._head
-        )
+        return MarkdownPiece(self._open, language, self._continues, self._head)
 
     def feed(self, text: str) -> list[MarkdownPiece]:
-        """Add text; returns what it finished."""
+        """Add text, and return the pieces that it finished."""
         self._open += text
         finished: list[MarkdownPiece] = []
         while True:
@@ -77,25 +68,24 @@ class MarkdownStream:
                 finished.append(piece)
 
     def close(self) -> list[MarkdownPiece]:
-        """The text is whole: everything left is finished."""
+        """Return the open end as the last piece, as the text is complete."""
         left = self.open_piece
         self._open, self._fence, self._head = "", None, ""
         return [left] if left.text.strip() else []
 
     def _cut_fence(self) -> MarkdownPiece | None:
-        """Bare code of a fence that was too long to wait for: whole stretches, or its end."""
+        """Cut bare code: a long fence is finished in pieces."""
         assert self._fence is not None
         mark, language = self._fence
         close = re.search(rf"^ {{0,3}}{re.escape(mark)}{mark[0]}* *$\n", self._open, re.MULTILINE)
         if close:
-            return self._cut_piece(
-                close.start(), skip=close.end(), language=language, ends_fence=True
-            )
+            self._fence = None
+            return self._cut_piece(close.start(), skip=close.end(), language=language)
         at = _line_start(self._open, _LONGEST_OPEN)
-        return self._cut_piece(at, language=language) if at else None
+        return self._cut_piece(at, language=language, continues=True) if at else None
 
     def _cut_blocks(self) -> MarkdownPiece | None:
-        """Everything before the last top-level block; of a long last block, what has settled."""
+        """Cut everything before the last top-level block, or a part of a long last block."""
         whole = self._open[: self._open.rfind("\n") + 1]
         if len(self._open) - len(whole) > _LONGEST_LINE:
             most = len(whole) + _LINE_PIECE
@@ -117,7 +107,7 @@ class MarkdownStream:
         return self._cut_long_block(source, tokens)
 
     def _cut_long_block(self, source: str, tokens: Sequence[Token]) -> MarkdownPiece | None:
-        """A stretch of the one block that is open, if there is a good place to cut it."""
+        """Cut a part of the only block, if there is a good place for a cut."""
         first = tokens[0]
         inner = [t.map[0] for t in tokens if t.level == 1 and t.nesting >= 0 and t.map]
         match first.type:
@@ -143,14 +133,14 @@ class MarkdownStream:
         return self._cut_piece(_line_start(source, last), continues=True) if last else None
 
     def _open_long_fence(self, whole: str) -> MarkdownPiece | None:
-        """Treat the fence's lines as bare code from here on; its opening line is dropped."""
+        """Drop the opening line of the fence, and treat what follows as bare code."""
         opening = _FENCE.search(whole)
         if opening is None:
             return None
         words = opening[2].split()
         self._fence = (opening[1], words[0] if words else "")
         self._open = self._open[opening.end() + 1 :]
-        return MarkdownPiece(text="")
+        return MarkdownPiece("")
 
     def _cut_piece(
         self,
@@ -159,21 +149,15 @@ class MarkdownStream:
         skip: int | None = None,
         language: str | None = None,
         continues: bool = False,
-        ends_fence: bool = False,
     ) -> MarkdownPiece:
-        piece = MarkdownPiece(
-            text=self._open[:at], language=language, continues=self._continues, head=self._head
-        )
-        self._head = ""
+        piece = MarkdownPiece(self._open[:at], language, self._continues, self._head)
+        self._head, self._continues = "", continues
         self._open = self._open[at if skip is None else skip :]
-        self._continues = continues or (language is not None and not ends_fence)
-        if ends_fence:
-            self._fence = None
         return piece
 
 
 def _line_start(text: str, lines: int) -> int:
-    """Offset just after the first `lines` lines; 0 if there are not that many."""
+    """Return the offset behind the first `lines` lines; 0 if there are fewer."""
     at = 0
     for _ in range(lines):
         at = text.find("\n", at) + 1
@@ -183,50 +167,43 @@ def _line_start(text: str, lines: int) -> int:
 
 
 class ProseBlock(TranscriptBlock):
-    """One piece of an answer. While it is being written it is drawn without highlighting."""
+    """One piece of an answer; its code is highlighted once the piece is finished."""
+
+    text = ""
 
     def __init__(self, piece: MarkdownPiece, *, is_finished: bool = True) -> None:
         super().__init__()
         self._is_finished = is_finished
         self._set(piece)
 
-    @property
-    def text(self) -> str:
-        return self._text
-
     def replace(self, piece: MarkdownPiece) -> None:
-        """Show another piece: the open end has grown, or begins somewhere else now."""
         if piece != self._piece:
             self._set(piece)
             self.changed()
 
     def finish(self) -> None:
-        """It will not change any more: draw it with highlighting."""
         self._is_finished = True
         self.changed()
 
     def _set(self, piece: MarkdownPiece) -> None:
         self._piece = piece
-        self._text, self._head = clean(piece.text), clean(piece.head)
-        # An open end that is empty has no lines, not even its blank one.
-        self.gap = bool(self._text.strip()) and not piece.continues
+        self.text, self._head = clean(piece.text), clean(piece.head)
+        # An empty open end has no lines at all.
+        self.gap = bool(self.text.strip()) and not piece.continues
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
-        if not self._text.strip():
+        if not self.text.strip():
             return []
         if self._piece.language is None:
-            source = self._head + self._text
+            source = self._head + self.text
             return paint_markdown(source, width, styles, plain_code=not self._is_finished)
         language = self._piece.language if self._is_finished else ""
-        code = highlight(self._text.removesuffix("\n"), language, styles)
+        code = highlight(self.text.removesuffix("\n"), language, styles)
         return [part for line in code for part in fold(line, width, prefix=[("  ", styles.text)])]
-
-    def guess_height(self, width: int) -> int:
-        return guess_lines(self._text.rstrip("\n"), width)
 
 
 class _Text:
-    """One text block of the answer. Only its open end is ever drawn twice."""
+    """One text block of the answer. Only its open end is drawn more than once."""
 
     def __init__(self, page: BlockPage) -> None:
         self._page = page
@@ -238,7 +215,7 @@ class _Text:
         self.blocks: list[TranscriptBlock] = [self._open]
 
     def settle(self) -> None:
-        """Draw what has come since the last time."""
+        """Draw the text added since the last call."""
         new = "".join(self.deltas[self._settled :])
         if not new:
             return
@@ -260,7 +237,7 @@ class _Text:
 
 
 class StreamedAnswer:
-    """Draws the updates of one assistant message; `settle` does so once for many deltas."""
+    """Draws one assistant message while it is streamed; `settle` draws the collected text."""
 
     def __init__(self, page: BlockPage, *, show_thinking: bool = False) -> None:
         self._page = page
@@ -274,9 +251,11 @@ class StreamedAnswer:
                 self._texts[event.index] = _Text(self._page)
             self._texts[event.index].deltas.append(event.delta)
         elif event.phase == "thinking_delta":
-            thought = self._thought(event.index)
-            thought.append(event.delta)
-            self._page.touch(thought)
+            if event.index not in self._thoughts:
+                self._thoughts[event.index] = ReasoningBlock(is_shown=self._show_thinking)
+                self._page.add(self._thoughts[event.index])
+            self._thoughts[event.index].append(event.delta)
+            self._page.touch(self._thoughts[event.index])
         elif event.phase == "thinking_end" and event.index in self._thoughts:
             self._thoughts[event.index].finish()
             self._page.touch(self._thoughts[event.index])
@@ -286,7 +265,7 @@ class StreamedAnswer:
             text.settle()
 
     def finish(self, message: AssistantMessage) -> None:
-        """The message is whole. If it is not what was streamed, it is what counts."""
+        """Draw the complete message, which may differ from what was streamed."""
         for thought in self._thoughts.values():
             thought.finish()
             self._page.touch(thought)
@@ -318,19 +297,13 @@ class StreamedAnswer:
                 self._page.remove_block(block)
         self._texts = {}
 
-    def _thought(self, index: int) -> ReasoningBlock:
-        if index not in self._thoughts:
-            self._thoughts[index] = ReasoningBlock(is_shown=self._show_thinking)
-            self._page.add(self._thoughts[index])
-        return self._thoughts[index]
-
 
 _LONG_TEXT = 20_000
-"""Characters from which a text is cut, so that no one drawing takes long."""
+"""Characters from which a stored text is cut, so that each drawing is quick."""
 
 
 def pieces_of(text: str) -> list[MarkdownPiece]:
-    """The pieces of a stored answer or report; a usual one is one piece, parsed when it is seen."""
+    """Cut a stored answer or report; an ordinary one is a single piece."""
     if len(text) < _LONG_TEXT:
         return [MarkdownPiece(text)]
     flow = MarkdownStream()

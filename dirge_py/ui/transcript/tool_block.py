@@ -1,6 +1,6 @@
-"""One tool call on the screen: its main argument, state, progress, and some of its output.
+"""The block of a tool call: its main argument, state and progress, and a part of its output.
 
-Results of some of dirge's own tools, such as the todo list, are drawn as what they are.
+Todo lists and answered questions are drawn in forms of their own.
 """
 
 import json
@@ -15,6 +15,7 @@ from textual.strip import Strip
 
 from dirge_py.lib.text import clean
 from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript import diff
 from dirge_py.ui.transcript.blocks import (
     LINES_COLLAPSED,
     LONGEST_OUTPUT,
@@ -22,32 +23,15 @@ from dirge_py.ui.transcript.blocks import (
     main_argument,
     paint_hidden,
 )
-from dirge_py.ui.transcript.diff import (
-    DiffLayout,
-    DiffRow,
-    count_changes,
-    is_split,
-    paint_rows,
-    read_diff,
-)
+from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
 
-CallState = Literal[
-    "running",
-    "asking",
-    "waiting",
-    "ok",
-    "failed",
-    "again",
-    "denied",
-    "withheld",
-    "aborted",
-    "repeated",
-    "unrun",
-]
-"""`again`: the tool asks for another try. `repeated`, `unrun`: answered in the tool's place."""
+RunningState = Literal["running", "asking", "waiting"]
+EndState = Literal["ok", "failed", "again", "denied", "withheld", "aborted", "repeated", "unrun"]
+CallState = RunningState | EndState
+"""`again`: the tool asks for another try. `repeated`, `unrun`: answered without running it."""
 NOT_OUTPUT: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
-"""The text below the call is a sentence of dirge then, not output whose columns count."""
+"""States in which the text below the call is a sentence of dirge, not output of the tool."""
 UNRUN: frozenset[CallState] = frozenset({"repeated", "unrun"})
 _LOOKS: Mapping[CallState, tuple[str, str, str]] = {
     "running": ("●", "accent", ""),
@@ -72,7 +56,7 @@ _STATE_BY_OUTCOME: dict[str, CallState] = {
 
 
 def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
-    """How a call ended, by its outcome and its details."""
+    """Return the state of a call that ended with this outcome and these details."""
     if details.get("storm"):
         return "repeated"
     if details.get("withheld"):
@@ -87,9 +71,9 @@ def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> 
 _LINES_LIVE = 6
 _TODO_LINES = 12
 _DIFF_LINES = 60
-"""A change is never folded away, but a long one is cut until it is asked for."""
+"""Rows of a change that a collapsed call shows."""
 SHOW_TIME_FROM_MS = 1000
-"""How long a call must have taken for its time to be worth a place."""
+"""How long a call must have taken for its time to be shown."""
 _LIVE_OUTPUT = 8_000
 _EXIT_CODE = re.compile(r"Exit code: \d+")
 _BODY: str = "  "
@@ -124,7 +108,7 @@ class ToolBlock(TranscriptBlock):
         self._note = ""
         self._is_command = False
         self._folder: str | None = None
-        """Where a command ran; None before it has ended: then the model's own argument counts."""
+        """The folder in which a command ran; None, before its end, stands for its argument."""
         self._progress = ProgressText(clock)
 
     @property
@@ -143,7 +127,7 @@ class ToolBlock(TranscriptBlock):
             self.changed()
 
     def show_progress(self, text: str, details: Mapping[str, Any]) -> None:
-        """The newest output of a running call; only its tail is kept."""
+        """Show the newest output of a running call."""
         self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
         self._progress.on_event(details)
         self.changed()
@@ -151,7 +135,7 @@ class ToolBlock(TranscriptBlock):
     def finish(
         self, text: str, details: Mapping[str, Any], *, is_error: bool, took_ms: int
     ) -> None:
-        """The call has its result."""
+        """Show the result of the call."""
         outcome = str(details.get("outcome", "error" if is_error else "ok"))
         self.state = state_after(outcome, details, is_error=is_error)
         self._is_command = "exit_code" in details
@@ -170,7 +154,7 @@ class ToolBlock(TranscriptBlock):
         self.changed()
 
     def show_pictures(self, lines: Sequence[str]) -> None:
-        """What came back beside text, a line for each."""
+        """Show a line for each picture or document of the result."""
         self._pictures = [clean(line) for line in lines]
         self.changed()
 
@@ -185,7 +169,7 @@ class ToolBlock(TranscriptBlock):
         if self._diff and self.state == "ok":
             return self._paint_diff(strips, width, styles, expanded=expanded)
         if self.state in UNRUN and not expanded:
-            return strips  # The text that the model got instead is no output.
+            return strips
         body = self._paint_body(width, styles, expanded=expanded)
         for line in self._pictures:
             body += wrap([(f"▣ {line}", styles.dim)], width, indent=(_BODY, styles.text))
@@ -194,10 +178,10 @@ class ToolBlock(TranscriptBlock):
     def _paint_diff(
         self, head: list[Strip], width: int, styles: Styles, *, expanded: bool
     ) -> list[Strip]:
-        self._rows = self._rows or read_diff(self._diff)
+        self._rows = self._rows or diff.read_diff(self._diff)
         rows = self._rows if expanded else self._rows[:_DIFF_LINES]
-        split = is_split(self._diff_layout, width)
-        painted = paint_rows(rows, width, styles, indent=[(_BODY, styles.text)], split=split)
+        split = diff.is_split(self._diff_layout, width)
+        painted = diff.paint_rows(rows, width, styles, indent=[(_BODY, styles.text)], split=split)
         self.landmarks = (0, *(len(head) + line for line in painted.hunks if line > 0))
         hidden = len(self._rows) - len(rows)
         return head + painted.strips + (paint_hidden(hidden, width, styles) if hidden else [])
@@ -215,7 +199,7 @@ class ToolBlock(TranscriptBlock):
         if self.state in ("running", "asking"):
             return self._paint_output(lines[-_LINES_LIVE:], width, styles)
         lines = [line for line in lines if line.strip()]
-        # The last lines of a command show how it ended, and what failed.
+        # The last lines of a command's output matter most.
         of_end = self._is_command or self.state == "aborted"
         has_code = len(lines) > 1 and _EXIT_CODE.fullmatch(lines[-1])
         if of_end and has_code and self.state == "failed":
@@ -304,12 +288,12 @@ class ToolBlock(TranscriptBlock):
         if self.state == "running":
             parts.append(self._progress.words)
         if self._diff:
-            added, removed = count_changes(self._diff)
+            added, removed = diff.count_changes(self._diff)
             parts.append(f"+{added} −{removed}")
         return ", ".join(part for part in parts if part)
 
     def _paint_arguments(self, width: int, styles: Styles) -> list[Strip]:
-        """The arguments that the header does not show, for an expanded call."""
+        """Draw the arguments that the header doesn't show."""
         if not isinstance(self._args, Mapping):
             return []
         main = main_argument(self._args)
@@ -353,7 +337,7 @@ _MARKS = {"done": "☑", "in_progress": "▶", "pending": "☐"}
 
 
 def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-    """(status, text) of the todo list in the `details` of its tool; empty if there is none."""
+    """Return status and text of each item in the `details` of the todo tool."""
     items = details.get("items")
     if not isinstance(items, Sequence) or isinstance(items, str):
         return ()
@@ -366,9 +350,9 @@ def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 
 
 def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
-    """(question, answer) of a call that asked the person; none where that is not certain.
+    """Return each question of the `question` tool with its answer; empty if one isn't found.
 
-    The result repeats every question as it was put, each with its answer below.
+    The result repeats every question word for word, each with its answer below.
     """
     asked = args.get("questions") if isinstance(args, Mapping) else None
     if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
@@ -381,7 +365,7 @@ def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
         if begin < 0:
             return ()
         if answers:
-            # Before a question is its number, on the same line.
+            # The line of the next question begins with its number.
             answer = text[end:begin].rpartition("\n")[0]
             answers[-1] = (answers[-1][0], clean(" ".join(answer.split())))
         end = begin + len(question)
@@ -396,12 +380,12 @@ def _question_text(question: Any) -> str:
 
 
 _SHOWN_FROM_S = 3
-"""Seconds from which on the running time of a call is shown."""
+"""Seconds after which the running time of a call is shown."""
 _BAR_WIDTH = 10
 
 
 class ProgressText:
-    """A running call, by its clock (seconds) and the details of its updates."""
+    """Describes the progress of a running call, from `clock` and the details of its updates."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -410,7 +394,7 @@ class ProgressText:
         self._share = ""
 
     def begin(self) -> None:
-        """Count the running time from now on: what came before was waiting."""
+        """Restart the running time, as the call was waiting until now."""
         self._began = self._clock()
 
     def on_event(self, details: Mapping[str, Any]) -> None:
@@ -434,7 +418,7 @@ class ProgressText:
 
 
 def progress_bar(done: float, total: float | None) -> str:
-    """`███░░░░░░░ 3/10`; without a total only how much is done."""
+    """Return a text such as `███░░░░░░░ 3/10`, or `3 done` without a total."""
     if not total or total < 0:
         return f"{done:g} done"
     filled = round(_BAR_WIDTH * max(0.0, min(1.0, done / total)))
@@ -447,7 +431,7 @@ def _duration(seconds: int) -> str:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number; tools of plugins may say anything."""
+    """Return a finite number or None: a plugin's tool may report anything."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) < 1e15 and math.isfinite(value) else None
