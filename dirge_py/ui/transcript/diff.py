@@ -1,6 +1,6 @@
-"""Unified diffs read into rows, and drawn with colours and line numbers, in one column or two.
+"""Unified diffs: parsed into rows, and drawn with colours and line numbers in one column or two.
 
-A long diff is cut into blocks, so that only what is in view is drawn.
+A long diff is cut into blocks, so that only the part in view is drawn.
 """
 
 import re
@@ -24,32 +24,26 @@ from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
 
 LONGEST_LINE = 500
-"""Characters of a line beyond which its words are not compared."""
-
+"""Characters of a line beyond which its words aren't compared."""
 LONGEST_STRETCH = 200
-"""Changed lines in a row beyond which lines are not paired by similarity."""
-
+"""Changed lines in a row beyond which lines aren't paired by similarity."""
 _MOST_TOKENS = 64
-"""Tokens between the first and the last difference that are compared one by one: it is quadratic.
-Of more, the whole is marked."""
-
+"""Tokens beyond which everything between the first and the last difference is marked."""
 _LOOKED_AHEAD = 10
 _ALIKE = 0.5
-"""Share of words that two lines must have in common to count as one line that was changed."""
+"""Share of common words from which two lines count as one changed line."""
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _FIRST_WIDE = "\u2e80"
-"""From here on scripts do not put blanks between words: each character is one."""
-
+"""Scripts from here on have no blanks between words, so each character counts as a word."""
 Spans: TypeAlias = Sequence[tuple[int, int]]
-"""Stretches of characters, from and to, in order and apart from each other."""
-
+"""Start and end of ranges of characters, in order and not adjacent."""
 Pair: TypeAlias = tuple[int | None, int | None]
-"""Positions of a removed and an added line that stand beside each other; None: nothing does."""
+"""Positions of a removed and an added line that are shown side by side; None for no line."""
 
 
 def pair_lines(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
-    """Pair removed with added lines, in order; a line without a similar one takes what is left."""
+    """Pair similar lines in order, and the lines between them one by one."""
     pairs: list[Pair] = []
     old = new = 0
     for old_at, new_at in [*_matches(removed, added), (len(removed), len(added))]:
@@ -61,7 +55,7 @@ def pair_lines(removed: Sequence[str], added: Sequence[str]) -> list[Pair]:
 
 
 def mark_words(old: str, new: str) -> tuple[Spans, Spans]:
-    """The stretches of two lines that the other does not have; none if they are too different."""
+    """Return the ranges of each line that the other lacks; none if the lines differ too much."""
     if max(len(old), len(new)) > LONGEST_LINE:
         return (), ()
     before, after = _tokens(old), _tokens(new)
@@ -78,7 +72,7 @@ def mark_words(old: str, new: str) -> tuple[Spans, Spans]:
 
 
 def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of similar lines, in order; each is the most similar of the next added ones."""
+    """Pair each removed line with the most similar of the next added ones, in order."""
     if len(removed) + len(added) > LONGEST_STRETCH:
         return []
     words = [_words(line) for line in added]
@@ -95,7 +89,7 @@ def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, in
 
 
 def _words(line: str) -> "Counter[str]":
-    """The words of a line; its signs only if it has no words."""
+    """Return the words of a line, or its signs if it has no words."""
     tokens = _tokens(line) if len(line) <= LONGEST_LINE else []
     words = [token for token in tokens if _is_word(token)]
     return Counter(words or [token for token in tokens if not token.isspace()])
@@ -111,7 +105,7 @@ def _share(mine: "Counter[str]", other: "Counter[str]") -> float:
 
 
 def _tokens(line: str) -> list[str]:
-    """Words, blanks and single signs; never less than a whole grapheme."""
+    """Split a line into words, blanks and single signs, never inside a grapheme."""
     if line.isascii():
         return _TOKEN.findall(line)
     tokens: list[str] = []
@@ -137,7 +131,7 @@ def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, in
 
 
 def _is_alike(tokens: Sequence[str], marks: Sequence[bool]) -> bool:
-    """Whether enough of the line is unchanged for marked words to be of use."""
+    """Whether enough of the line is unchanged for marks to be useful."""
     has_words = any(map(_is_word, tokens))
     counts = [not token.isspace() and (_is_word(token) or not has_words) for token in tokens]
     unchanged = sum(is_counted and not mark for is_counted, mark in zip(counts, marks, strict=True))
@@ -145,7 +139,7 @@ def _is_alike(tokens: Sequence[str], marks: Sequence[bool]) -> bool:
 
 
 def _spans(tokens: Sequence[str], marks: list[bool]) -> Spans:
-    """The marked stretches; a blank between two marks is marked, too."""
+    """Return the ranges of marked tokens, with the blanks between two marks."""
     for at in range(1, len(tokens) - 1):
         if marks[at - 1] and marks[at + 1] and tokens[at].isspace():
             marks[at] = True
@@ -169,23 +163,23 @@ class DiffRow:
     """One line of a diff."""
 
     kind: RowKind
-    """`name`: a file's heading; `gap`: between two hunks; `note`: a line of neither side."""
+    """`name`: heading of a file; `gap`: between two hunks; `note`: part of neither side."""
     text: str = ""
     old: int | None = None
-    """Its number on the old side, from 1; None: it is not there."""
+    """Its number on the old side, from 1; None if it isn't there."""
     new: int | None = None
+    """Its number on the new side."""
     opens: bool = False
-    """A hunk begins here; of a file with a heading, at the heading."""
+    """A hunk begins here, or at this heading."""
 
 
 def read_diff(diff: str) -> list[DiffRow]:
-    """The rows of a unified diff of one file or several; anything else is taken as notes.
+    """Parse a unified diff; other lines become notes.
 
-    File headers are left out; where there are several files, or one moves, each has a heading.
+    File headers are left out; several files, or one that moves, have a heading each.
     """
     lines = diff.split("\n")
-    # Inside a hunk `--- x` is a line that is removed: no `@@` follows the one after it, for what
-    # ends a hunk without context ends its file.
+    # Three lines make a header: inside a hunk, `--- x` is a removed line.
     begins = ("--- ", "+++ ", "@@ ")
     headers = {
         at for at in range(len(lines) - 2) if all(map(str.startswith, lines[at : at + 3], begins))
@@ -228,7 +222,7 @@ def read_diff(diff: str) -> list[DiffRow]:
 
 
 def count_changes(diff: str) -> tuple[int, int]:
-    """How many lines a unified diff adds and removes."""
+    """Count the lines that a unified diff adds and removes."""
     lines = diff.splitlines()
     added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
     removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
@@ -236,7 +230,7 @@ def count_changes(diff: str) -> tuple[int, int]:
 
 
 def _read_header(old: str, new: str) -> tuple[str, bool]:
-    """The path to show for a file, and whether it moves; git puts `a/` and `b/` before names."""
+    """Return the path to show for a file, and whether the file moves."""
     if "/dev/null" in (old, new):
         return (old if new == "/dev/null" else new), False
     is_moved = old.removeprefix("a/") != new.removeprefix("b/")
@@ -246,23 +240,24 @@ def _read_header(old: str, new: str) -> tuple[str, bool]:
 DiffLayout: TypeAlias = Literal["auto", "unified", "split"]
 _SPLIT_FROM = 140
 _MARGINS = 3
-"""Columns of the terminal that are not drawn on: blank ones on both sides, and the scrollbar's."""
+"""Columns of the terminal that are never drawn on: the margins and the scrollbar."""
 _NARROWEST_SPLIT = 40
-"""Columns below which two sides don't fit, whatever the setting."""
+"""Columns below which two sides don't fit."""
 _DIVIDER = " │ "
 _SIGNS = {"added": "+", "removed": "-", "same": " "}
 
 
 @dataclass(frozen=True, slots=True)
 class PaintedDiff:
-    """The drawn lines, and at which of them a hunk begins."""
+    """A drawn diff."""
 
     strips: list[Strip]
     hunks: list[int]
+    """The lines at which a hunk begins."""
 
 
 def is_split(layout: DiffLayout, width: int) -> bool:
-    """Whether the two sides stand side by side where there are `width` columns to draw on."""
+    """Whether the two sides are drawn side by side in `width` columns."""
     if layout == "auto":
         return width + _MARGINS >= _SPLIT_FROM
     return layout == "split" and width >= _NARROWEST_SPLIT
@@ -273,19 +268,12 @@ def paint_diff(
     width: int,
     styles: Styles,
     *,
-    indent: Sequence[Span] = (),
     is_whole: bool = False,
     layout: DiffLayout = "unified",
 ) -> list[Strip]:
-    """The lines of a unified diff; hunks are separated by `⋯`.
-
-    File headers are left out; where there are several files each has its name above its hunks.
-    `is_whole`: very long lines are not shortened.
-    """
-    rows = read_diff(diff)
-    return paint_rows(
-        rows, width, styles, indent=indent, is_whole=is_whole, split=is_split(layout, width)
-    ).strips
+    """Draw a unified diff, with `⋯` between hunks; `is_whole`: very long lines aren't cut."""
+    rows, split = read_diff(diff), is_split(layout, width)
+    return paint_rows(rows, width, styles, is_whole=is_whole, split=split).strips
 
 
 def paint_rows(
@@ -299,9 +287,9 @@ def paint_rows(
     muted: bool = False,
     digits: int = 0,
 ) -> PaintedDiff:
-    """Rows as lines of at most `width` cells; of changed pairs of lines the words are marked.
+    """Draw rows, with marks on the changed words of similar lines.
 
-    `muted`: all of it is dim, nothing is marked. `digits`: the least width of line numbers.
+    `muted`: everything is dim and nothing is marked. `digits`: the least width of line numbers.
     """
     numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
     painter = _Painter(
@@ -322,7 +310,7 @@ def paint_rows(
 
 
 def _stretches(rows: Sequence[DiffRow]) -> Iterator[list[DiffRow]]:
-    """Removed and added lines that belong together; every other row for itself."""
+    """Group removed lines with the added ones behind them; other rows stay single."""
     stretch: list[DiffRow] = []
     for row in rows:
         is_change = row.kind in ("removed", "added")
@@ -348,7 +336,7 @@ class _Painter:
     digits: int
 
     def below(self, rows: Sequence[DiffRow]) -> list[Strip]:
-        """Removed lines, then the added ones."""
+        """Draw removed lines, then the added ones."""
         marks = _marks(rows) if len(rows) > 1 and not self.muted else {}
         strips: list[Strip] = []
         for at, row in enumerate(rows):
@@ -359,20 +347,17 @@ class _Painter:
         return strips
 
     def beside(self, rows: Sequence[DiffRow]) -> list[Strip]:
-        """Each removed line beside the added one that replaces it."""
+        """Draw each removed line beside the added one that replaces it."""
         if rows[0].kind in ("name", "gap", "note"):
             return self.below(rows)
         if rows[0].kind == "same":
             return self._across(rows[0], rows[0], (), ())
-        marks = {} if self.muted else _marks(rows)
+        marks: dict[int | None, Spans] = {} if self.muted else _marks(rows)
         strips: list[Strip] = []
         for old, new in _pairs(rows):
-            strips += self._across(
-                None if old is None else rows[old],
-                None if new is None else rows[new],
-                marks.get(-1 if old is None else old, ()),
-                marks.get(-1 if new is None else new, ()),
-            )
+            left = None if old is None else rows[old]
+            right = None if new is None else rows[new]
+            strips += self._across(left, right, marks.get(old, ()), marks.get(new, ()))
         return strips
 
     def _across(
@@ -406,16 +391,17 @@ class _Painter:
         return (f"{shown:>{self.digits}} ", self.styles.dim)
 
     def _spans(self, row: DiffRow, marks: Spans) -> Line:
-        """The sign and the text, its marked words apart."""
         styles = self.styles
-        style = {
-            "added": styles.diff.added,
-            "removed": styles.diff.removed,
-            "same": styles.text,
-            "name": styles.strong + styles.text,
-        }.get(row.kind, styles.dim)
-        if self.muted:
-            style = styles.dim
+        style = styles.dim
+        if not self.muted:
+            diff, name = styles.diff, styles.strong + styles.text
+            by_kind = {
+                "added": diff.added,
+                "removed": diff.removed,
+                "same": styles.text,
+                "name": name,
+            }
+            style = by_kind.get(row.kind, style)
         spans: Line = [(_SIGNS.get(row.kind, ""), style)]
         text = _untabbed(row.text)
         at = 0
@@ -425,10 +411,10 @@ class _Painter:
         return [*spans, (text[at:], style)]
 
 
-def _marks(rows: Sequence[DiffRow]) -> dict[int, Spans]:
+def _marks(rows: Sequence[DiffRow]) -> dict[int | None, Spans]:
     if len(rows) > LONGEST_STRETCH:
         return {}
-    marks: dict[int, Spans] = {}
+    marks: dict[int | None, Spans] = {}
     for old, new in _pairs(rows):
         if old is not None and new is not None:
             marks[old], marks[new] = mark_words(
@@ -438,7 +424,7 @@ def _marks(rows: Sequence[DiffRow]) -> dict[int, Spans]:
 
 
 def _pairs(rows: Sequence[DiffRow]) -> Iterator[Pair]:
-    """Positions of the removed and the added rows that stand beside each other."""
+    """Yield the positions of removed and added rows that are shown side by side."""
     removed = [at for at, row in enumerate(rows) if row.kind == "removed"]
     added = [at for at, row in enumerate(rows) if row.kind == "added"]
     lines = ([_untabbed(rows[at].text) for at in side] for side in (removed, added))
@@ -456,7 +442,7 @@ def _cells(line: Strip, styles: Styles) -> Line:
 
 @lru_cache(maxsize=64)
 def _marked(style: Style) -> Style:
-    """The style of a word that changed: its ground nearer to its colour, and bold."""
+    """Return the style of a changed word: bold, on a brighter background."""
     color, ground = style.color, style.bgcolor
     bold = Style(bold=True)
     if color is None or ground is None or color.is_default or ground.is_default:
@@ -469,12 +455,11 @@ _ROWS_OF_PIECE = 300
 
 
 class DiffBlock(TranscriptBlock):
-    """Some rows of a diff, one side below the other or beside it."""
+    """Some rows of a diff; without a blank line above if it continues another block."""
 
     def __init__(
         self, rows: Sequence[DiffRow], *, layout: DiffLayout = "auto", continues: bool = False
     ) -> None:
-        """`continues`: it is not the first piece, so no blank line stands before it."""
         super().__init__()
         self.gap = not continues
         self.is_wide = layout != "unified"
@@ -495,7 +480,7 @@ class DiffBlock(TranscriptBlock):
 
 
 def diff_blocks(diff: str, layout: DiffLayout = "auto") -> list[DiffBlock]:
-    """A unified diff as blocks, cut where hunks begin if possible."""
+    """Return blocks for a unified diff, cut between hunks if possible."""
     pieces: list[list[DiffRow]] = []
     for row in read_diff(clean(diff).rstrip("\n")):
         size = len(pieces[-1]) if pieces else _ROWS_OF_PIECE * 2

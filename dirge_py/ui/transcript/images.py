@@ -1,7 +1,4 @@
-"""Pictures and documents of a conversation, each as one line: name, kind, pixels and bytes.
-
-The size in pixels is read from the first bytes, which may be any bytes.
-"""
+"""Descriptions of pictures and documents in one line: kind, pixels and bytes."""
 
 import re
 import struct
@@ -14,19 +11,19 @@ from dirge_py.lib.text import clean
 from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock
 
 ENOUGH = 256 * 1024
-"""Bytes from the beginning of a file that contain the size of any usual picture."""
+"""Bytes at the start of a file that are read for the size of a picture."""
 _JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers without a length after them."""
+"""Markers without a length."""
 ImageSize = tuple[int, int]
 
 
 def image_size(head: bytes) -> ImageSize | None:
-    """Width and height of a PNG, JPEG, GIF or WebP picture; None when they are not known."""
+    """Return width and height of a PNG, JPEG, GIF or WebP picture; None if they are unknown."""
     try:
         size = _read_size(head)
     except struct.error:
-        return None  # The head is cut short.
+        return None  # `head` ends too early.
     return size if size and min(size) > 0 else None
 
 
@@ -53,7 +50,7 @@ def _read_size(head: bytes) -> ImageSize | None:
 
 
 def _jpeg_size(head: bytes) -> ImageSize | None:
-    """Go from segment to segment until the one that begins a frame."""
+    """Read the segments up to the first one that begins a frame."""
     at = 2
     while at + 4 <= len(head) and head[at] == 0xFF:
         marker = head[at + 1]
@@ -80,7 +77,7 @@ _KINDS = {
 
 
 def attachments_in(content: Sequence[Any]) -> list[tuple[str, ImageBlock | DocumentBlock]]:
-    """The pictures and documents of a message, with the names that they were attached by."""
+    """Return the pictures and documents of a message with their names."""
     attachments: list[tuple[str, ImageBlock | DocumentBlock]] = []
     before = ""
     for block in content:
@@ -93,9 +90,9 @@ def attachments_in(content: Sequence[Any]) -> list[tuple[str, ImageBlock | Docum
 
 
 def describe_attachment(block: ImageBlock | DocumentBlock, assets: Path | None) -> str:
-    """`PNG, 640×480, 12 kB`; size and bytes only if its file is in the folder `assets`."""
+    """Return a text such as `PNG, 640×480, 12.0 KiB`, or only the kind without its file."""
     kind = _KINDS.get(block.media_type, clean(block.media_type))
-    # The id comes from a journal, which others may have written: it names a file, never a path.
+    # The id comes from a journal, which may be forged: only a plain file name is accepted.
     if assets is None or not re.fullmatch(r"[A-Za-z0-9_-]+", block.asset_id):
         return kind
     path = assets / block.asset_id

@@ -1,9 +1,8 @@
-"""Which line of which block is at which height, and what has been drawn already. No widget here.
+"""The layout of the transcript: heights of blocks, and a cache of drawn lines. No widget here.
 
 A block is drawn only when it comes into view; until then its height is a guess. `settle` draws what
-a window shows and says how far the lines at its top have moved by that, so that the widget can
-move with them and the reader's place stays where it is. Another width, theme or form makes guesses
-of all heights at once; nothing else is done to a block before it is looked at.
+a window shows and returns how far its first lines have moved, so that the widget can scroll with
+them. Another width, theme or form only turns all heights into guesses again.
 """
 
 from collections import OrderedDict
@@ -19,16 +18,15 @@ from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.lines import LogicalText, Span, behind, pad
 
 _MOST_TOGETHER = 128
-"""Rows whose heights are added up as one; twice as many are parted."""
-
+"""Rows of a chunk, whose heights are added up; a chunk of twice as many is split."""
 NEVER = -1
 
 
 class BlockRow:
-    """One block and its lines: `gap` blank ones above it, and its own.
+    """One block, with `gap` blank lines above its own `lines`.
 
-    `settled`: for which state of the layout `lines` is exact; else it is a guess. `above` and
-    `below` are its neighbours; a row that was taken out keeps those it had, and is `is_gone`.
+    `settled` is the state of the layout for which `lines` is exact, else it is a guess. A removed
+    row keeps its neighbours `above` and `below`.
     """
 
     __slots__ = ("above", "below", "block", "chunk", "gap", "lines", "settled")
@@ -63,7 +61,7 @@ class _Chunk:
 
 
 class BlockRows:
-    """`revision` rises with every change of order or height."""
+    """The rows in order; `revision` increases with each change of order or height."""
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
@@ -83,7 +81,7 @@ class BlockRows:
             row = row.below
 
     def of(self, block: TranscriptBlock) -> BlockRow:
-        """The row of a block. Raises ValueError if there is none."""
+        """Return the row of a block. Raises ValueError if there is none."""
         row = self._by_block.get(id(block))
         if row is None:
             raise ValueError("the block is not in the transcript")
@@ -132,7 +130,7 @@ class BlockRows:
         self.revision += 1
 
     def drop(self) -> None:
-        """Mark all rows as gone, for code that still holds one."""
+        """Mark all rows as gone, as other code may still have one."""
         for row in self:
             row.chunk = None
 
@@ -145,18 +143,14 @@ class BlockRows:
             self.revision += 1
 
     def top(self, row: BlockRow) -> int:
-        """Height at which a row begins, its gap included."""
+        """Return the height at which a row begins, with its gap."""
         chunk = row.chunk
         assert chunk is not None
         top = sum(above.height for above in self._chunks[: chunk.number])
-        for other in chunk.rows:
-            if other is row:
-                break
-            top += other.height
-        return top
+        return top + sum(above.height for above in chunk.rows[: chunk.rows.index(row)])
 
     def at(self, y: int) -> tuple[BlockRow, int] | None:
-        """The row that the line at height `y` belongs to, and where it begins; None beyond."""
+        """Return the row of the line at height `y`, and where it begins; None beyond the end."""
         top = 0
         for chunk in self._chunks:
             if y < top + chunk.height:
@@ -168,7 +162,7 @@ class BlockRows:
         return None
 
     def is_above(self, row: BlockRow, other: BlockRow) -> bool:
-        """Whether `row` comes before `other`; both are there."""
+        """Whether `row` comes before `other`."""
         chunk, others = row.chunk, other.chunk
         assert chunk is not None and others is not None
         if chunk is not others:
@@ -184,11 +178,11 @@ class BlockRows:
         self.revision += 1
         if len(chunk.rows) > 2 * _MOST_TOGETHER:
             half = len(chunk.rows) // 2
-            parted = _Chunk(chunk.number + 1, chunk.rows[half:])
+            second = _Chunk(chunk.number + 1, chunk.rows[half:])
             del chunk.rows[half:]
-            chunk.height -= parted.height
-            self._chunks.insert(parted.number, parted)
-            self._number_from(parted.number)
+            chunk.height -= second.height
+            self._chunks.insert(second.number, second)
+            self._number_from(second.number)
 
     def _number_from(self, number: int) -> None:
         for at in range(number, len(self._chunks)):
@@ -196,17 +190,14 @@ class BlockRows:
 
 
 _SET_IN = "│ "
-"""Stands before the lines of what belongs to another block."""
-
+"""Precedes the lines of a block that belongs to another one."""
 _MOST_CACHED_LINES = 6_000
-"""Drawn lines kept in memory; blocks out of sight for longest are drawn again when needed."""
-
-
+"""Drawn lines kept in memory; those of the least recently used blocks are dropped first."""
 Form = Literal["open", "short", "hidden"]
 
 
 class _Drawn:
-    """What was painted of a block; `landmarks` are of this painting, not of a later one."""
+    """The painted lines of a block, with the landmarks of this painting."""
 
     def __init__(self, block: TranscriptBlock, form: Form, strips: Sequence[Strip]) -> None:
         self.version = block.version
@@ -221,14 +212,14 @@ class _Drawn:
 
 @dataclass(frozen=True, slots=True)
 class LinePosition:
-    """A line of a row by its number; the blank lines above the block count, too."""
+    """A line of a row by its number, counted from the first blank line above the block."""
 
     row: BlockRow
     line: int
 
 
 class TranscriptLayout:
-    """The blocks in order, their heights, and the strips of those that were looked at."""
+    """The blocks in order, with their heights and the drawn lines of those that were in view."""
 
     def __init__(self, styles: Styles, width: int = 80) -> None:
         self._styles = styles
@@ -240,7 +231,7 @@ class TranscriptLayout:
         self._cached_lines = 0
         self._near: tuple[int, BlockRow, int] | None = None
 
-    # -- what is in it
+    # -- content
 
     @property
     def height(self) -> int:
@@ -252,7 +243,6 @@ class TranscriptLayout:
         self._guess(row)
 
     def insert(self, before: TranscriptBlock, block: TranscriptBlock) -> None:
-        """Put `block` before another one, which must be there."""
         below = self.rows.of(before)
         row = BlockRow(block)
         self.rows.insert(row, below)
@@ -264,7 +254,7 @@ class TranscriptLayout:
         below = row.below
         self.rows.remove(row)
         self._forget(row)
-        # Another one is above it now, so the blank line may come or go.
+        # It has another neighbour now, which decides about its blank line.
         self._fit_gap(below)
 
     def clear(self) -> None:
@@ -275,18 +265,15 @@ class TranscriptLayout:
         self._near = None
 
     def touch(self, block: TranscriptBlock) -> None:
-        """Its content changed; its height is a guess again."""
+        """Guess the height of a block again, as its content changed."""
         row = self.rows.of(block)
         self._guess(row)
         self._fit_gap(row.below)
 
-    # -- what changes all of it
+    # -- changes of all blocks
 
     def resize(self, width: int, wide_width: int = 0) -> bool:
-        """Wrap everything for another width; False if it is the same.
-
-        Blocks that are wide get `wide_width` columns, if that is more.
-        """
+        """Change the width, and that of wide blocks; return whether it was another one."""
         widths = width, max(width, wide_width)
         if widths == (self._width, self._wide_width):
             return False
@@ -299,7 +286,7 @@ class TranscriptLayout:
         self._redo()
 
     def expand_all(self, expanded: bool) -> None:
-        """Show everything, or only the short forms; what was opened by hand follows too."""
+        """Open or close all blocks, also those that the person has opened or closed."""
         self.expanded = expanded
         for row in self.rows:
             row.block.is_open = None
@@ -309,11 +296,11 @@ class TranscriptLayout:
         return self.expanded if block.is_open is None else block.is_open
 
     def is_hidden(self, block: TranscriptBlock) -> bool:
-        """Whether it belongs to a block that is closed."""
+        """Whether the block belongs to a closed one."""
         return block.group is not None and not self.is_open(block.group)
 
     def refold(self, block: TranscriptBlock) -> None:
-        """It was opened or closed, and what belongs to it comes or goes."""
+        """Update the heights of a block that was opened or closed, and of its group."""
         self.touch(block)
         row = self.rows.of(block).below
         while row is not None:
@@ -322,13 +309,13 @@ class TranscriptLayout:
                 self._fit_gap(row.below)
             row = row.below
 
-    # -- looking at it
+    # -- drawing
 
     def settle(self, top: int, height: int, anchor: int | None = None) -> int:
-        """Draw what a window of `height` lines from `top` shows; returns how far to move `top`.
+        """Draw what a window of `height` lines from `top` shows; return how far to move `top`.
 
-        `anchor` is the height whose lines shall stay where they are on the screen: where the window
-        was before it was scrolled to `top`. After a long jump nothing can stay, so it is `top`.
+        The lines at height `anchor`, where the window was before, keep their place on the screen.
+        After a jump of more than a window, `top` is the anchor.
         """
         if anchor is None or abs(anchor - top) > height:
             anchor = top
@@ -353,9 +340,9 @@ class TranscriptLayout:
         return moved, has_measured
 
     def settle_at(self, place: LinePosition, height: int) -> int:
-        """Draw what a window shows whose first line is `place`; returns the height of that line.
+        """Draw a window whose first line is `place`; return the height of that line.
 
-        A line beyond the end of its row is one of those below: what was one row may be several now.
+        A line beyond the end of its row means one of the rows below: a row may have been split.
         """
         row, line = place.row, place.line
         if row.is_gone:
@@ -385,26 +372,26 @@ class TranscriptLayout:
             row = row.above
 
     def settle_row(self, row: BlockRow) -> None:
-        """Draw one row, wherever it is."""
+        """Draw a row, unless it was removed."""
         if not row.is_gone:
             self._measure_if_new(row)
 
     def find(self, y: int) -> LinePosition | None:
-        """The line at height `y`; None beyond the end."""
+        """Return the line at height `y`; None beyond the end."""
         row_and_top = self._find(max(0, y))
         return LinePosition(row_and_top[0], max(0, y) - row_and_top[1]) if row_and_top else None
 
     def top(self, row: BlockRow) -> int:
-        """Height at which a row begins; that of the end if it is gone."""
+        """Return the height at which a row begins; that of the end if it was removed."""
         return self.height if row.is_gone else self.rows.top(row)
 
     def strip_at(self, row: BlockRow, line: int) -> Strip | None:
-        """A drawn line of a row; None for one that it does not have."""
+        """Return a drawn line of a row; None if it has no such line."""
         strips = self.drawn(row).strips
         return strips[line] if 0 <= line < len(strips) else None
 
     def drawn(self, row: BlockRow) -> _Drawn:
-        """The row as it looks now; drawn if it was not."""
+        """Return the drawn lines of a row; draw them if they changed."""
         block = row.block
         form: Form = "open" if self.is_open(block) else "short"
         if self.is_hidden(block):
@@ -425,10 +412,7 @@ class TranscriptLayout:
         return drawn
 
     def painted(self, row: BlockRow, width: int, *, expanded: bool) -> LogicalText:
-        """The text of a row at another width or in another form; nothing of it is kept.
-
-        May be called from another thread.
-        """
+        """Paint a row at another width or in another form; any thread may call this."""
         block = row.block
         landmarks = block.landmarks
         painted = block.paint(width, self._styles, expanded=expanded)
@@ -443,7 +427,7 @@ class TranscriptLayout:
         self._cached_lines = 0
 
     def _find(self, y: int) -> tuple[BlockRow, int] | None:
-        """As `BlockRows.at`; lines are asked for in order, so the last answer is near."""
+        """Do what `BlockRows.at` does; first look near the last result."""
         revision = self.rows.revision
         near: tuple[BlockRow, int] | None = None
         if self._near is not None and self._near[0] == revision:
@@ -493,7 +477,7 @@ class TranscriptLayout:
             self._measure(row)
 
     def _measure(self, row: BlockRow) -> int:
-        """Draw a row and note its true height; returns by how much it grew."""
+        """Draw a row and set its exact height; return by how much it grew."""
         before = row.height
         row.settled = self._state
         self.rows.set_height(row, self._gap(row), len(self.drawn(row).strips))

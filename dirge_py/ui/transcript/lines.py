@@ -1,9 +1,8 @@
-"""Styled text into lines of a given width: the one place where the transcript wraps.
+"""Wraps styled text into lines of a given width, and restores the text from the lines.
 
-Widths are Rich's, not ours: Textual crops and places what we draw by the same measure, and two
-measures that disagree about one emoji would shift everything to its right. A `PaintedLine` knows
-which part of it was written and which was added by painting; from these `LogicalText` restores the
-text as it was before it was wrapped.
+Cell widths come from Rich, as Textual uses it too: two measures that disagree about an emoji would
+shift the rest of the line. `LogicalText` restores the text from lines, as each `PaintedLine` knows
+which of its characters only painting has added.
 """
 
 import re
@@ -20,13 +19,13 @@ from textual.widget import Widget
 from dirge_py.ui.theme.styles import Styles
 
 Span: TypeAlias = tuple[str, Style]
-"""A piece of text and how it looks."""
+"""A piece of text and its style."""
 Line: TypeAlias = list[Span]
 TAB_WIDTH = 4
 LONGEST_LINE = 8192
-"""Characters shown of one line; a longer one is cut in the view, never in what is stored."""
+"""Characters that are shown of one line."""
 _MARGIN = re.compile(r"[ ›∴▌│»·✓✗!+]*")
-"""Blanks and the marks that show whose text follows: they are left out of a copy."""
+"""Blanks and marks in front of a text, which a copy leaves out."""
 
 # East Asian wide characters may break anywhere, so each counts as a word.
 _ATOMS = re.compile(
@@ -43,11 +42,10 @@ def wrap(
     rest: Sequence[Span] = (),
     indent: Span | None = None,
 ) -> list[Strip]:
-    """`spans` as lines of at most `width` cells, broken at blanks; newlines in the text stay.
+    """Wrap `spans` at blanks and newlines into lines of at most `width` cells.
 
-    `first` and `rest` are put before the first line and before all others, `indent` before each;
-    `rest` is no part of the text, and `first` is one only if there is more in it than marks, such
-    as the number of an item.
+    `first` precedes the first line and `rest` the others; `indent` replaces both. They aren't part
+    of the text, except for a `first` with more than marks in it, such as the number of an item.
     """
     if indent is not None:
         first = rest = (indent,)
@@ -63,10 +61,7 @@ def wrap(
 def fold(
     spans: Sequence[Span], width: int, *, prefix: Sequence[Span] = (), is_whole: bool = False
 ) -> list[Strip]:
-    """One line of code or output, cut hard wherever it reaches `width`; blanks and colours stay.
-
-    `is_whole`: however long it is, nothing of it is left out.
-    """
+    """Cut a line of code or output at `width`; unless `is_whole`, a very long one is truncated."""
     available = max(1, width - _cells(prefix))
     margin = sum(len(text) for text, _ in prefix)
     lines: list[Line] = [[]]
@@ -87,41 +82,40 @@ def fold(
 
 
 def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -> Strip:
-    """A drawn line; `margin` and `joint` as in `PaintedLine`."""
-    return PaintedLine(
-        [Segment(text, style) for text, style in _joined(spans)], margin=margin, joint=joint
-    )
+    """Return a drawn line; for `margin` and `joint` see `PaintedLine`."""
+    segments = [Segment(text, style) for text, style in _joined(spans)]
+    return PaintedLine(segments, margin=margin, joint=joint)
 
 
 def behind(mark: Span, line: Strip) -> Strip:
-    """The line with a mark before it that is no part of its text."""
-    more, segments = len(mark[0]), [Segment(*mark), *line]
-    if not isinstance(line, PaintedLine):
-        return PaintedLine(segments, margin=more)
-    return PaintedLine(segments, margin=more + line.margin, joint=line.joint, size=more + line.size)
+    """Return the line with a mark in front that isn't part of its text."""
+    more, margin = len(mark[0]), line.margin if isinstance(line, PaintedLine) else 0
+    size = more + _size_of(line)
+    return PaintedLine(
+        [Segment(*mark), *line], margin=more + margin, joint=_joint_of(line), size=size
+    )
 
 
 def pad(line: Strip, width: int, style: Style) -> Strip:
-    """The line filled up with blanks to `width` cells."""
+    """Return the line with blanks at its end, `width` cells long."""
     missing = width - line.cell_length
     if missing <= 0:
         return line
     spans = [(segment.text, segment.style or style) for segment in line]
     segments = [Segment(text, look) for text, look in _joined([*spans, (" " * missing, style)])]
-    if not isinstance(line, PaintedLine):
-        return PaintedLine(segments, size=len(line.text))
-    return PaintedLine(segments, margin=line.margin, joint=line.joint, size=line.size)
+    margin = line.margin if isinstance(line, PaintedLine) else 0
+    return PaintedLine(segments, margin=margin, joint=_joint_of(line), size=_size_of(line))
 
 
 class LinesWidget(Widget, can_focus=False):
-    """A widget that draws lines of text in the styles of the theme."""
+    """A widget that draws lines of styled text."""
 
     def __init__(self, styles: Styles, name: str) -> None:
         super().__init__(id=name)
         self._styles = styles
 
     def line_at(self, y: int) -> Line:
-        """Return what row `y` shows; nothing for a blank one."""
+        """Return the line in row `y`."""
         raise NotImplementedError
 
     def use_styles(self, styles: Styles) -> None:
@@ -133,14 +127,14 @@ class LinesWidget(Widget, can_focus=False):
 
 
 def truncate(line: str) -> str:
-    """The part of a line that is shown, tabs as blanks."""
+    """Return a line cut to `LONGEST_LINE`, with blanks for tabs."""
     if len(line) > LONGEST_LINE:
         line = f"{line[:LONGEST_LINE]}… ({len(line) - LONGEST_LINE} more characters)"
     return line.expandtabs(TAB_WIDTH)
 
 
 def chop(text: str, width: int) -> list[str]:
-    """`text` in pieces of at most `width` cells, never inside a grapheme."""
+    """Cut `text` into pieces of at most `width` cells, never inside a grapheme."""
     if text.isascii():
         return [text[at : at + width] for at in range(0, len(text), width)]
     pieces: list[str] = []
@@ -154,7 +148,7 @@ def chop(text: str, width: int) -> list[str]:
 
 
 def clip(text: str, width: int) -> str:
-    """The first line of `text` in at most `width` cells; an ellipsis stands for the rest."""
+    """Return the first line of `text` in at most `width` cells; `…` stands for the rest."""
     head, newline, _ = text.partition("\n")
     head = truncate(head)
     if not newline and cell_len(head) <= width:
@@ -168,9 +162,7 @@ def _cells(spans: Sequence[Span]) -> int:
 
 
 def _joined(spans: Iterable[Span]) -> Line:
-    """Neighbours of one style as one span: a change of style is 30 bytes to send, and a grapheme
-    that lies in two spans could be cut.
-    """
+    """Join neighbours of the same style: fewer bytes to send, and no grapheme is in two spans."""
     joined: Line = []
     for text, style in spans:
         if joined and joined[-1][1] == style:
@@ -181,10 +173,7 @@ def _joined(spans: Iterable[Span]) -> Line:
 
 
 def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[tuple[str | None, Line]]:
-    """Greedy: a word that does not fit opens a line, one wider than a line is chopped.
-
-    `later_width` is that of all lines but the first. With each line goes its `joint`.
-    """
+    """Fill lines greedily, and return each with its joint; `later_width`: from the second on."""
     lines: list[tuple[str | None, Line]] = []
     line: Line = []
     joint: str | None = None
@@ -225,7 +214,7 @@ def _wrap(spans: Iterable[Span], width: int, later_width: int) -> list[tuple[str
 
 
 def _chop_into(text: str, width: int, used: int) -> Iterator[str]:
-    """Pieces of a long word, the first sized to what is left of the current line."""
+    """Yield pieces of a long word; the first one fills the current line."""
     left = width - used
     if 0 < left < cell_len(text):
         head = chop(text, left)[0]
@@ -236,10 +225,10 @@ def _chop_into(text: str, width: int, used: int) -> Iterator[str]:
 
 
 def _words(spans: Iterable[Span]) -> Iterator[Line]:
-    """Unbreakable runs: a word may go through several spans; blanks and newlines stand alone."""
+    """Yield words, which may have several spans, and blanks and newlines one by one."""
     word: Line = []
     for text, style in spans:
-        # A terminal would jump to its own tab stop, over what is drawn there.
+        # A tab would make the terminal jump.
         for match in _ATOMS.finditer(text.replace("\t", " " * TAB_WIDTH)):
             atom = match[0]
             is_breakable = atom[0] in " \n" or (len(atom) == 1 and "\u2e80" <= atom <= "\uff60")
@@ -257,9 +246,8 @@ def _words(spans: Iterable[Span]) -> Iterator[Line]:
 class PaintedLine(Strip):
     """One line of a block.
 
-    `margin`: characters at its beginning that only painting put there. `joint`: what stood between
-    the line above and this one before the two were wrapped; None where a line begins that was one
-    in the text, too. `size`: characters without the blanks that fill it up to its width.
+    `margin`: characters at its start that painting added. `joint`: the text between the line above
+    and this one if wrapping separated them, else None. `size`: characters without padding.
     """
 
     __slots__ = ("joint", "margin", "size")
@@ -279,11 +267,11 @@ class PaintedLine(Strip):
 
 
 _WORD_OF_TEXT = re.compile(r"[\w./~@:+%#=\-]+")
-"""What a double click selects: names, paths, numbers and addresses are one word each."""
+"""What a double click selects: a name, path, number or address."""
 
 
 class LogicalText:
-    """The text of a block as it was before it was wrapped; offsets count its characters."""
+    """The text of a block before it was wrapped; offsets count its characters."""
 
     def __init__(self, strips: Sequence[Strip]) -> None:
         self._strips = strips
@@ -293,10 +281,9 @@ class LogicalText:
         parts: list[str] = []
         at = 0
         for line, strip in enumerate(strips):
-            margin, joint, text = 0, None, strip.text
-            if isinstance(strip, PaintedLine):
-                margin, joint = min(strip.margin, strip.size), strip.joint
-                text = strip.text[margin : strip.size]
+            size, joint = _size_of(strip), _joint_of(strip)
+            margin = min(strip.margin, size) if isinstance(strip, PaintedLine) else 0
+            text = strip.text[margin:size]
             continues = line + 1 < len(strips) and _joint_of(strips[line + 1]) is not None
             text = text if continues else text.rstrip()
             before = "\n" if joint is None and line else joint or ""
@@ -307,23 +294,22 @@ class LogicalText:
         self.text = "".join(parts)
 
     def line_of(self, offset: int) -> int:
-        """The drawn line that a character is on."""
+        """Return the drawn line of a character."""
         return max(0, bisect_right(self._starts, offset) - 1)
 
     def start_of(self, line: int) -> int:
-        """The offset at which a drawn line begins; that of the end for a line that is not there."""
+        """Return the offset at which a drawn line begins; that of the end beyond the last."""
         return self._starts[line] if line < len(self._starts) else len(self.text)
 
     def end_of(self, line: int) -> int:
-        """The offset behind the last character of a drawn line."""
+        """Return the offset behind the last character of a drawn line."""
         if line + 1 >= len(self._starts):
             return len(self.text)
-        following = self._starts[line + 1]
         joint = _joint_of(self._strips[line + 1])
-        return following - (1 if joint is None else len(joint))
+        return self._starts[line + 1] - (1 if joint is None else len(joint))
 
     def offset_at(self, line: int, cell: int) -> int:
-        """The character of a drawn line that covers a column; its beginning or end beyond that."""
+        """Return the offset of the character in a column, or of the start or end of its line."""
         if not 0 <= line < len(self._strips):
             return 0 if line < 0 else len(self.text)
         margin, start, end = self._margins[line], self._starts[line], self.end_of(line)
@@ -341,7 +327,7 @@ class LogicalText:
         return end
 
     def cells_of(self, line: int, begin: int, end: int) -> tuple[int, int] | None:
-        """The columns of a drawn line that show the text from `begin` to `end`."""
+        """Return the columns of a drawn line that show the text from `begin` to `end`."""
         start, stop = self._starts[line], self.end_of(line)
         first, last = max(begin, start), min(end, stop)
         if first > last or (first == last and begin != end):
@@ -352,12 +338,12 @@ class LogicalText:
         return left, left + cell_len(text[head : margin + last - start])
 
     def line_around(self, offset: int) -> tuple[int, int]:
-        """Begin and end of the line, as it was written, that `offset` is in."""
+        """Return start and end of the unwrapped line at `offset`."""
         end = self.text.find("\n", offset)
         return self.text.rfind("\n", 0, offset) + 1, end if end >= 0 else len(self.text)
 
     def word_around(self, offset: int) -> tuple[int, int]:
-        """Begin and end of the word at `offset`; of one character between words."""
+        """Return start and end of the word, or of the single sign, at `offset`."""
         begin, end = self.line_around(offset)
         for word in _WORD_OF_TEXT.finditer(self.text, begin, end):
             if word.start() <= offset < word.end():
@@ -365,7 +351,7 @@ class LogicalText:
         return offset, min(offset + 1, end)
 
     def matches(self, pattern: re.Pattern[str]) -> Sequence[tuple[int, int]]:
-        """Begin and end of everything that matches; remembered for the last pattern."""
+        """Return start and end of each match; cached for the last pattern."""
         if self._matches[0] is not pattern:
             self._matches = (pattern, [match.span() for match in pattern.finditer(self.text)])
         return self._matches[1]
@@ -373,3 +359,7 @@ class LogicalText:
 
 def _joint_of(strip: Strip) -> str | None:
     return strip.joint if isinstance(strip, PaintedLine) else None
+
+
+def _size_of(strip: Strip) -> int:
+    return strip.size if isinstance(strip, PaintedLine) else len(strip.text)

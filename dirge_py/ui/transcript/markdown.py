@@ -1,7 +1,6 @@
-"""Markdown painted as lines: markdown-it parses it, one function draws each kind of block.
+"""Draws Markdown, which markdown-it parses, as lines.
 
-Nothing is fetched and nothing is hidden: a link shows where it goes, an image is its address.
-Columns of tables are as wide as their cells, and narrowed together on a narrow screen.
+Nothing is fetched and nothing is hidden: a link shows its target, and an image its address.
 """
 
 import re
@@ -27,13 +26,13 @@ from dirge_py.ui.transcript.lines import Line, Span, fold, strip, wrap
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _BULLETS = ("•", "◦", "▪")
 _NARROWEST = 12
-"""Cells that nesting always leaves for text."""
+"""Cells for text at any depth of nesting."""
 
 
 def paint_markdown(
     source: str, width: int, styles: Styles, *, plain_code: bool = False
 ) -> list[Strip]:
-    """The lines of `source`. `plain_code` while it is still being written: no highlighting then."""
+    """Draw `source`, without highlighting if `plain_code`, as code that is still streamed."""
     painter = _Painter(width=max(4, width), styles=styles, plain_code=plain_code)
     painter.paint(PARSER.parse(source))
     return painter.strips
@@ -119,7 +118,7 @@ class _Painter:
         else:
             mark = f"{number}. "
             self._lists[-1] = number + 1
-        # An item right in an item: the outer mark gets its own line.
+        # The mark of an item that begins with another item gets a line of its own.
         if self._marker is not None:
             self._add([strip(self._prefix())])
         if self._text_width() <= _NARROWEST:
@@ -153,7 +152,7 @@ class _Painter:
     # -- inline
 
     def _inline(self, token: Token, base: Style) -> Line:
-        # What came in was cleaned, but `&#x202e;` and `%E2%80%AE` become characters only here.
+        # The source was cleaned, but `&#x202e;` and `%E2%80%AE` become characters only here.
         spans: Line = []
         nested = [base]
         target, begin = "", 0
@@ -176,7 +175,7 @@ class _Painter:
                 case "code_inline":
                     spans.append((clean(child.content), self.styles.markdown.code))
                 case "softbreak" | "hardbreak":
-                    # Models break lines where they mean it; joining them would undo their layout.
+                    # Models break lines on purpose, so they aren't joined.
                     spans.append(("\n", nested[-1]))
                 case "image":
                     spans.append((f"[image: {clean(child.content)}] ", self.styles.dim))
@@ -188,7 +187,7 @@ class _Painter:
     # -- lines
 
     def _prefix(self) -> list[Span]:
-        """What the next line begins with; an item's marker is used up by its first line."""
+        """Return the start of the next line; only the first line of an item has its marker."""
         prefix = list(self._indents)
         if self._marker is not None:
             prefix[-1] = self._marker
@@ -219,7 +218,7 @@ _NARROWEST_COLUMN = 3
 def paint_table(
     rows: Sequence[Sequence[Line]], aligns: Sequence[str], *, width: int, styles: Styles
 ) -> list[Line]:
-    """The lines of a table whose first row is its heading."""
+    """Draw a table whose first row is its heading; on a narrow screen its columns shrink."""
     widths: list[int] = []
     for row in rows:
         sizes = [max(1, cell_len("".join(text for text, _ in cell))) for cell in row]
@@ -264,23 +263,18 @@ def _paint_row(
 
 
 _SAFE = re.compile(r"https?://[!-~]{1,2000}", re.IGNORECASE)
-"""What a terminal gets as a link: http(s) only, and nothing but plain ASCII,
-so that nothing in it can end the sequence it is sent in."""
+"""Links for the terminal: http(s) and plain ASCII, which can't end the escape sequence."""
 _LIKE_ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://|(?=www\.))(?:[^\s/?#@]*@)?(?P<host>[^\s/?#:@]+)\S*"
     r"|(?P<bare>(?:[\w-]+\.)+(?:com|org|net|io|dev|app|ai|co|edu|gov|info))(?:[:/?#]\S*)?",
     re.IGNORECASE,
 )
-"""Without a scheme only what ends like the best known hosts: `os.path` and `notes.md` are none."""
+"""Without a scheme only the best known top level domains count, not `os.path` or `notes.md`."""
 
 
 def show_link(label: Line, target: str, styles: Styles) -> Line:
-    """The label as it was styled, and its target, unless that is what the label says.
-
-    A label that looks like an address of another host is no link: only the true target is one.
-    """
+    """Return the label with its target, and a warning if the label names another host."""
     text = "".join(piece for piece, _ in label).strip()
-    # Only a safe target is given to the terminal as a link.
     linked = Style(link=target) if _SAFE.fullmatch(target) else Style.null()
     if target in (text, f"mailto:{text}"):
         return [(piece, style + linked) for piece, style in label]
@@ -292,7 +286,7 @@ def show_link(label: Line, target: str, styles: Styles) -> Line:
 
 
 def _is_false(label: str, target: str) -> bool:
-    """Whether the label names a host, and the target is another one."""
+    """Whether the label names another host than the target."""
     named = _LIKE_ADDRESS.match(label)
     host = _host(target)
     if named is None or not host:
@@ -309,11 +303,18 @@ def _host(target: str) -> str:
 
 
 _LARGEST = 100_000
-"""Characters beyond which code is not highlighted, as that would take too long."""
+"""Characters beyond which code isn't highlighted."""
+_ROLES = {
+    "Keyword": "keyword",
+    "Comment": "comment",
+    "Literal.String": "string",
+    "Literal.Number": "number",
+    **dict.fromkeys(("Name.Function", "Name.Class", "Name.Decorator", "Name.Builtin"), "function"),
+}
 
 
 def highlight(code: str, language: str, styles: Styles) -> list[Line]:
-    """The lines of `code`; in one plain colour if its language is unknown or it is too long."""
+    """Return the lines of `code`; in one colour if its language is unknown or it is too long."""
     lexer = _lexer(language) if language and len(code) <= _LARGEST else None
     if lexer is None:
         return [[(line, styles.markdown.code)] for line in code.split("\n")]
@@ -325,22 +326,15 @@ def highlight(code: str, language: str, styles: Styles) -> list[Line]:
                 lines.append([])
             if part:
                 lines[-1].append((part, style))
-    # Lexers add a final newline of their own.
+    # Lexers add a final newline.
     return lines[: code.count("\n") + 1]
 
 
 def _style(token: str, styles: Styles) -> Style:
-    kind = token.removeprefix("Token.")
-    if kind.startswith("Keyword"):
-        return styles.syntax.keyword
-    if kind.startswith("Comment"):
-        return styles.syntax.comment
-    if kind.startswith("Literal.String"):
-        return styles.syntax.string
-    if kind.startswith("Literal.Number"):
-        return styles.syntax.number
-    if kind.startswith(("Name.Function", "Name.Class", "Name.Decorator", "Name.Builtin")):
-        return styles.syntax.function
+    for prefix, role in _ROLES.items():
+        if token.startswith(prefix, len("Token.")):
+            style: Style = getattr(styles.syntax, role)
+            return style
     return styles.text
 
 

@@ -1,4 +1,4 @@
-"""Reading with the keyboard: a cursor that goes by lines, blocks and landmarks."""
+"""Reading with the keyboard: a cursor that moves by lines, blocks and landmarks."""
 
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
@@ -13,7 +13,7 @@ from dirge_py.ui.transcript.selection import TranscriptView
 
 
 class ReadingCursor:
-    """A cursor in the transcript; its public methods without arguments are actions of `reading`."""
+    """A cursor in the transcript. Each action of the scope `reading` is one of its methods."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
@@ -22,7 +22,7 @@ class ReadingCursor:
 
     @property
     def cursor(self) -> LinePosition | None:
-        """The line the cursor is on; None without the focus."""
+        """The line of the cursor; None without the focus."""
         if self._cursor is None or not self._view.has_focus:
             return None
         if self._cursor.row.is_gone:
@@ -35,7 +35,7 @@ class ReadingCursor:
         return self._cursor if self.cursor is not None else None
 
     def begin(self) -> None:
-        """The cursor is where it was if that is in view, else on the last line that is."""
+        """Show the cursor where it was before, or on the last line in view."""
         place = self.cursor
         y = self._layout.top(place.row) + place.line if place else -1
         if not self._view.first_line <= y < self._view.first_line + self._view.lines_in_view:
@@ -43,7 +43,7 @@ class ReadingCursor:
             self.put(self._spot_up_from(last))
 
     def stay_in_view(self) -> None:
-        """The view has become smaller: it stays, the cursor goes with its edge."""
+        """Move the cursor back into a view that became smaller."""
         place = self.cursor
         if place is None:
             return
@@ -56,7 +56,7 @@ class ReadingCursor:
         self._selects_from = None
 
     def put(self, spot: TextPosition | None) -> None:
-        """Move the cursor to the beginning of the line of a spot, and show it."""
+        """Move the cursor to a position, and scroll there."""
         self._cursor = spot
         if spot is not None:
             self._view.show(spot)
@@ -69,7 +69,7 @@ class ReadingCursor:
         self._cursor = spot
 
     def row_inserted(self, row: BlockRow) -> None:
-        """Move with text that has become this row from the beginning of the one below."""
+        """Move with text that was moved into this row from the one below."""
         if self._cursor is not None and self._cursor.row is row.below:
             self._cursor = after_insertion(self._layout, self._cursor, row)
         if self._selects_from is not None and self._selects_from.row is row.below:
@@ -97,7 +97,7 @@ class ReadingCursor:
         self.put(position_at(self._layout, self._layout.height - 1))
 
     def previous_block(self) -> None:
-        """The beginning of this block, or of the one before."""
+        """Go to the start of this block, or of the previous one."""
         place = self.cursor
         if place is None:
             return
@@ -124,13 +124,12 @@ class ReadingCursor:
         self._go_to_landmark(1)
 
     def toggle(self) -> None:
-        """Open or close the block at the cursor."""
         place = self.cursor
         if place is not None and self._view.folding.toggle(place.row):
             self.put(TextPosition(place.row, 0))
 
     def select(self) -> None:
-        """Begin to select at the cursor, or end to."""
+        """Start or stop selecting at the cursor."""
         spot = self.spot
         if self._selects_from is not None or spot is None:
             self._selects_from = None
@@ -149,7 +148,7 @@ class ReadingCursor:
         self.line_down()
 
     def pop_selected_text(self) -> str:
-        """The selected text, or the line at the cursor as it was written; ends selecting."""
+        """Return the selected text, or the unwrapped line at the cursor; stop selecting."""
         selection, spot = self._view.selection, self.spot
         if selection.ends is None and spot is not None:
             selection.select_around(spot, "line")
@@ -165,7 +164,7 @@ class ReadingCursor:
         return self._view.layout_of_blocks
 
     def _move(self, lines: int) -> None:
-        """To the next line that is not blank between blocks."""
+        """Move by lines, over the blank ones between blocks."""
         place = self.cursor
         if place is None:
             return
@@ -182,13 +181,13 @@ class ReadingCursor:
             self.put(position_of(layout, to))
 
     def _spot_up_from(self, y: int) -> TextPosition | None:
-        """The text at a height, or above it where the line is blank: below is out of view."""
+        """Return the position at a height, or above it if that line is blank."""
         place = self._layout.find(y)
         is_blank = place is not None and place.line < place.row.gap
         return position_at(self._layout, y - 1 if is_blank else y)
 
     def _select_to(self, spot: TextPosition) -> None:
-        """Select whole drawn lines: the one selecting began on, the cursor's, those between."""
+        """Select whole drawn lines, from the one where selecting started to the cursor's."""
         begin = self._selects_from
         if begin is None or begin.row.is_gone:
             return

@@ -15,30 +15,8 @@ from dirge_py.frontend.event_text import (
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    EvidenceTaken,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    MessageUpdate,
-    PermissionAnswered,
-    PermissionAsked,
-    PlanPhase,
-    RepairStats,
-    RetryNotice,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-    TurnStart,
-)
+from dirge_py.types import events
+from dirge_py.types.events import EvidenceTaken, ForkEvent, LoopEvent, PlanPhase
 from dirge_py.types.messages import (
     AssistantMessage,
     Message,
@@ -48,6 +26,7 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from dirge_py.types.tools import LoopToolResult
 from dirge_py.ui.transcript import blocks as shown
 from dirge_py.ui.transcript.blocks import RetryBlock, RunSummary, RunSummaryBlock, ShellBlock
 from dirge_py.ui.transcript.diff import DiffLayout, diff_blocks
@@ -63,10 +42,9 @@ from dirge_py.ui.transcript.tool_block import ToolBlock
 
 
 class TranscriptRenderer:
-    """Draws one conversation as blocks on one page.
+    """Draws one conversation as blocks on a page.
 
-    `diff`: how changes are laid out; `assets`: the folder of the session's pictures, if it is
-    known; `clock` gives seconds.
+    `assets` is the folder of the session's pictures, if it is known; `clock` returns seconds.
     """
 
     def __init__(
@@ -85,7 +63,7 @@ class TranscriptRenderer:
         self._assets = assets
         self._tally = RunSummary(clock)
         self._silence = ""
-        self._answer = self._new_answer()
+        self._answer = StreamedAnswer(page, show_thinking=show_thinking)
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
         self._is_in_run = False
@@ -94,7 +72,7 @@ class TranscriptRenderer:
         """Draws the events of plans."""
 
     def for_fork(self, page: shown.BlockPage) -> "TranscriptRenderer":
-        """A renderer like this one for the events of a fork."""
+        """Return a renderer with the same settings for the events of a fork."""
         return TranscriptRenderer(
             page,
             show_thinking=self._show_thinking,
@@ -107,21 +85,21 @@ class TranscriptRenderer:
         return StreamedAnswer(self._page, show_thinking=self._show_thinking)
 
     def show_thinking(self, is_shown: bool) -> None:
-        """Show the thinking of models, or not, from the next answer on."""
+        """Show or hide the model's thinking from the next answer on."""
         self._show_thinking = is_shown
 
     def notice(self, text: str, *, tone: Tone = "plain") -> None:
         self._page.add(shown.NoticeBlock(text, tone=tone))
 
     def diff(self, text: str) -> None:
-        """Write a unified diff."""
+        """Add a unified diff."""
         for block in diff_blocks(text, self._diff):
             self._page.add(block)
 
     def replay(
         self, messages: Iterable[Message], besides: Sequence[tuple[int, PlanRecordEvent]] = ()
     ) -> None:
-        """Write stored messages, as they would have come live; `besides`: see `replay_messages`."""
+        """Draw stored messages as if they were new; for `besides` see `replay_messages`."""
         replay_messages(messages, besides, self._stored_message, self.phases.on_event)
         self.phases.cut_off()
         self._tools.clear()
@@ -134,68 +112,70 @@ class TranscriptRenderer:
                 self._stored_answer(message)
             case ToolResultMessage():
                 block = self._tool(message.tool_call_id, message.tool_name)
-                block.finish(message.text, message.details, is_error=message.is_error, took_ms=0)
-                self._show_pictures(block, message.content)
-                self._page.touch(block)
+                self._finish_call(block, message, is_error=message.is_error, took_ms=0)
 
     def on_event(self, event: LoopEvent) -> None:
         """Draw an event; events that change nothing visible are ignored."""
         self._tally.on_event(event)
         match event:
-            case AgentStart():
+            case events.AgentStart():
                 self._is_in_run = True
-            case TurnStart(turn=turn):
+            case events.TurnStart(turn=turn):
                 self._turn = turn
-            case MessageStart(message=AssistantMessage()):
+            case events.MessageStart(message=AssistantMessage()):
                 self._end_activity()
                 self._answer = self._new_answer()
-            case MessageUpdate():
+            case events.MessageUpdate():
                 self._update(event)
-            case MessageEnd(message=UserMessage() as message):
+            case events.MessageEnd(message=UserMessage() as message):
                 self._user(message, is_live=True)
-            case MessageEnd(message=AssistantMessage() as message):
+            case events.MessageEnd(message=AssistantMessage() as message):
                 self._end_answer(message)
-            case PermissionAsked():
+            case events.PermissionAsked():
                 self._set_state(event.tool_call_id, event.tool_name, "asking")
-            case PermissionAnswered(effect="allow"):
+            case events.PermissionAnswered(effect="allow"):
                 self._set_state(event.tool_call_id, event.tool_name, "running")
-            case RetryNotice():
+            case events.RetryNotice():
                 self._retry(event)
-            case SystemNotice(content=content):
+            case events.SystemNotice(content=content):
                 self.notice(content)
-            case CompactionStarted() | ContextCompacted():
+            case events.CompactionStarted() | events.ContextCompacted():
                 self._compaction(event)
-            case ContextReplaced():
+            case events.ContextReplaced():
                 self.notice("From here on, the model sees another history than this one.")
-            case EscalationActivated():
+            case events.EscalationActivated():
                 self.notice(describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self.phases.on_event(event)
-            case RepairStats():
+            case events.RepairStats():
                 self._page.add(shown.DetailBlock(describe_event(event)))
-            case AgentEnd():
+            case events.AgentEnd():
                 self._end(event)
-            case ToolExecutionStart() | ToolExecutionUpdate() | ToolExecutionEnd():
+            case (
+                events.ToolExecutionStart()
+                | events.ToolExecutionUpdate()
+                | events.ToolExecutionEnd()
+            ):
                 self._on_tool_event(event)
 
     def settle(self) -> None:
-        """Draw the text that has come since the last time; called once for a batch of events."""
+        """Draw the text of a batch of events."""
         self._answer.settle()
         self.phases.settle()
 
     @property
     def has_calls_running(self) -> bool:
-        is_any = any(block.state == "running" for block in self._tools.values())
-        return is_any or self.phases.has_calls_running
+        states = (block.state for block in self._tools.values())
+        return "running" in states or self.phases.has_calls_running
 
     @property
     def has_something_to_tick(self) -> bool:
-        """Whether it shows anything that time alone changes."""
+        """Whether it shows a running time or a countdown."""
         waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
         return waits or self.has_calls_running or self.phases.is_running
 
     def tick(self) -> None:
-        """Update the times shown: of running calls, and of the wait before another try."""
+        """Update running times and countdowns."""
         if isinstance(self._activity, RetryBlock) and self._activity.tick():
             self._page.touch(self._activity)
         for block in self._tools.values():
@@ -204,18 +184,15 @@ class TranscriptRenderer:
                 self._page.touch(block)
         self.phases.tick()
 
-    # -- what dirge does by itself
+    # -- compactions and retries
 
-    def _compaction(self, event: CompactionStarted | ContextCompacted) -> None:
-        """Report a compaction in a run; between runs the command that asked for it does."""
+    def _compaction(self, event: events.CompactionStarted | events.ContextCompacted) -> None:
+        """Report a compaction in a run; between runs its command does that."""
         self._end_activity()
-        if not self._is_in_run:
-            return
-        if isinstance(event, ContextCompacted):
-            self.notice(describe_event(event))
-            return
-        self._activity = shown.NoticeBlock(describe_event(event))
-        self._page.add(self._activity)
+        if self._is_in_run:
+            notice = shown.NoticeBlock(describe_event(event))
+            self._activity = notice if isinstance(event, events.CompactionStarted) else None
+            self._page.add(notice)
 
     def _end_activity(self) -> None:
         activity, self._activity = self._activity, None
@@ -224,10 +201,8 @@ class TranscriptRenderer:
         if activity is not None:
             self._page.remove_block(activity)
 
-    def _retry(self, event: RetryNotice) -> None:
-        """Show another attempt at a model call: remove what the last one streamed, unless that
-        had ended, which makes it history.
-        """
+    def _retry(self, event: events.RetryNotice) -> None:
+        """Show that a model call is retried, and remove what the failed attempt streamed."""
         self._end_activity()
         if not event.delay_ms:
             self.notice(f"Try {event.attempt + 1}: {event.error}", tone="warning")
@@ -240,7 +215,7 @@ class TranscriptRenderer:
 
     # -- answers
 
-    def _update(self, event: MessageUpdate) -> None:
+    def _update(self, event: events.MessageUpdate) -> None:
         self._end_activity()
         if event.phase.startswith("toolcall"):
             if event.tool_call_id and event.tool_name:
@@ -250,7 +225,7 @@ class TranscriptRenderer:
 
     def _end_answer(self, message: AssistantMessage) -> None:
         answer, self._answer = self._answer, self._new_answer()
-        if message.withheld or message.origin == "harness":
+        if _is_from_dirge(message):
             answer.withdraw()
             self._words_of_dirge(message)
         else:
@@ -259,7 +234,7 @@ class TranscriptRenderer:
         self._note_empty_answer(message)
 
     def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
-        """Remove the calls that the model began and did not complete; none has run."""
+        """Remove the calls that the model began and didn't complete."""
         for call_id, block in list(self._tools.items()):
             if block.state == "waiting" and call_id not in called:
                 self._page.remove_block(block)
@@ -271,14 +246,14 @@ class TranscriptRenderer:
             self.notice(self._silence, tone="warning")
 
     def _words_of_dirge(self, message: AssistantMessage) -> None:
-        """Show a message of dirge that replaces an answer, or ends a run for the model."""
+        """Show a message that dirge wrote in place of an answer."""
         if message.withheld:
             self.notice(f"The answer was withheld by {message.withheld}.", tone="warning")
         elif message.text.strip():
             self._page.add(shown.AsideBlock(message.text, source="from dirge", is_whole=True))
 
     def _stored_answer(self, message: AssistantMessage) -> None:
-        if message.withheld or message.origin == "harness":
+        if _is_from_dirge(message):
             self._words_of_dirge(message)
             return
         for block in message.content:
@@ -293,7 +268,7 @@ class TranscriptRenderer:
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
         self._note_empty_answer(message)
 
-    # -- messages of the person and of dirge
+    # -- messages to the model
 
     def _user(self, message: UserMessage, *, is_live: bool) -> None:
         sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
@@ -308,21 +283,25 @@ class TranscriptRenderer:
         ways = {"steering": "steered in", "follow_up": "queued"}
         label = ways.get(message.origin, "")
         if label and is_live:
-            # Stored messages don't say in which turn of which run that was.
+            # Stored messages don't have the turn.
             label += f" → delivered at turn {self._turn}"
         self._page.add(shown.UserBlock(typed, label=label, attached=self._attached(message)))
 
     def _attached(self, message: UserMessage) -> Sequence[str]:
-        """The names of what was attached; of pictures and documents, what they are."""
+        """Return the name of each attachment, with its kind if it is a picture or a document."""
         attachments = attachments_in(message.content)
         about = {name: describe_attachment(item, self._assets) for name, item in attachments}
         names = [*message.attached, *(name for name in about if name not in message.attached)]
         return [f"{name or 'image'} · {about[name]}" if name in about else name for name in names]
 
-    def _show_pictures(self, block: ToolBlock, content: Sequence[Any]) -> None:
-        if attachments := attachments_in(content):
+    def _finish_call(
+        self, block: ToolBlock, result: ToolResultMessage | LoopToolResult, **ending: Any
+    ) -> None:
+        block.finish(result.text, result.details, **ending)
+        if attachments := attachments_in(result.content):
             about = [(name, describe_attachment(item, self._assets)) for name, item in attachments]
             block.show_pictures([" · ".join(filter(None, parts)) for parts in about])
+        self._page.touch(block)
 
     # -- tools
 
@@ -341,29 +320,24 @@ class TranscriptRenderer:
         self._page.touch(block)
 
     def _on_tool_event(
-        self, event: ToolExecutionStart | ToolExecutionUpdate | ToolExecutionEnd
+        self,
+        event: events.ToolExecutionStart | events.ToolExecutionUpdate | events.ToolExecutionEnd,
     ) -> None:
         block = self._tool(event.tool_call_id, event.tool_name)
         match event:
-            case ToolExecutionStart():
+            case events.ToolExecutionStart():
                 block.set_call(event.tool_name, event.args)
                 block.set_state("running")
-            case ToolExecutionUpdate():
+            case events.ToolExecutionUpdate():
                 block.show_progress(event.partial_result.text, event.partial_result.details)
-            case ToolExecutionEnd(deferred=True):
+            case events.ToolExecutionEnd(deferred=True):
                 block.set_state("waiting")
-            case ToolExecutionEnd():
-                result = event.result
-                block.finish(
-                    result.text,
-                    result.details,
-                    is_error=event.is_error,
-                    took_ms=event.duration_ms,
-                )
-                self._show_pictures(block, result.content)
+            case events.ToolExecutionEnd():
+                ending = {"is_error": event.is_error, "took_ms": event.duration_ms}
+                self._finish_call(block, event.result, **ending)
         self._page.touch(block)
 
-    def _end(self, event: AgentEnd) -> None:
+    def _end(self, event: events.AgentEnd) -> None:
         self.settle()
         for block in self._tools.values():
             if block.state in ("running", "asking"):
@@ -379,6 +353,10 @@ class TranscriptRenderer:
         self._silence = ""
         if words := self._tally.words:
             self._page.add(RunSummaryBlock(words))
+
+
+def _is_from_dirge(message: AssistantMessage) -> bool:
+    return bool(message.withheld) or message.origin == "harness"
 
 
 PlanEvent = PlanPhase | EvidenceTaken | ForkEvent
@@ -412,10 +390,7 @@ class GroupedPage:
 
 
 class PlanRenderer:
-    """Draws the events of plans as blocks, live or as they were stored.
-
-    `owner` draws everything else of the conversation; `clock` gives seconds.
-    """
+    """Draws the live or stored events of plans; `owner` draws the rest of the conversation."""
 
     def __init__(
         self, owner: TranscriptRenderer, page: shown.BlockPage, clock: Callable[[], float]
@@ -439,16 +414,16 @@ class PlanRenderer:
             case EvidenceTaken() if self._now is None:
                 self._early.append(event)
             case EvidenceTaken(phase="implement"):
-                # The call itself is shown above, with how it ended.
+                # The block of the call shows how it ended.
                 words = "  ".join(evidence_words(event))
                 self._page.add(shown.DetailBlock(f"evidence {words}"))
             case EvidenceTaken():
                 self._list_evidence(event)
             case ForkEvent() if self._now is not None and self._fork is not None:
                 inner = event.event
-                if isinstance(inner, MessageEnd) and isinstance(inner.message, UserMessage):
-                    # The prompt of a fork is dirge's own, not the person's.
-                    inner = MessageEnd(replace(inner.message, origin="harness"))
+                if isinstance(inner, events.MessageEnd) and isinstance(inner.message, UserMessage):
+                    # dirge wrote the prompt of a fork.
+                    inner = events.MessageEnd(replace(inner.message, origin="harness"))
                 self._fork.on_event(inner)
                 if self._now.on_event(event.event):
                     self._page.touch(self._now)
@@ -459,7 +434,7 @@ class PlanRenderer:
 
     @property
     def is_running(self) -> bool:
-        """Whether a phase is running, whose time is shown."""
+        """Whether a phase is running."""
         return self._now is not None
 
     @property
@@ -474,7 +449,7 @@ class PlanRenderer:
             self._fork.tick()
 
     def cut_off(self) -> None:
-        """End the running phase: the plan was stopped, which no event reports."""
+        """End the running phase, as the plan was stopped without an event."""
         if self._now is not None:
             self._now.cut_off()
             self._page.touch(self._now)
@@ -504,7 +479,7 @@ class PlanRenderer:
             for piece in pieces_of(event.text):
                 self._page.add(PlanDocumentBlock(piece))
         elif event.text.strip() and not was_live:
-            # Of a stored phase that is all there is; live, the fork's last words say it.
+            # Of a live phase, the last answer of its fork has this text.
             below = GroupedPage(self._page, block)
             for piece in pieces_of(event.text):
                 below.add(ProseBlock(piece))
@@ -519,7 +494,7 @@ class PlanRenderer:
         self._page.touch(self._evidence)
 
     def _show_early(self, phase: PlanPhase) -> None:
-        """Show stored evidence, which comes before the end of its phase, the only stored event."""
+        """Show the stored evidence of a phase, which is stored in front of the phase."""
         early, self._early = self._early, []
         self._evidence = None
         for event in early:

@@ -1,10 +1,11 @@
-"""Search in all of the transcript, in slices: also where nothing was drawn, or is folded."""
+"""Search of the whole transcript in time slices, with its folded and undrawn parts."""
 
 import asyncio
 import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.ui.transcript.layout import BlockRow, TranscriptLayout
@@ -12,11 +13,9 @@ from dirge_py.ui.transcript.positions import WIDTH, TextPosition, position_at
 
 _SLICE_S = 0.02
 """Seconds of searching before other events are handled."""
-
 _WORD = re.compile(r"\w+")
-
 _MOST_CACHED = 8_000_000
-"""Characters of text kept between one query and the next; beyond, blocks are painted again."""
+"""Characters of text cached between queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,11 @@ class TranscriptSearch:
 
     @property
     def hit(self) -> TranscriptMatch | None:
-        """The chosen match; None once its row was removed."""
+        """The chosen match, unless its row was removed."""
         return self._hit if self._hit is not None and not self._hit.row.is_gone else None
 
     def set_query(self, query: str) -> None:
-        """Set the query; case matters only if it has capitals. Empty: nothing is searched."""
+        """Set the query, "" for none; case matters only if it has capitals."""
         if query == self.query:
             return
         self.query = query
@@ -67,10 +66,10 @@ class TranscriptSearch:
         self._cached_size = 0
 
     async def scan(self, y: int = 0, on_slice: Callable[[], None] = lambda: None) -> None:
-        """Count the matches of every row that has changed since it was counted.
+        """Count the matches of each row that changed since it was counted last.
 
-        Those from height `y` on come first, then those above it, from there upwards: as soon as
-        there is a match, `choose_near` knows it. `on_slice` is called after every slice.
+        Rows from height `y` on come first, then those above, upwards, so that `choose_near` finds
+        its match early. `on_slice` is called after every slice.
         """
         pattern = self._pattern
         if pattern is None:
@@ -81,7 +80,7 @@ class TranscriptSearch:
         ]
         at = 0
         while at < len(waiting) and pattern is self._pattern:
-            # Painting is another thread's: one huge block would take longer than a slice.
+            # In a thread, as a huge block takes longer than a slice.
             counted = await asyncio.to_thread(self._read, waiting, at, pattern)
             if pattern is self._pattern:
                 self._counts.update(counted)
@@ -93,16 +92,12 @@ class TranscriptSearch:
         return sum(self._count(row) for row in self._counts)
 
     def position(self) -> int:
-        """The number of the chosen match among all, from 1; 0 if none is chosen."""
+        """Return the number of the chosen match among all, from 1; 0 if none is chosen."""
         hit = self.hit
         if hit is None:
             return 0
-        before = 0
-        for row in self._layout.rows:
-            if row is hit.row:
-                break
-            before += self._count(row)
-        return before + hit.number + 1
+        above = takewhile(lambda row: row is not hit.row, self._layout.rows)
+        return sum(map(self._count, above)) + hit.number + 1
 
     def choose_near(self, y: int) -> TranscriptMatch | None:
         """Choose the first match at height `y` or below it, else the last one above."""
@@ -117,7 +112,7 @@ class TranscriptSearch:
             number = sum(begin < start.offset for begin, _ in spans)
         while row is not None and number >= self._count(row):
             row, number = row.below, 0
-        if row is None:  # There is none below: the last one above.
+        if row is None:
             row = start.row
             while row is not None and not self._count(row):
                 row = row.above
@@ -126,7 +121,7 @@ class TranscriptSearch:
         return self.hit
 
     def step(self, direction: int) -> TranscriptMatch | None:
-        """Choose the next match, or with -1 the one before; behind the last comes the first."""
+        """Choose the next match, or with -1 the previous one; the last is followed by the first."""
         hit = self.hit
         if hit is None or not self.total:
             return None
@@ -144,18 +139,18 @@ class TranscriptSearch:
         return None
 
     def needs_open(self, row: BlockRow) -> bool:
-        """Whether a row has a match that it does not show as it is."""
+        """Whether a folded row hides some of its matches."""
         return self._is_folded(row) and len(self._spans(row)) < self._count(row)
 
     def spot(self, hit: TranscriptMatch) -> TextPosition:
-        """Where a match is drawn; the beginning of its row if it is not."""
+        """Return where a match is drawn; the start of its row if it is hidden."""
         spans = self._spans(hit.row)
         return TextPosition(hit.row, spans[min(hit.number, len(spans) - 1)][0] if spans else 0)
 
     def columns_of(
         self, row: BlockRow, line: int
     ) -> tuple[Sequence[tuple[int, int]], Sequence[tuple[int, int]]]:
-        """The columns of a drawn line that match, and of these the chosen match's."""
+        """Return the columns of other matches in a drawn line, and those of the chosen one."""
         if self._pattern is None:
             return (), ()
         logical = self._layout.drawn(row).logical
@@ -200,13 +195,13 @@ class TranscriptSearch:
     def _read(
         self, rows: Sequence[BlockRow], at: int, pattern: re.Pattern[str]
     ) -> dict[BlockRow, tuple[int, int]]:
-        """Count in `rows` from `at` on, as far as one slice goes."""
+        """Count in `rows` from `at` on for one slice."""
         until = time.monotonic() + _SLICE_S
         counts: dict[BlockRow, tuple[int, int]] = {}
         for row in rows[at:]:
             version = row.block.version
             own = row.block.text
-            # Painting takes time: only a row whose own text has a word of the query is painted.
+            # Painting is slow, so rows without a word of the query are skipped.
             may_match = self._word is None or not own or self._word.search(own) is not None
             count = len(pattern.findall(self._text_of(row))) if may_match else 0
             counts[row] = (version, count)

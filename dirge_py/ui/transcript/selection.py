@@ -1,6 +1,6 @@
-"""Selecting text of the transcript, and opening and closing its blocks, with the mouse.
+"""Selecting text of the transcript with the mouse, and opening and closing its blocks.
 
-A selection is a stretch of text, however it is drawn and wherever.
+A selection is a range of the text, which may be out of view or drawn in another width later.
 """
 
 from typing import Literal
@@ -25,11 +25,11 @@ Unit = Literal["character", "word", "line"]
 
 _SCROLLS_EVERY_S = 0.05
 _FASTEST = 8
-"""Lines scrolled at once, however far the mouse has gone."""
+"""Lines scrolled at once at most."""
 
 
 class TextSelection:
-    """The selected text, from where selecting began to where it is now, in either order."""
+    """The selected range of text."""
 
     def __init__(self, layout: TranscriptLayout) -> None:
         self._layout = layout
@@ -37,7 +37,7 @@ class TextSelection:
 
     @property
     def ends(self) -> tuple[TextPosition, TextPosition] | None:
-        """First and last spot; None if nothing is selected."""
+        """Start and end; None if nothing is selected."""
         if self._ends is None or any(spot.row.is_gone for spot in self._ends):
             return None
         begin, end = self._ends
@@ -52,7 +52,7 @@ class TextSelection:
         self._ends = None
 
     def select_around(self, spot: TextPosition, unit: Unit) -> None:
-        """Select the word or the line, as it was written, at a spot."""
+        """Select the word or the unwrapped line at a position."""
         logical = self._layout.drawn(spot.row).logical
         around = logical.word_around if unit == "word" else logical.line_around
         begin, end = around(min(spot.offset, len(logical.text)))
@@ -60,14 +60,12 @@ class TextSelection:
 
     @property
     def text(self) -> str:
-        """What was written there; empty if nothing is selected."""
+        """The selected text; "" if nothing is selected."""
         ends = self.ends
-        if ends is None:
-            return ""
-        return "".join(texts_between(self._layout, *ends)).strip("\n")
+        return "".join(texts_between(self._layout, *ends)).strip("\n") if ends else ""
 
     def part_of(self, row: BlockRow) -> tuple[int, int] | None:
-        """Which part of a row's text is selected; None if nothing of it is."""
+        """Return start and end of the selection in a row's text; None if the row has none of it."""
         ends = self.ends
         if ends is None:
             return None
@@ -81,7 +79,7 @@ class TextSelection:
         return (first.offset if row is first.row else 0), end
 
     def row_inserted(self, row: BlockRow) -> None:
-        """Move with text that has become this row from the beginning of the one below."""
+        """Move with text that was moved into this row from the one below."""
         if self._ends is not None and any(spot.row is row.below for spot in self._ends):
             begin, end = (
                 after_insertion(self._layout, spot, row) if spot.row is row.below else spot
@@ -91,7 +89,7 @@ class TextSelection:
 
 
 class TranscriptView(ScrollView, can_focus=True):
-    """The base of the transcript's widget: what selecting, reading and folding use of it."""
+    """The base of the transcript's widget: the part that selecting, reading and folding use."""
 
     def __init__(self, styles: Styles) -> None:
         super().__init__(id="transcript")
@@ -111,36 +109,36 @@ class TranscriptView(ScrollView, can_focus=True):
 
     @property
     def page_lines(self) -> int:
-        """Lines of a page, of which two of the last one stay in view."""
+        """Lines of a page; the next page shows two lines of this one."""
         return max(1, self.lines_in_view - 2)
 
     def scroll_lines(self, count: int) -> None:
         self.scroll_to(y=self.first_line + count, animate=False)
 
     def show(self, spot: TextPosition, *, around: int = 0) -> None:
-        """Scroll so far that a spot is in view, with `around` lines on both sides of it."""
+        """Scroll a position into view, with `around` lines above and below it."""
 
     def go_to(self, place: LinePosition) -> None:
-        """Show this line at the top, or as near to it as there are lines below."""
+        """Show this line at the top of the view, or as near to it as possible."""
 
     def go_to_end(self) -> None:
         """Follow the end from now on."""
 
     def hold(self) -> None:
-        """Stay here, though the end may be in view: the person points at something."""
+        """Stay, even if the end is in view, as the person points at something."""
 
     def resume_following(self) -> None:
-        """Follow the end again, if only `hold` has kept from it."""
+        """Follow the end again if only `hold` has stopped that."""
 
     def drop_selection(self) -> None:
-        """Select nothing, and follow the end again if only the selection has kept from it."""
+        """Select nothing, and follow the end again if only the selection has stopped that."""
 
     def refold(self, row: BlockRow) -> None:
-        """A block was opened or closed; its first line stays in view if it was on top."""
+        """Redraw a block that was opened or closed; it stays at the top if it was there."""
 
 
 class MouseSelection:
-    """Selects with the mouse, from where the button goes down; a click opens or closes a block."""
+    """Selects text by dragging or double clicks; a click opens or closes a block."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
@@ -155,7 +153,7 @@ class MouseSelection:
         y, x = self._at = self._where(event)
         place = view.layout_of_blocks.find(view.first_line + y)
         self._has_dropped = view.selection.ends is not None
-        # The view stays, even where it would follow the end now: the mouse points at what is seen.
+        # The view doesn't follow the end again, as the person points at something.
         view.selection.drop()
         view.refresh()
         self._has_moved = False
@@ -167,7 +165,7 @@ class MouseSelection:
         if self._from is None:
             return
         if event.button == 0:
-            # The button was released where the terminal does not report it.
+            # The button was released outside of the terminal.
             self.end()
             return
         at = self._where(event)
@@ -190,7 +188,7 @@ class MouseSelection:
         self._stop_scrolling()
 
     def click(self, event: events.Click) -> None:
-        """A button went down and up in one place: once, or several times in a row."""
+        """Handle a single, double or triple click."""
         view = self._view
         if self._has_moved or event.button != 1:
             return
@@ -210,16 +208,16 @@ class MouseSelection:
             view.refresh()
 
     def _where(self, event: events.MouseEvent) -> tuple[int, int]:
-        """Line and column in the view, which may lie outside of it."""
+        """Return line and column of the mouse in the view, or outside of it."""
         gutter = self._view.gutter
         return int(event.y) - gutter.top, int(event.x) - gutter.left
 
     @property
     def _lines_beyond(self) -> int:
-        """How far the mouse is above the view, which is below 0, or below it."""
+        """Lines from the view to the mouse: negative above it, positive below it."""
         line, last = self._at[0], self._view.lines_in_view - 1
         if line <= 0 and self._view.region.y == 0:
-            # There is nothing above the screen that the mouse could go to.
+            # The mouse can't leave the screen at its top.
             return line - 1
         return line if line < 0 else max(0, line - last)
 
@@ -233,7 +231,7 @@ class MouseSelection:
             self._timer = None
 
     def _extend(self) -> None:
-        """Select from where the button went down to the mouse, both characters included."""
+        """Select from where the button was pressed to the mouse, both characters included."""
         assert self._from is not None
         place, x = self._from
         view = self._view
@@ -258,18 +256,18 @@ class MouseSelection:
 
 
 class BlockToggle:
-    """Opens and closes blocks. `toggle_at` can be undone: it may be the first of two clicks."""
+    """Opens and closes blocks. `untoggle` undoes a click that began a double click."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
         self._toggled: tuple[BlockRow, LinePosition | None] | None = None
 
     def forget_click(self) -> None:
-        """The last click was not the first of two."""
+        """Forget the last click, which began no double click."""
         self._toggled = None
 
     def toggle_at(self, y: int) -> None:
-        """Open or close the block that the line `y` of the view belongs to."""
+        """Open or close the block in line `y` of the view."""
         view, self._toggled = self._view, None
         place = view.layout_of_blocks.find(view.first_line + y)
         before = view.scroll_anchor.place
@@ -277,7 +275,7 @@ class BlockToggle:
             self._toggled = (place.row, before)
 
     def untoggle(self) -> None:
-        """Undo the last `toggle_at`, and show what was in view before."""
+        """Undo the last `toggle_at`, also its scrolling."""
         toggled, self._toggled = self._toggled, None
         if toggled is None:
             return
@@ -289,14 +287,14 @@ class BlockToggle:
             self._view.go_to(before)
 
     def toggle(self, row: BlockRow) -> bool:
-        """Open or close a block; False if there is nothing more of it to see."""
+        """Open or close a block; return False if it hides nothing."""
         if row.is_gone or not row.block.can_expand:
             return False
         self._set(row, is_open=not self.is_open(row))
         return True
 
     def open(self, row: BlockRow) -> list[BlockRow]:
-        """Show all of a block, and what it belongs to; returns the rows that were closed."""
+        """Open a block and its group; return the rows that were closed before."""
         layout, opened = self._view.layout_of_blocks, []
         group = row.block.group
         if group is not None and layout.is_hidden(row.block):

@@ -1,7 +1,6 @@
-"""The widget of the transcript: one, however long the conversation is.
+"""The widget of the transcript: a single one for a conversation of any length.
 
-What is selected, binding or at the cursor is drawn over its lines, and so is the note that counts
-what has come below the view since the end was left.
+Selection, matches, cursor and the count of new lines are drawn over the lines of the blocks.
 """
 
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dirge_py.lib.text import plural
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
@@ -28,15 +28,14 @@ from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.selection import MouseSelection, TranscriptView
 
 _WIDEST = 120
-"""Text wider than this is hard to read; a wider terminal keeps blank margins."""
+"""Columns of prose at most, as longer lines are hard to read."""
 
 
 class TranscriptWidget(TranscriptView):
     """Draws the lines of a `TranscriptLayout` that are in view.
 
-    It stays at the end while new text comes, until the person scrolls up, selects or reads with the
-    keyboard; then the first line in view stays the first one, whatever happens above or below it.
-    Blocks are added and changed at will, `redraw` shows the changes.
+    It follows the end until the person scrolls up, selects or reads with the keyboard. Then the
+    first line in view stays, whatever changes above or below. `redraw` shows changes of blocks.
     """
 
     ALLOW_SELECT = False
@@ -55,13 +54,13 @@ class TranscriptWidget(TranscriptView):
 
     @dataclass
     class ActionForScreen(Message):
-        """A key asked for something that is done elsewhere; `action` as in the keymap."""
+        """A key asked for an action of the screen."""
 
         action: str
 
     @dataclass
     class ReadingEnded(Message):
-        """The person is done reading, or began to type, which is `typed`."""
+        """The person stopped reading, perhaps by typing the text `typed`."""
 
         typed: str = ""
 
@@ -112,7 +111,7 @@ class TranscriptWidget(TranscriptView):
         self._changed_all = True
         self.redraw()
 
-    # -- looks
+    # -- theme and folding
 
     def use_styles(self, styles: Styles) -> None:
         self._styles = styles
@@ -121,7 +120,7 @@ class TranscriptWidget(TranscriptView):
         self.redraw()
 
     def toggle_all(self) -> None:
-        """Show everything, or only the short forms; the block on top of the view stays there."""
+        """Open or close all blocks; the block at the top of the view stays there."""
         self._changed_all = True
         self._blocks.expand_all(not self._blocks.expanded)
         place = self.scroll_anchor.place
@@ -171,15 +170,12 @@ class TranscriptWidget(TranscriptView):
             return
         event.stop()
         event.prevent_default()
-        if binding is None:
-            self.post_message(self.ReadingEnded(typed or ""))
-            return
-        scope, action = binding
+        scope, action = binding or ("reading", "close")
         own = getattr(self.reading, action, None) if scope == "reading" else None
         if own is not None:
             own()
-        elif binding == ("reading", "close"):
-            self.post_message(self.ReadingEnded())
+        elif (scope, action) == ("reading", "close"):
+            self.post_message(self.ReadingEnded("" if binding else typed or ""))
         else:
             self.post_message(self.ActionForScreen(action))
 
@@ -206,8 +202,9 @@ class TranscriptWidget(TranscriptView):
     # -- scrolling
 
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
-        """Follow the end, or stop to. The scrollbar is there only while the end is not followed:
-        drawing it again at every line would be a sixth of all that is sent to the terminal.
+        """Start or stop following the end.
+
+        While it follows there is no scrollbar: drawing one takes a sixth of the terminal's output.
         """
         if sticks:
             changes = self.scroll_anchor.follow_end()
@@ -248,7 +245,7 @@ class TranscriptWidget(TranscriptView):
             self.go_to(top)
 
     def redraw(self) -> None:
-        """Show what has changed."""
+        """Show the changes of blocks."""
         height = self.lines_in_view
         if not self.is_mounted or height <= 0:
             return
@@ -280,7 +277,7 @@ class TranscriptWidget(TranscriptView):
         self._news.count_lines()
 
     def _scroll_update(self, virtual_size: Size) -> None:
-        # Textual also puts right where the view is when the sizes change.
+        # Textual may scroll when the sizes change.
         with self._moving():
             super()._scroll_update(virtual_size)
 
@@ -296,7 +293,7 @@ class TranscriptWidget(TranscriptView):
 
     def render_line(self, y: int) -> Strip:
         styles, width = self._styles, self.scrollable_content_region.width
-        # Without colours another background would not be seen.
+        # Without colours the background of a selection isn't visible.
         pointed = CHOSEN if self.app.no_color else styles.selection
         place = self._blocks.find(self.first_line + y)
         line = place.line - place.row.gap if place else -1
@@ -321,7 +318,7 @@ class TranscriptWidget(TranscriptView):
 
     @contextmanager
     def _moving(self) -> Iterator[None]:
-        """Mark scrolling inside of it as ours, not the person's."""
+        """Mark scrolling in the `with` block as dirge's own."""
         was_moving, self._is_moving = self._is_moving, True
         try:
             yield
@@ -330,13 +327,13 @@ class TranscriptWidget(TranscriptView):
 
     @property
     def _widths(self) -> tuple[int, int]:
-        """Columns for what is read, and for what is wide."""
-        # One column is left for the scrollbar, so that no text wraps again when it appears.
+        """Columns of prose, and of wide blocks."""
+        # One column stays free for the scrollbar, so that its appearance wraps no text again.
         width = max(1, self.content_size.width - 1)
         return min(_WIDEST, width), width
 
     def _note_change(self, block: TranscriptBlock) -> None:
-        """Remember the highest block that changed: only what is below it is drawn again."""
+        """Remember the first block that changed: only the lines from there are drawn again."""
         changed = self._changed_from
         rows = self._blocks.rows
         if changed is None or rows.is_above(rows.of(block), rows.of(changed)):
@@ -344,7 +341,7 @@ class TranscriptWidget(TranscriptView):
         self.scroll_anchor.on_change(rows.of(block))
 
     def _refresh_changed(self, *, has_scrolled: bool) -> None:
-        """Draw again what changed, and no more: every line drawn goes through the terminal."""
+        """Draw only the lines that changed, as each line has to be sent to the terminal."""
         changed, self._changed_from = self._changed_from, None
         is_all, self._changed_all = self._changed_all or has_scrolled, False
         self._news.count_lines()
@@ -357,7 +354,7 @@ class TranscriptWidget(TranscriptView):
             self.refresh(Region(0, first, width, height - first))
 
     def _update_height(self) -> None:
-        """Update the scrollbar. The plain assignment would lay out the whole screen every time."""
+        """Update the scrollbar; assigning `virtual_size` would lay out the whole screen."""
         size = Size(self.scrollable_content_region.width, self._blocks.height)
         if size != self.virtual_size:
             self.set_reactive(Widget.virtual_size, size)
@@ -365,23 +362,23 @@ class TranscriptWidget(TranscriptView):
 
 
 class NewContentBadge:
-    """Counts the new lines below the view, over the end of its last line."""
+    """The count of new lines below the view, drawn over the end of its last line."""
 
     def __init__(self, view: TranscriptView) -> None:
         self._view = view
         self._text = ""
 
     def count_lines(self) -> None:
-        """Count the lines below again, and draw the badge if it changes."""
+        """Update the count, and draw the badge if it changed."""
         view = self._view
         lines = view.scroll_anchor.new_lines(view.first_line + view.lines_in_view)
-        text = f" ▼ {lines} new line{'s' * (lines != 1)} below " if lines else ""
+        text = f" ▼ {plural(lines, 'new line')} below " if lines else ""
         if text != self._text:
             self._text = text
             view.refresh(Region(0, view.lines_in_view - 1, view.size.width, 1))
 
     def paint_over(self, strip: Strip, y: int, width: int, styles: Styles) -> Strip:
-        """The line `y` of the view, with the note over its end if it is the last one."""
+        """Return line `y` of the view, with the badge if it is the last one."""
         if not self._text or y != self._view.lines_in_view - 1:
             return strip
         size = min(cell_len(self._text), width)
@@ -389,7 +386,7 @@ class NewContentBadge:
         return Strip.join([strip.crop(0, width - size), note])
 
     def is_at(self, event: events.MouseEvent) -> bool:
-        """Whether the mouse points at it."""
+        """Whether the mouse points at the badge."""
         view = self._view
         is_last = event.y - view.gutter.top == view.lines_in_view - 1
         begin = view.scrollable_content_region.width - cell_len(self._text)
@@ -397,14 +394,12 @@ class NewContentBadge:
 
 
 CHOSEN = Style(reverse=True)
-"""The style of the match that is shown, and of the cursor; visible without colours, too."""
+"""The style of the chosen match and of the badge, which is visible without colours too."""
 
 
 def restyled(strip: Strip, begin: int, end: int, style: Style) -> Strip:
-    """The line with `style` put on its columns from `begin` to `end`."""
+    """Return the line with `style` added to the columns from `begin` to `end`."""
     if end <= begin:
         return strip
-    inside = Strip(
-        [type(s)(s.text, (s.style or Style.null()) + style) for s in strip.crop(begin, end)]
-    )
+    inside = Strip(Segment.apply_style(strip.crop(begin, end), post_style=style))
     return Strip.join([strip.crop(0, begin), inside, strip.crop(end)])
