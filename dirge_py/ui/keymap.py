@@ -1,9 +1,8 @@
 """Every key of the terminal UI. No other module names a key; `/help` and the hints read this.
 
-A key is looked up in the scopes that listen, first match wins: an open list, then the composer,
-then the screen. `[keys]` in the configuration replaces the keys of an action; `none` frees them.
-Two keys with a blank between them are a chord: `ctrl+x ctrl+e`. `preset_of` gives the changes that
-a chosen keymap makes, `key_problems` the keys that a terminal cannot send and other mistakes.
+A key is looked up in the active scopes, and the first match wins: an open list, the composer, the
+screen. `[keys]` in the configuration replaces the keys of an action; `none` removes them. Two keys
+with a blank between them are a chord: `ctrl+x ctrl+e`.
 """
 
 import os
@@ -57,7 +56,7 @@ _NAMED = frozenset(
 
 
 def plain(name: str) -> str:
-    """A key, or two with a blank between, as it arrives: `Ctrl-R` is `ctrl+r`, `?` is a name."""
+    """Return a key or a chord as Textual names it: `ctrl+r` for `Ctrl-R`, a word for `?`."""
     return " ".join(_plain_key(key) for key in name.split())
 
 
@@ -65,7 +64,7 @@ def _plain_key(name: str) -> str:
     if len(name) == 1:
         return name if name.isalnum() else _name_of(name)
     body, last = name[:-1], name[-1]
-    # The last sign may be the separator itself: `ctrl+-`.
+    # In `ctrl+-` the last sign is no separator.
     parts = [part.lower() for part in body.replace("-", "+").split("+") if part]
     if last in "+-" or not last.isalnum():
         parts.append(_name_of(last))
@@ -76,7 +75,7 @@ def _plain_key(name: str) -> str:
     parts = [_SAME.get(part, part) for part in parts]
     modifiers = sorted(set(parts[:-1]))
     if modifiers == ["ctrl"] and parts[-1] == "at":
-        return "ctrl+@"  # The one sign that arrives as itself.
+        return "ctrl+@"  # Textual has no word for this sign with Ctrl.
     if modifiers == ["shift"] and len(parts[-1]) == 1 and parts[-1].isalpha():
         return parts[-1].upper()
     return "+".join([*modifiers, parts[-1]])
@@ -88,7 +87,7 @@ def _name_of(sign: str) -> str:
 
 
 def is_known(key: str) -> bool:
-    """Whether there is such a key on any keyboard; `key` as `plain` gives it."""
+    """Whether there is such a key; `key` as `plain` returns it."""
     *modifiers, last = key.split("+")
     if not set(modifiers) <= _MODIFIERS:
         return False
@@ -96,7 +95,7 @@ def is_known(key: str) -> bool:
 
 
 def spell(key: str) -> str:
-    """`shift+tab` as `Shift+Tab`, `ctrl+c` as `Ctrl+C`; a letter alone stays small."""
+    """Return `Shift+Tab` for `shift+tab`; a single letter stays as it is."""
 
     def spell_part(part: str) -> str:
         return _SPELLED.get(part) or _sign_of(part) or part.capitalize()
@@ -108,7 +107,7 @@ def spell(key: str) -> str:
 
 
 def _sign_of(name: str) -> str:
-    """`left_square_bracket` is `[`; empty for what is no sign."""
+    """Return `[` for `left_square_bracket`; "" if no sign has this name."""
     if name in _SIGNS:
         return _SIGNS[name]
     if "_" not in name and name not in _ONE_WORD:
@@ -137,7 +136,7 @@ Scope = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One action, the keys that start it, and what `/help` says; no words: not worth listing.
+    """An action, its keys, and the words for it in `/help`, which lists no action without words.
 
     An action that begins with a slash is the slash command of that name.
     """
@@ -149,7 +148,7 @@ class Key:
 
 
 TOGETHER: tuple[Scope, ...] = ("composer", "screen")
-"""Scopes that listen at the same time, and the only ones with chords."""
+"""Scopes that are active at the same time, and the only ones with chords."""
 DEFAULTS: tuple[Key, ...] = (
     Key("composer", "submit", ("enter",), "send; during a run: steer it at the next tool boundary"),
     Key("composer", "queue", ("tab",), "during a run: queue for when the agent is done"),
@@ -304,7 +303,7 @@ DEFAULTS: tuple[Key, ...] = (
 
 
 _NEVER_OF_PLUGINS = frozenset({"enter", "escape", "ctrl+c"})
-"""Sending, interrupting and leaving are the person's, whatever a plugin would like."""
+"""Keys for sending, interrupting and leaving, which no plugin can have."""
 
 
 class Keymap:
@@ -316,7 +315,7 @@ class Keymap:
 
     @property
     def asked(self) -> Sequence[Key]:
-        """The actions whose keys a person chose."""
+        """The actions whose keys the settings change."""
         return [row for row in self.keys if (row.scope, row.action) in self._asked]
 
     def change(
@@ -324,17 +323,16 @@ class Keymap:
         overrides: Mapping[str, Sequence[str]],
         preset: Mapping[str, Sequence[str]] | None = None,
     ) -> Sequence[str]:
-        """Put other keys on some actions; returns what is wrong with that, in sentences.
+        """Change the keys of some actions; return sentences about problems and lost keys.
 
         A name is an action, in every scope that has it, or `scope.action`, or a slash command with
-        its arguments. What a person wants goes before a plugin's wish, then the preset's, then the
-        default; actions that lose a key to them are named in what is returned.
+        its arguments. `overrides` win over plugins, these over `preset`, and that over the default.
         """
         self._overrides, self._preset = overrides, preset or {}
         return self._settle()
 
     def use_plugins(self, bindings: Sequence[KeyBinding]) -> Sequence[str]:
-        """Use the keys of these plugins instead of those used before; returns problems."""
+        """Use the keys of these plugins instead of the earlier ones; return problems."""
         refused: list[str] = []
         self._of_plugins = []
         for binding in bindings:
@@ -348,23 +346,22 @@ class Keymap:
         return [*refused, *(problem for problem in self._settle() if "plugin" in problem)]
 
     def action(self, key: str, *scopes: Scope) -> tuple[Scope, str] | None:
-        """What `key`, or two keys with a blank between, starts in the first scope that knows it."""
+        """Return the action of a key or chord in the first of `scopes` that has one."""
         for scope in scopes:
             if action := self._by_key.get((scope, key)):
                 return scope, action
         return None
 
     def begins_chord(self, key: str) -> bool:
-        """Whether `key` is the first key of a chord."""
         return key in self._firsts
 
     def name_of(self, scope: Scope, action: str) -> str:
-        """The first key of an action, as people write it; empty if it has none."""
+        """Return the first key of an action as people write it; "" if it has none."""
         names = next((k.keys for k in self.keys if (k.scope, k.action) == (scope, action)), ())
         return spell(names[0]) if names else ""
 
     def described(self) -> Sequence[tuple[str, str]]:
-        """Keys and words for `/help`."""
+        """Return the rows of `/help`: keys and words."""
         return [
             (" ".join(spell(name) for name in key.keys), key.words)
             for key in self.keys
@@ -392,7 +389,7 @@ class Keymap:
         return problems
 
     def _without_firsts(self, row: Key, problems: list[str]) -> Key:
-        """A key that begins a chord does nothing by itself."""
+        """Remove keys that begin a chord."""
         if row.scope not in TOGETHER or not self._firsts.intersection(row.keys):
             return row
         problems += [
@@ -404,14 +401,14 @@ class Keymap:
 
 
 def listen_together(one: Scope, other: Scope) -> bool:
-    """Whether a key may reach both scopes, so that it can mean one thing only."""
+    """Whether both scopes are active at the same time, so that they can't share a key."""
     return one == other or (one in TOGETHER and other in TOGETHER)
 
 
 def _rebound(
     rows: Iterable[Key], changes: Mapping[str, Sequence[str]], problems: list[str]
 ) -> tuple[list[Key], set[tuple[str, str]]]:
-    """The rows with other keys, and which were changed. `scope.action` goes before `action`."""
+    """Return the rows with changed keys, and which they are; `scope.action` beats `action`."""
     done = list(rows)
     changed: set[tuple[str, str]] = set()
     for name, wanted in sorted(changes.items(), key=lambda change: "." in change[0]):
@@ -454,7 +451,7 @@ def _read(row: Key, wanted: Iterable[str], problems: list[str]) -> tuple[str, ..
 def _give_way(
     rows: Sequence[Key], wanted: set[tuple[str, str]], whose: str, problems: list[str]
 ) -> list[Key]:
-    """Take keys that were asked for away from every other action that listens there."""
+    """Remove the keys of the `wanted` actions from all others in the same scopes."""
     asked = [row for row in rows if (row.scope, row.action) in wanted]
     if not asked:
         return list(rows)
@@ -464,7 +461,7 @@ def _give_way(
         takers = {name: other.action for other in others for name in other.keys}
         lost = [name for name in row.keys if name in takers]
         if row in asked:
-            # Two that were both asked for: the first keeps it.
+            # Of two wanted actions with the same key, the first keeps it.
             lost = [n for n in lost if any(n in before.keys for before in done)]
         for name in lost:
             words = f"{spell(name)} is `{takers[name]}`{' of ' if whose else ''}{whose}"
@@ -498,14 +495,14 @@ _SPEAKS_KITTY = ("xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritt
 
 
 def key_problems(config: "Config", has_kitty: bool) -> Sequence[str]:
-    """What is wrong with the keys of these settings, in sentences."""
+    """Return sentences about problems with the keys in these settings."""
     keymap = Keymap()
     problems = keymap.change(config.keys, preset_of(config.ui.keymap, config.ui.enter))
     return [*problems, *unsendable(keymap, has_kitty=has_kitty)]
 
 
 def unsendable(keymap: Keymap, *, has_kitty: bool) -> list[str]:
-    """Keys that a person asked for and that this terminal has no bytes for."""
+    """Return sentences about keys in the settings that this terminal can't send."""
     if has_kitty:
         return []
     return [
@@ -518,10 +515,7 @@ def unsendable(keymap: Keymap, *, has_kitty: bool) -> list[str]:
 
 
 def speaks_kitty(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the terminal is one that is known to have the kitty keyboard protocol.
-
-    Guessed by name. Inside tmux nothing is known.
-    """
+    """Guess by its name whether the terminal has the kitty keyboard protocol; not inside tmux."""
     if environment.get("TMUX") or environment.get("STY"):
         return False
     return (
@@ -532,7 +526,7 @@ def speaks_kitty(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def _why_not(key: str) -> str:
-    """Why an ordinary terminal cannot send a key; empty if it can."""
+    """Return why an ordinary terminal can't send a key; "" if it can."""
     if key in _SAME_BYTE:
         return f"arrives as {spell(_SAME_BYTE[key])}"
     *modifiers, last = key.split("+")
@@ -564,16 +558,13 @@ EMACS: Preset = {
     "edit_outside": ("ctrl+x ctrl+e", "ctrl+g"),
     "select_all": ("ctrl+x h",),
 }
-"""Beyond what the defaults have of Emacs already."""
+"""The keys of Emacs that the defaults don't have already."""
 _ENTER_QUEUES: Preset = {"queue": ("enter",), "submit": ("tab",)}
 
 
 def preset_of(
     keymap: Literal["default", "emacs", "vim"], enter: Literal["steer", "queue"]
 ) -> Preset:
-    """The changes that `[ui] keymap` and `[ui] enter` stand for.
-
-    Vim's own keys are no rows of the keymap: what they mean depends on the mode.
-    """
+    """Return the changes for `[ui] keymap` and `[ui] enter`; Vim's keys aren't in the keymap."""
     chosen = EMACS if keymap == "emacs" else {}
     return {**chosen, **(_ENTER_QUEUES if enter == "queue" else {})}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from dirge_py.frontend.controller import ChatController, QueuedPrompt
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, plural
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.panels.dialog import fit_hints
@@ -15,7 +15,7 @@ from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
 
 _ROWS_FOR_OTHERS = 8
-"""Rows of the screen that stay: some of the transcript, the input, the status line."""
+"""Rows for the rest of the screen: some of the transcript, the input, the status line."""
 
 
 class TodoPanel(LinesWidget):
@@ -49,7 +49,7 @@ class TodoPanel(LinesWidget):
 _MARKS = {"steering": "↳ steers next: ", "next_run": "↳ enters the next run: "}
 _MOST_ROWS = 4
 _LOW_SCREEN = 6
-"""Rows up to which there is no hint."""
+"""Rows of a screen that is too low for a hint."""
 
 
 class QueuePanel(LinesWidget):
@@ -73,7 +73,7 @@ class QueuePanel(LinesWidget):
         return rows + (1 if self._hint and viewport.height > _LOW_SCREEN else 0)
 
     def line_at(self, y: int) -> Line:
-        # The height may still be that of what was shown before: drawing comes before laying out.
+        # Drawing comes before layout, so the height may be that of the previous lines.
         width, height = self.size
         has_hint = bool(self._hint) and self.screen.size.height > _LOW_SCREEN
         rows = min(height - has_hint, len(self._waiting))
@@ -92,10 +92,10 @@ class QueuePanel(LinesWidget):
 
 
 def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> str:
-    """What the keys would do now and the state of the input; empty if there is nothing to say."""
+    """Return hints about the keys of a run, and the state of the input."""
     parts = [clean(composer.words), *_run_hints(composer, controller, keymap)]
     if count := len(composer.stashed):
-        drafts = "1 draft stashed" if count == 1 else f"{count} drafts stashed"
+        drafts = f"{plural(count, 'draft')} stashed"
         key = keymap.name_of("composer", "stash")
         if key and not composer.text.strip():
             drafts += f", {key} takes {'it' if count == 1 else 'the last'} back"

@@ -1,4 +1,4 @@
-"""Lists of choices for completion and pickers, and a question that is answered with one line."""
+"""Lists of choices for completion and pickers, and a question whose answer is a line of text."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ _SMALL_SCREEN = 8
 
 
 class ChoiceList(LinesWidget):
-    """Draws choices and a cursor, on at most half of a small screen."""
+    """A list of choices with a cursor, in at most half of a small screen."""
 
     DEFAULT_CSS = """
     ChoiceList { height: auto; padding: 0 1; background: $surface; display: none; }
@@ -46,7 +46,7 @@ class ChoiceList(LinesWidget):
         return bool(self.display)
 
     def offer(self, choices: Sequence[Choice], *, title: str = "", current: str = "") -> None:
-        """Show these choices, or nothing when there are none and no title."""
+        """Show these choices; hide the list if there are none and no title."""
         self.choices, self._title = choices, title
         ids = [choice.id for choice in choices]
         self._cursor = ids.index(current) if current in ids else 0
@@ -83,10 +83,10 @@ class ChoiceList(LinesWidget):
 
 
 class Picker(ChoiceList, can_focus=True):
-    """A list that waits for an answer. Typing narrows it.
+    """A list that returns a choice. Typing narrows it.
 
-    Enter chooses a row only once the list was shown for `guard_s`: one that was pressed before,
-    or twice, was not meant for it. Nor is one right behind another key, as in a paste.
+    Enter chooses a row only after `guard_s`, as an earlier one wasn't meant for the list, and not
+    right after another key, as in a paste.
     """
 
     def __init__(
@@ -116,10 +116,7 @@ class Picker(ChoiceList, can_focus=True):
         current: str,
         on_move: Callable[[str], object] | None = None,
     ) -> str | None:
-        """The id of the choice, or None. Cancelling removes the list.
-
-        `on_move` previews each choice that the cursor moves to; Enter counts at once then.
-        """
+        """Return the id of the choice, or None; `on_move` previews each choice at the cursor."""
         self._dismiss(None)
         self._all, self._question, self._typed = choices, title, ""
         self._answer = asyncio.get_running_loop().create_future()
@@ -135,7 +132,7 @@ class Picker(ChoiceList, can_focus=True):
 
     async def _on_key(self, event: events.Key) -> None:
         if self._answer is None or self._answer.done():
-            return  # The list is closing: this key is not for it.
+            return  # The list is closing.
         binding = self._keymap.action(event.key, "list", "screen")
         if binding == ("screen", "suspend"):
             return
@@ -160,12 +157,9 @@ class Picker(ChoiceList, can_focus=True):
 
     def _narrow(self, typed: str) -> None:
         self._typed = typed
-        words = typed.lower().split()
-
-        def matches(choice: Choice) -> bool:
-            return all(word in f"{choice.label} {choice.detail}".lower() for word in words)
-
-        choices = list(filter(matches, self._all))
+        choices = list(self._all)
+        for word in typed.lower().split():
+            choices = [c for c in choices if word in f"{c.label} {c.detail}".lower()]
         self.offer(choices, title=f"{self._question}  {typed}".rstrip())
         self._preview()
 
@@ -179,7 +173,7 @@ class Picker(ChoiceList, can_focus=True):
 
 
 class LineQuestion(Vertical):
-    """A question above the input that is answered with one line."""
+    """A question above the input whose answer is a line of text."""
 
     DEFAULT_CSS = """
     LineQuestion {
@@ -213,7 +207,7 @@ class LineQuestion(Vertical):
         return [strip([(clip(self._title, width), self._styles.heading)])]
 
     async def ask(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
-        """What was typed, or None if the person cancels."""
+        """Return the typed text, or None if the person cancels."""
         self._title = clean(title)
         self._input.password = hidden
         self._input.value = value

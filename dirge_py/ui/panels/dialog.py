@@ -1,8 +1,8 @@
-"""The base of all dialogs above the input, with its scrolling text and its line of key hints.
+"""The base of all dialogs above the input, with its scrolling text and its key hints.
 
-Keys come to `handle_input` straight from the app, and what is typed goes to the input in the same
-step: a queue between them could put letters in another order. `AnswerGuard` decides which key is an
-answer. Cancelling the task that waits for `answer` does not remove the panel: `DialogHost` does.
+The app calls `handle_input` for each key, and typed text goes to the input in the same step, so
+that letters stay in order. `AnswerGuard` decides which keys answer. `DialogHost` removes the panel,
+also if the task that waits for `answer` is cancelled.
 """
 
 import asyncio
@@ -28,73 +28,67 @@ from dirge_py.ui.transcript.lines import chop, clip, strip
 Role = Literal["text", "select", "use", "confirm", "act", "none"]
 """What a key would do at this question now.
 
-text: nothing but write; select: highlight a choice; use: a blank that scrolls or ticks;
-confirm: Enter; act: an arrow, Esc and the like, which no text contains; none: nothing at all.
+text: only write; select: highlight a choice; use: scroll or tick, for a blank; confirm: Enter;
+act: an arrow, Esc and other keys that are no text; none: nothing.
 """
-
 Meaning = Literal["type", "select", "use", "confirm", "act", "deselect", "nothing"]
-
 PAUSE_S = 0.3
-"""How long nothing may be typed before a key counts."""
-
+"""How long the person must pause typing before a key counts."""
 FASTEST = 1 / 6
-"""The part of the pause within which a second key comes from a paste, not from a person."""
+"""The part of the pause within which a second key belongs to a paste."""
 
 
 @dataclass(frozen=True, slots=True)
 class GuardedKey:
-    """What a key means while a question is open."""
+    """The meaning of a key while a question is open."""
 
     meaning: Meaning
     text: str = ""
-    """What was typed, in order, with the keys that had selected something."""
+    """The typed text, with earlier keys that had selected something."""
     undone: int = 0
-    """How many keys with the role `use` are part of that text, and are taken back."""
+    """How many keys with the role `use` are part of the text and have to be undone."""
     was_open: bool = True
-    """The pause was over when the key came."""
+    """Keys counted when the key was pressed."""
 
 
 class AnswerGuard:
-    """Tells an answer to a question from text that was typed for the input.
+    """Tells answers to a question from text for the input, by the keys and their times.
 
-    It sees every key that reaches a question, with the time at which it was pressed:
-
-    * A key counts only after a pause in the typing (`pause_s`). Text that comes before is typing,
-      and starts the pause again.
-    * A printable key answers nothing by itself: the key of a choice selects it, Enter
-      confirms.
-    * Any other printable key is typing, and so is a second one that would select: the keys that had
-      selected something become part of the text, and nothing stays selected.
-    * Enter right behind another key, faster than a hand, comes from a paste and confirms nothing.
+    * A key counts only after a pause in the typing (`pause_s`). An earlier key is text, and starts
+      the pause again.
+    * A printable key alone answers nothing: the key of a choice selects it, and Enter confirms.
+    * Any other printable key is text, and so is a second key of a choice. Keys that had selected
+      something become part of the text, and nothing stays selected.
+    * Enter right after another key belongs to a paste and confirms nothing.
     """
 
     def __init__(self, *, pause_s: float, now: float) -> None:
         self._pause_s = pause_s
         self._last_at = now
         self.held = ""
-        """Keys that selected or used something, and may still turn out to be text."""
+        """Keys that selected or used something; further keys may turn them into text."""
         self._used = 0
         self.opens_at = now + pause_s
-        """When keys count, unless another one comes before."""
+        """When keys begin to count if none is pressed before."""
 
     def close(self, now: float) -> None:
-        """Wait for a pause from now on; what was selected is forgotten."""
+        """Wait for a pause from now on, and forget what was selected."""
         self._last_at = now
         self.held, self._used = "", 0
         self.opens_at = now + self._pause_s
 
     def is_open(self, now: float) -> bool:
-        """Whether a key would count now."""
+        """Whether keys count now."""
         return now >= self.opens_at
 
     def press(self, role: Role, text: str, now: float) -> GuardedKey:
-        """Judge a key. `text` is what it would write, empty for keys that write nothing."""
+        """Return the meaning of a key; `text` is what it would write, if anything."""
         since_last_s = now - self._last_at
         self._last_at = now
         if not self.is_open(now):
             return self._typed(text, now, was_open=False)
         if self.held.isspace() and since_last_s >= self._pause_s:
-            self.held, self._used = "", 0  # They scrolled or ticked, and that was all.
+            self.held, self._used = "", 0  # Those blanks were no text.
         if role == "text" or (role == "select" and self.held):
             return self._typed(text, now)
         if role in ("select", "use"):
@@ -117,17 +111,14 @@ class AnswerGuard:
 
 
 KeyHint: TypeAlias = tuple[str, str]
-"""A key and what it does, and the same in fewer words."""
+"""What a key does, in more and in fewer words."""
 _JOINT = " · "
 
 
 def paint_key_hints(
     hints: Sequence[KeyHint], width: int, styles: Styles, *, most: int = 2, indent: str = ""
 ) -> list[Strip]:
-    """The keys in at most `most` lines, in short where they don't fit; none is cut.
-
-    Where even the short ones don't fit the last ones, which matter least, are left out.
-    """
+    """Paint the hints in at most `most` lines: the long or short ones, or as many as fit."""
     width = max(1, width - len(indent))
 
     def fits(rows: Sequence[str]) -> bool:
@@ -142,13 +133,12 @@ def paint_key_hints(
 
 
 def fit_hints(text: str, width: int) -> str:
-    """As many of the keys in `text` as fit into a line; a text of another kind is clipped."""
+    """Return as many hints of `text` as fit into a line; another text is clipped."""
     rows = _packed(text.split(_JOINT), width)
     return rows[0] if cell_len(rows[0]) <= width else clip(text, width)
 
 
 def _packed(parts: Sequence[str], width: int) -> list[str]:
-    """As many on a line as fit."""
     rows: list[str] = []
     for part in parts:
         if rows and cell_len(rows[-1] + _JOINT + part) <= width:
@@ -160,27 +150,30 @@ def _packed(parts: Sequence[str], width: int) -> list[str]:
 
 Answer = TypeVar("Answer")
 _OF_THE_PROGRAM = {("screen", "stop"), ("screen", "suspend"), ("screen", "redraw")}
-"""Keys that never answer: the app handles them even while a question is open."""
+"""Keys that the app handles even while a question is open."""
 _SCROLLING = {("screen", "toggle_all"), ("screen", "go_to_start"), ("screen", "go_to_end")}
-"""Keys that scroll the transcript: what the question is about may be shown there."""
+"""Keys that work on the transcript while a question is open."""
 _OF_TEXT: dict[Role, Role] = {"act": "use", "confirm": "text", "none": "text"}
-"""The role of a printable key instead: it may be part of a sentence."""
+"""Replaced roles of printable keys, which may be text."""
 _OF_OTHERS: dict[Role, Role] = {"use": "act", "text": "none"}
+"""Replaced roles of other keys."""
 
 
 class DialogOptions(TypedDict):
-    """What every dialog is made with."""
+    """The parameters of every dialog."""
 
     styles: Styles
+    """The styles of the theme."""
     keymap: Keymap
+    """The active keys."""
     guard_s: float
-    """How long nothing may be typed before a key counts."""
+    """How long the person must pause typing before a key counts."""
     clock: Callable[[], float]
     """Seconds; `time.monotonic` except in tests."""
 
 
 class Dialog(Vertical, Generic[Answer], can_focus=True):
-    """A question above the input. `answer` is done once the person has decided."""
+    """A question above the input; the future `answer` gets the person's decision."""
 
     DEFAULT_CSS = """
     Dialog {
@@ -197,7 +190,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @dataclass
     class KeyPassedThrough(Message):
-        """A key asked for something that is done to the transcript; `action` as in the keymap."""
+        """A key asked for an action of the screen on the transcript."""
 
         action: str
 
@@ -206,11 +199,11 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self.answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self.wants_stop = False
         self.refit: Callable[[], object] = lambda: None
-        """Set by `DialogHost`: the panel wants more or fewer rows now."""
+        """Set by `DialogHost`: fit the panel to its content again."""
         self.give_to_input: Callable[[str], object] = lambda text: None
-        """Set by `DialogHost`: put this text into the input, which has the keyboard from now on."""
+        """Set by `DialogHost`: put text into the input, and give the keyboard to it."""
         self.takes_keyboard = True
-        """False: the person is writing in the input when the question appears, and may continue."""
+        """False if the person is writing in the input when the question appears."""
         self._styles, self._keymap = options["styles"], options["keymap"]
         self._clock = options["clock"]
         self._guard = AnswerGuard(pause_s=options["guard_s"], now=self._clock())
@@ -219,12 +212,12 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self._menu = ScrollingLines(self._paint_menu, self._styles)
         self._menu.add_class("menu")
         self._input = Input(placeholder=placeholder, select_on_focus=False)
-        """For a line of text; a dialog that has one composes it."""
+        """A line of text, in dialogs that compose it."""
         self._input.cursor_blink = False
         self.has_keyboard = False
-        """False while the input has it."""
+        """Whether keys go to the dialog, not to the input."""
         self.pressed = ""
-        """The key that is being acted on, as the keymap names it."""
+        """The name of the key that is being handled."""
 
     def compose(self) -> ComposeResult:
         yield self._body
@@ -242,14 +235,14 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @property
     def may_approve(self) -> bool:
-        """Whether all of the question was in view."""
+        """Whether the end of the question was in view."""
         return self._body.seen_end
 
     def _on_read(self) -> None:
         """Handle that the end of the question came into view."""
         self.repaint_menu()
 
-    # -- what each question is
+    # -- defined by each dialog
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
         """Paint the question, which scrolls."""
@@ -261,11 +254,11 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @property
     def scope(self) -> Scope:
-        """The scope of the keymap that has the keys of this question now."""
+        """The active scope of the keymap."""
         return self.SCOPE
 
     def fit(self, rows: int) -> int:
-        """Use as many of `rows` as there is to show; returns how many that are."""
+        """Set the height to the needed part of `rows`, and return it."""
         width = self.app.size.width - 3
         menu = len(self._paint_menu(width))
         is_flat = rows < menu + 5
@@ -279,11 +272,11 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         return height
 
     def _body_height(self, width: int, rows: int, others: int) -> int:
-        """How many lines the question has; `others` of the `rows` are used for the rest."""
+        """Count the lines of the question; `others` of the `rows` are used for the rest."""
         return len(self._paint_body(width))
 
     def role_of(self, action: str, *, is_text: bool) -> Role:
-        """What a key would do that the keymap has for `action`; `is_text`: it is printable."""
+        """Return the role of a key for `action`; `is_text`: the key is printable."""
         body = self._body
         match action:
             case "deny":
@@ -295,26 +288,26 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         return "act"
 
     def select(self, action: str) -> None:
-        """Highlight what Enter is to do."""
+        """Select what Enter will do."""
         raise NotImplementedError
 
     def deselect(self, undone: int = 0) -> None:
-        """Highlight nothing; the last `undone` keys with the role `use` are taken back."""
+        """Select nothing, and undo the last `undone` keys with the role `use`."""
         raise NotImplementedError
 
     def confirm(self) -> None:
-        """Do what is selected, if anything is."""
+        """Do what is selected."""
         raise NotImplementedError
 
     def act(self, action: str) -> None:
-        """Do what a key asks for, by its name in the keymap."""
+        """Do an action of the keymap."""
         raise NotImplementedError
 
     def move_choice(self, step: int) -> None:
-        """Highlight the next answer, or with -1 the one before."""
+        """Select the next answer, or with -1 the previous one."""
 
     def scroll_body(self, action: str) -> None:
-        """Scroll the question, or move the choice where there is nothing left to read."""
+        """Scroll the question, or move the choice once its end was in view."""
         if action not in ("line_up", "line_down"):
             self._body.scroll_page(action)
             return
@@ -331,15 +324,15 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             lines.use_styles(styles)
 
     def repaint_menu(self) -> None:
-        """Paint the menu again: keys count from now on, or their meaning has changed."""
+        """Paint the menu again, as the meaning of keys has changed."""
         self._menu.repaint()
 
     def write(self, outcome: GuardedKey) -> None:
-        """Put text that was typed into the input."""
+        """Handle typed text: put it into the input."""
         self._give(outcome.text)
 
     def key_while_writing(self, event: events.Key) -> None:
-        """Handle a key while a line of text is written, unless it belongs to the text."""
+        """Handle a key that isn't text while a line of text is written."""
 
     @property
     def is_writing(self) -> bool:
@@ -348,7 +341,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     def start_writing(self) -> None:
         self.add_class("writing")
-        # `focus` would come after keys that are waiting already.
+        # `focus` would take effect only after pending keys.
         self.screen.set_focus(self._input)
         self.refit()
 
@@ -377,7 +370,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         return [(f"you are writing in the input; {key}: answer here", f"{key}: answer here")]
 
     def guard_again(self) -> None:
-        """Let keys count only after a pause: they may be meant for the last question."""
+        """Let keys count only after another pause."""
         self._guard.close(self._clock())
         self._repaint_when_open()
         self.repaint_menu()
@@ -389,19 +382,19 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     def on_blur(self) -> None:
         if not self.app.screen_stack or self.is_writing:
             return
-        # None: the terminal has lost the focus, and gives it back to us.
+        # None means that the terminal lost the focus, which comes back.
         self.has_keyboard = self.has_keyboard and self.app.focused in (None, self)
         self.deselect()
         self.guard_again()
 
     def _repaint_when_open(self) -> None:
-        """Paint the menu again when keys begin to count, which it shows."""
+        """Paint the menu again once keys count."""
         wait_s = self._guard.opens_at - self._clock()
         if wait_s > 0 and self.is_running:
             self.set_timer(wait_s + 0.01, self.repaint_menu)
 
     def handle_input(self, event: events.Key | events.Paste) -> bool:
-        """Handle a key or a paste while the panel has the keyboard; False: it is for others."""
+        """Handle a key or a paste; return False if it is for others."""
         if isinstance(event, events.Paste):
             held = self._guard.held
             self.deselect()
@@ -429,7 +422,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             return
         role = self.role_of(action, is_text=bool(text)) if action else "none"
         role = (_OF_TEXT if text else _OF_OTHERS).get(role, role)
-        # When the key came, not when it is handled: the screen may have been busy in between.
+        # The time of the key itself, as the screen may have been busy since.
         now = event.time if self._clock is time.monotonic else self._clock()
         outcome = self._guard.press(role, text, now)
         match outcome.meaning:
@@ -471,7 +464,7 @@ Paint = Callable[[int], Sequence[Strip]]
 
 
 class ScrollingLines(ScrollView, can_focus=False):
-    """Shows what `paint` returns for its width; calls `on_end` when its end is first in view."""
+    """Shows the lines from `paint`; calls `on_end` when their end is in view the first time."""
 
     DEFAULT_CSS = """
     ScrollingLines {
@@ -493,7 +486,7 @@ class ScrollingLines(ScrollView, can_focus=False):
     def on_resize(self, event: events.Resize) -> None:
         self.repaint()
         if len(self._strips) <= self.size.height:
-            # It came for the height of a moment ago, and would stay until the text changes.
+            # It appeared for the previous height, and would stay until the text changes.
             self.show_vertical_scrollbar = False
 
     def use_styles(self, styles: Styles) -> None:
@@ -501,8 +494,8 @@ class ScrollingLines(ScrollView, can_focus=False):
         self.repaint()
 
     def repaint(self) -> None:
-        """Ask `paint` again."""
-        # One column is left for the scrollbar, so that no text wraps again when it appears.
+        """Paint the lines again."""
+        # One column stays free for the scrollbar, so that its appearance wraps no text again.
         width = max(1, self.size.width - 1)
         self._strips = self._paint(width)
         self.virtual_size = Size(width, len(self._strips))
@@ -517,7 +510,7 @@ class ScrollingLines(ScrollView, can_focus=False):
         self.scroll_to(y=0, animate=False, immediate=True)
 
     def show(self, first: int, last: int) -> None:
-        """Bring these lines into view, the first of them above all."""
+        """Scroll these lines into view, at least the first of them."""
         height = max(1, self.size.height)
         top = self.scroll_offset.y
         if last >= top + height:
@@ -534,7 +527,7 @@ class ScrollingLines(ScrollView, can_focus=False):
 
     def note_end(self) -> None:
         if self._unsettled:
-            return  # The height for these lines is not known yet.
+            return  # The new height isn't known yet.
         height = self.size.height
         is_end = height > 0 and self.scroll_offset.y + height >= len(self._strips)
         if is_end and not self.seen_end:
@@ -545,7 +538,7 @@ class ScrollingLines(ScrollView, can_focus=False):
         self.scroll_to(y=self.scroll_offset.y + lines, animate=False)
 
     def scroll_page(self, action: str) -> None:
-        """Do what the keymap calls `page_up`, `page_down` or `end`."""
+        """Do the action `page_up`, `page_down` or `end`."""
         page = max(1, self.size.height - 1)
         self.move({"page_up": -page, "page_down": page}.get(action, 1_000_000))
 

@@ -1,4 +1,4 @@
-"""A terminal emulator: the bytes of a program become lines of text with colours."""
+"""A terminal emulator, which turns the bytes of a program into styled lines."""
 
 import re
 import time
@@ -16,11 +16,9 @@ from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.lines import Line
 
 SCROLLBACK_LINES = 200
-"""Lines kept of what has scrolled out."""
-
+"""Lines kept that have scrolled out."""
 _MOST_BACKLOG = 16 * 1024
 """Bytes that may wait to be drawn; of a longer backlog only the end is drawn."""
-
 _LEFT_OF_FLOOD = 4 * 1024
 _SLICE = 256
 _APPLICATION_KEYS = 1 << 5  # DECCKM, as pyte numbers private modes
@@ -34,7 +32,7 @@ _NOT_UNDERSTOOD = re.compile(
 
 
 class _Page(pyte.Screen):
-    """A screen that keeps what scrolls out at its top."""
+    """A screen that keeps the lines that scroll out at its top."""
 
     def __init__(self, columns: int, rows: int, answer: Callable[[bytes], None]) -> None:
         self.scrolled: deque[Any] = deque(maxlen=SCROLLBACK_LINES)
@@ -49,7 +47,7 @@ class _Page(pyte.Screen):
         super().index()
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
-        """Lose lines from the top only as far as the cursor needs it, else those at the end."""
+        """Drop lines below the cursor first, and lines at the top only to keep the cursor."""
         if lines is not None and lines < self.lines:
             for _ in range(self.cursor.y - lines + 1):
                 self.scrolled.append(self.buffer[0])
@@ -80,12 +78,12 @@ class Emulator:
 
     @property
     def scrolled(self) -> int:
-        """Lines that have scrolled out and can still be looked at."""
+        """Lines that have scrolled out and are kept."""
         return len(self._page.scrolled)
 
     @property
     def has_own_screen(self) -> bool:
-        """Whether a program such as an editor or a pager has taken the whole screen."""
+        """Whether a full-screen program runs, such as an editor or a pager."""
         return not _OWN_SCREENS.isdisjoint(self._page.mode)
 
     @property
@@ -97,15 +95,14 @@ class Emulator:
         return _BRACKETED_PASTE in self._page.mode
 
     def feed(self, chunk: bytes) -> None:
-        """Add what the program wrote; `work` draws it."""
+        """Add the output of the program, which `work` draws."""
         self._backlog += chunk
         if len(self._backlog) > _MOST_BACKLOG:
-            # A flood of output, too fast to be read.
             end = bytes(self._backlog[-_LEFT_OF_FLOOD:])
             self._backlog[:] = end[end.find(b"\n") + 1 :]
 
     def work(self, limit_s: float) -> bool:
-        """Draw what was fed, for so long; returns whether something is left."""
+        """Draw what was fed for `limit_s`; return whether something is left."""
         if len(self._backlog) < _MOST_BACKLOG:
             self._backlog[:] = _NOT_UNDERSTOOD.sub(b"", bytes(self._backlog))
         until = time.monotonic() + limit_s
@@ -115,7 +112,7 @@ class Emulator:
             try:
                 self._stream.feed(piece)
             except Exception:
-                # A sequence that the emulator fails on is dropped, with the rest of this piece.
+                # The emulator failed on a sequence, which is dropped with the rest of the piece.
                 self._stream = pyte.ByteStream(self._page)
         return bool(self._backlog)
 
@@ -123,7 +120,7 @@ class Emulator:
         self._page.resize(rows, columns)
 
     def line(self, row: int, text: Style, *, back: int = 0, shows_cursor: bool = False) -> Line:
-        """One row as it is drawn, looking `back` so many lines; `text` is the plain style."""
+        """Return a row of the screen, scrolled `back` some lines; `text` is the plain style."""
         page = self._page
         at = row - back
         cells = page.buffer[at] if at >= 0 else page.scrolled[at]
@@ -161,7 +158,7 @@ _OTHER_NAMES = {"brown": "yellow", "brightbrown": "bright_yellow"}
 
 
 def _color(name: str) -> Color | None:
-    """A colour by the emulator's name of it: `red`, `brightred`, `ff8700`, `default`."""
+    """Return the colour for a name such as `red`, `brightred`, `ff8700` or `default`."""
     if name == "default":
         return None
     name = _OTHER_NAMES.get(name, name).replace("bright", "bright_").replace("__", "_")

@@ -1,7 +1,4 @@
-"""The changes a call would make to files: drawn as lines, and which of them the person accepts.
-
-Nothing in a drawn change can hide. Hunks of a file can be chosen, or its text edited.
-"""
+"""The changes that a call would make to files, and the hunks of them that the person accepts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,10 +14,10 @@ from dirge_py.ui.transcript.lines import wrap
 
 
 class FileSelection:
-    """One file: the hunks of its change, and which of them are accepted; at first all are.
+    """The hunks of one file, of which all are accepted at first.
 
-    A file that is created, removed or only moved is one hunk. `origin` is what stood at the path it
-    moves from; to refuse all of it leaves it there.
+    A file that is created, removed or only moved is one hunk. `origin` is the removal at the path
+    that the file moves from; if all hunks are refused, it doesn't move.
     """
 
     def __init__(self, shown: FileChange, origin: FileChange | None = None) -> None:
@@ -44,25 +41,24 @@ class FileSelection:
 
     @property
     def text(self) -> str:
-        """The file as it would be, with what is accepted."""
+        """The file with the accepted hunks."""
         if self.is_new:
             return self._proposed or ""
         return self.change.apply(self.accepted)
 
     def edit(self, text: str) -> None:
-        """The person wrote this text for the file: all of it is accepted."""
+        """Replace the change by the person's own text, and accept all of it."""
         self._is_edited = True
         self._propose(text)
 
     def reset(self) -> None:
-        """Undo what the person has chosen and edited."""
         self._is_edited = False
         self._propose(self.shown.after)
 
     def outcome(self) -> FileChange | None:
-        """The change as the person wants it; None if it was accepted as it was shown.
+        """Return the person's version of the change, with `after` None if all is refused.
 
-        `after` is None for a file that is left alone.
+        None if the change was accepted unchanged.
         """
         if not self.accepted:
             return replace(self.shown, after=None)
@@ -80,7 +76,7 @@ class FileSelection:
 
 
 class ChangeSelection:
-    """All files of a preview, with a cursor that is on one hunk."""
+    """All files of a preview, with a cursor on one hunk."""
 
     def __init__(self, changes: Sequence[FileChange]) -> None:
         by_path = {change.path: change for change in changes if change.before is not None}
@@ -88,14 +84,14 @@ class ChangeSelection:
         self.files = [
             FileSelection(change, by_path.get(change.moved_from))
             for change in changes
-            # What moves is one file, not one that goes and one that comes.
+            # A removal and a creation that are a move are shown as one file.
             if not (change.after is None and change.path in sources)
         ]
         self.at = 0
 
     @property
     def places(self) -> Sequence[tuple[int, int]]:
-        """Every hunk, as the number of its file and its own; in the order shown."""
+        """The numbers of file and hunk of every hunk, in the order shown."""
         return [(f, h) for f, file in enumerate(self.files) for h in range(file.count)]
 
     @property
@@ -108,7 +104,7 @@ class ChangeSelection:
         self.at = max(0, min(last, self.at + step))
 
     def mark(self, *, accepted: bool | None = None) -> None:
-        """Accept or refuse the hunk at the cursor; None: the other of the two."""
+        """Accept or refuse the hunk at the cursor; None toggles it."""
         if self.place is None:
             return
         number, hunk = self.place
@@ -118,7 +114,7 @@ class ChangeSelection:
         (file.accepted.add if accepted else file.accepted.discard)(hunk)
 
     def reset_all(self) -> None:
-        """Undo what the person has chosen and edited."""
+        """Undo the person's choices and edits."""
         self.at = 0
         for file in self.files:
             file.reset()
@@ -128,7 +124,7 @@ class ChangeSelection:
         return sum(len(file.accepted) for file in self.files)
 
     def outcome(self) -> tuple[FileChange, ...] | None:
-        """The files that the person changed; None if all was accepted as it was shown."""
+        """Return the person's versions of changes; None if all were accepted unchanged."""
         return tuple(change for file in self.files if (change := file.outcome())) or None
 
 
@@ -136,7 +132,7 @@ _CONTEXT = 3
 
 
 def paint_files(files: Sequence[FileSelection], width: int, styles: Styles) -> list[Strip]:
-    """All changes of these files, with `⋯` between hunks."""
+    """Draw the changes of these files, with `⋯` between hunks."""
     strips: list[Strip] = []
     for file in files:
         strips += paint_title(file, width, styles)
@@ -156,21 +152,19 @@ def paint_title(file: FileSelection, width: int, styles: Styles) -> list[Strip]:
 
 
 def paint_hunk(file: FileSelection, number: int, width: int, styles: Styles) -> list[Strip]:
-    """One hunk with the unchanged lines around it. What is refused is dim."""
+    """Draw a hunk with some unchanged lines around it, dim if it is refused."""
     change = file.change
     if not change.hunks:
         words = "only moved" if file.moved_from else "an empty file"
         return wrap([(f"  {words}", styles.dim)], width)
-    rows = _rows(change, number)
-    digits = len(str(max(len(change.before), len(change.after))))
     return paint_rows(
-        rows,
+        _rows(change, number),
         width,
         styles,
         is_whole=True,
         split=is_split("auto", width),
         muted=number not in file.accepted,
-        digits=digits,
+        digits=len(str(max(len(change.before), len(change.after)))),
     ).strips
 
 
@@ -191,7 +185,7 @@ def _rows(change: Change, number: int) -> list[DiffRow]:
                 rows.append(DiffRow("note", "no newline at the end"))
 
     hunks = change.hunks
-    # Where the context may begin and end: none is shown twice.
+    # Hunks near each other don't show the same context twice.
     earliest, latest = 0, len(change.before)
     if number:
         earliest = min(hunks[number - 1].before_end + _CONTEXT, hunk.before_at)

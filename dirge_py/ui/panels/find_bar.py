@@ -1,4 +1,4 @@
-"""Finding text in the transcript: one row above the input, while it is open."""
+"""The bar above the input that finds text in the transcript."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -18,7 +18,7 @@ _AROUND = 3
 
 
 class _Query(Input):
-    """The input of the query. `on_query_key` handles a key, and returns False for text."""
+    """The input of the query; `on_query_key` returns whether it handled a key."""
 
     BINDINGS: ClassVar = []
 
@@ -36,11 +36,11 @@ class _Query(Input):
 
 
 class FindBar(Horizontal):
-    """The query, and which of how many matches is shown.
+    """The query, with the number of the shown match and the count of all.
 
-    While it is typed the first match at or below the top of the view is shown, else the last one
-    above. Enter goes to the next; then n and N go forward and back until the query is edited.
-    Esc goes back to where one was, unless a match was chosen with Enter.
+    Typing shows the first match at or below the top of the view, else the last one above. Enter
+    goes to the next one; then n and N go forward and back until the query is edited. Esc scrolls
+    back, unless a match was chosen with Enter.
     """
 
     DEFAULT_CSS = """
@@ -76,7 +76,7 @@ class FindBar(Horizontal):
         return bool(self.display)
 
     def open(self, back: Widget, query: str = "") -> None:
-        """Ask for a query, beginning with this one; the focus goes to `back` in the end."""
+        """Show the bar with this query; the widget `back` gets the focus at the end."""
         if self.is_open:
             self._input.value = query or self._input.value
             self._input.focus()
@@ -93,7 +93,7 @@ class FindBar(Horizontal):
         self._input.focus()
 
     def close(self) -> None:
-        """Hide the bar; a match that was chosen stays in view."""
+        """Hide the bar; a chosen match stays in view."""
         self.display = False
         self.workers.cancel_node(self)
         search, view = self._transcript.search, self._transcript
@@ -111,8 +111,8 @@ class FindBar(Horizontal):
             self._back.focus()
 
     def step(self, direction: int) -> None:
-        """Go to the next match, or with -1 to the one before."""
-        # Collected: a quick second key cancels a worker that has not gone anywhere yet.
+        """Go to the next match, or with -1 to the previous one."""
+        # A second key may cancel the worker before it has done the step of the first.
         self._steps.append(direction)
         self.run_worker(self._find(), exclusive=True)
 
@@ -122,7 +122,7 @@ class FindBar(Horizontal):
             self.run_worker(self._find(), exclusive=True)
 
     def _on_query_key(self, key: str) -> bool:
-        """Do what a key means here; False if it is text."""
+        """Handle a key; return False if it is text."""
         binding = self._keymap.action(key, "find")
         letter = self._keymap.action(key, "reading") if self._letters_move else None
         if binding is not None and binding[1] == "close":
@@ -138,18 +138,18 @@ class FindBar(Horizontal):
         return True
 
     async def _find(self) -> None:
-        """Go where the query and the steps since the last time lead."""
+        """Search for the query and do the pending steps."""
         view, search = self._transcript, self._transcript.search
         if self.is_open:
             search.set_query(self._input.value)
         self._count.update("…" if search.query and search.hit is None else "")
         start = max(0, view.layout_of_blocks.height - view.lines_in_view)
         if self._before is not None and not self._before.row.is_gone:
-            # Typing more of a query searches from where the bar was opened.
+            # A changed query searches from where the bar was opened.
             start = view.layout_of_blocks.top(self._before.row) + self._before.line
 
         def show_first() -> None:
-            """Show the match that will be chosen, though not all are counted yet."""
+            """Show the match before all are counted."""
             if search.hit is None and search.choose_near(start) is not None:
                 self._show(more=" …")
 

@@ -1,7 +1,7 @@
-"""Questions of the model, one after the other: options to pick, or an answer in own words.
+"""Questions of the model, one after the other, with options or answers in one's own words.
 
-Nothing is selected at first, so that Enter alone answers nothing. Text that is typed is the answer
-in own words where one is allowed, and goes to the input where not.
+Nothing is selected at first, so that Enter alone answers nothing. Typed text is an answer in one's
+own words if the question allows it, else it goes to the input.
 """
 
 from collections.abc import Sequence
@@ -28,17 +28,17 @@ from dirge_py.ui.transcript.lines import Line, wrap
 
 @dataclass(slots=True)
 class _Answering:
-    """One question on its way to its answer."""
+    """The state of one question in the form."""
 
     question: Question
     cursor: int | None = None
-    """The option, or behind them the own words, that is selected; None: nothing is."""
+    """The selected option; the number behind the last is the person's own words."""
     ticked: set[int] = field(default_factory=set)
     text: str = ""
 
     @property
     def is_open(self) -> bool:
-        # Something must be possible to answer.
+        # A question without options needs another way to answer.
         return self.question.is_open or not self.question.options
 
     @property
@@ -87,7 +87,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     def _now(self) -> _Answering:
         return self._all[self._at]
 
-    # -- what it shows
+    # -- painting
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
         styles, now = self._styles, self._now
@@ -165,7 +165,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._menu.repaint()
 
     def _on_read(self) -> None:
-        pass  # An answer does not need the whole question to have been in view.
+        pass  # The person may answer before the end of the question was in view.
 
     def repaint_menu(self) -> None:
         self._repaint()
@@ -201,7 +201,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             self._choose()
 
     def write(self, outcome: GuardedKey) -> None:
-        # Text that comes too soon was meant for the input: the question was not read yet.
+        # Text typed before keys count is meant for the input.
         if outcome.was_open and self._now.is_open:
             self._now.text += outcome.text
             self._write()
@@ -232,7 +232,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         if binding is None or event.is_printable:
             return
         action = binding[1]
-        # In front of the words there is nothing to go left to but the question before.
+        # At the start of the text, the left arrow goes to the previous question.
         goes_back = action == "previous_question" and self._input.cursor_position == 0
         if action not in known and not (goes_back and self._at > 0):
             return
@@ -266,7 +266,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._body.show(*self._lines[cursor])
 
     def _page(self, action: str) -> None:
-        """Scroll the question, or the transcript where all of it is in view."""
+        """Scroll the question, or the transcript if all of the question is in view."""
         if self._body.virtual_size.height <= self._body.size.height:
             self.post_message(self.KeyPassedThrough(action))
         else:
@@ -302,7 +302,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
             self.guard_again()
         self.repaint_menu()
 
-    # -- words of one's own
+    # -- the person's own words
 
     def _write(self) -> None:
         self._now.cursor = len(self._now.question.options)
@@ -311,14 +311,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self.start_writing()
 
     def _write_if_that_is_all(self) -> None:
-        """A question without options is answered in words; not before keys count, though."""
-        is_ready = (
-            self.is_open
-            and self.app.screen_stack
-            and self.app.focused is self
-            and not self.answer.done()
-        )
-        if is_ready and not self._now.question.options and not self.has_class("writing"):
+        """Start writing the answer to a question without options, once keys count."""
+        if self._now.question.options or self.has_class("writing") or self.answer.done():
+            return
+        if self.is_open and self.app.screen_stack and self.app.focused is self:
             self._write()
 
     def _finish_writing(self) -> None:

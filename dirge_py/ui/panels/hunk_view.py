@@ -1,6 +1,6 @@
-"""A change hunk by hunk: which are accepted, which are refused, and the text if it was edited.
+"""The view that accepts or refuses a change hunk by hunk, or edits its file.
 
-No hunk is at the cursor at first: until an arrow has moved it there, Enter does nothing.
+At first there is no cursor, and Enter does nothing.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, wrap
 
 EditFile = Callable[[str, str], Awaitable[str | None]]
-"""Opens a text in the person's editor, with its path; returns None if it was not changed."""
+"""Opens a text, with its path, in the person's editor; returns None if it wasn't changed."""
 
 
 class HunkView(Vertical, can_focus=False):
@@ -43,7 +43,7 @@ class HunkView(Vertical, can_focus=False):
         keymap: Keymap,
         was_read: bool,
     ) -> None:
-        """`on_done` receives whether hunks were taken; `was_read`: all of it was in view before."""
+        """`on_done` receives whether hunks were taken; `was_read`: the whole change was in view."""
         super().__init__()
         self._selection = selection
         self._on_done = on_done
@@ -69,7 +69,7 @@ class HunkView(Vertical, can_focus=False):
         self._painted.clear()
 
     def fit(self, rows: int) -> int:
-        """How many of `rows` it needs."""
+        """Return how many of `rows` it needs."""
         width = self.app.size.width - 3
         if self._body.is_mounted:
             self._repaint()
@@ -77,10 +77,10 @@ class HunkView(Vertical, can_focus=False):
 
     @property
     def may_take(self) -> bool:
-        """Whether everything was in view, here or in the question."""
+        """Whether the whole change was in view, here or in the question."""
         return self._was_read or self._body.seen_end
 
-    # -- what it shows
+    # -- painting
 
     def _paint(self, width: int) -> Sequence[Strip]:
         styles = self._styles
@@ -137,7 +137,7 @@ class HunkView(Vertical, can_focus=False):
         self._repaint()
 
     def repaint_menu(self, instead: Sequence[KeyHint]) -> None:
-        """Paint the line with the keys; with `instead` in its place, if there is any."""
+        """Paint the key hints; `instead` replaces them if it isn't empty."""
         self._instead = instead
         if self.is_mounted:
             self._repaint_menu()
@@ -153,7 +153,7 @@ class HunkView(Vertical, can_focus=False):
     # -- keys
 
     def role_of(self, action: str) -> Role:
-        """What a key does here, as `Dialog.role_of`."""
+        """Return the role of a key, like `Dialog.role_of`."""
         match action:
             case "accept" | "refuse" | "edit":
                 return "select" if self._has_cursor else "none"
@@ -162,7 +162,7 @@ class HunkView(Vertical, can_focus=False):
         return "confirm" if action == "choose" else "act"
 
     def forget_cursor(self, undone: int) -> None:
-        """Select no hunk, as text is being typed; the last `undone` marks are undone."""
+        """Remove the cursor, as text is being typed, and undo the last `undone` marks."""
         for _ in range(undone):
             self._selection.mark()
         self._has_cursor = False
@@ -170,7 +170,7 @@ class HunkView(Vertical, can_focus=False):
             self._repaint()
 
     def act(self, action: str) -> None:
-        """Do what a key asks for, by its name in the keymap."""
+        """Do an action of the keymap."""
         self._problem = ""
         selection = self._selection
         match action:

@@ -1,9 +1,8 @@
-"""The dialog that asks whether tool calls may run: everything they would do, word for word.
+"""The dialog that asks whether tool calls may run, and shows everything they would do.
 
-Nothing is cut: what does not fit is scrolled to, and the approving keys work only once the end was
-in view. Of several calls one is shown and the others are listed; each gets its own answer.
-Nothing is selected at first, so that Enter alone answers nothing. Below the call stand its keys,
-its rules and the other questions.
+Nothing is cut: the person scrolls a long call, and can approve it only after its end was in view.
+Nothing is selected at first, so that Enter alone answers nothing. Of several calls one is shown and
+the others are listed; each gets its own answer.
 """
 
 import re
@@ -17,7 +16,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.strip import Strip
 
-from dirge_py.lib.text import visible, visible_name
+from dirge_py.lib.text import plural, visible, visible_name
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import FileChange
 from dirge_py.ui.keymap import Scope
@@ -36,9 +35,9 @@ from dirge_py.ui.transcript.diff import paint_diff
 from dirge_py.ui.transcript.lines import Line, clip, strip, wrap
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
-"""Blanks at the end of a line, which are invisible: after a backslash they are part of a name."""
+"""Blanks at the end of a line, which are shown: behind a backslash they are part of a name."""
 _SHORTEST_NAME = 24
-"""Cells of an earlier call that are shown at least."""
+"""Cells for each earlier call at least."""
 
 
 def paint_request(
@@ -49,9 +48,9 @@ def paint_request(
     *,
     files: Sequence[FileSelection] = (),
 ) -> list[Strip]:
-    """Paint the question. Nothing is cut, and invisible characters are spelled out.
+    """Paint the whole question, with names for invisible characters.
 
-    `files` are the preview's changes; they are shown instead of its text, which may be shortened.
+    `files`, the changes of the preview, are shown instead of its text, which may be shortened.
     """
     title: Line = [
         ("Allow ", styles.text),
@@ -70,7 +69,7 @@ def paint_request(
         style = styles.error + styles.strong
         spans, mark = [(visible(request.warning), style)], ("! ", style)
         warning = wrap(spans, width, first=[mark], rest=[("  ", styles.text)])
-    # On a narrow screen what is asked comes first, the folder last.
+    # On a narrow screen the folder comes last.
     is_wide = strip([*title, *where]).cell_length <= width
     return [
         *wrap([*title, *where] if is_wide else title, width),
@@ -82,7 +81,7 @@ def paint_request(
 
 
 def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
-    """Paint what the rules that would be stored allow; earlier calls by their beginning."""
+    """Paint which calls a rule covers; of earlier calls, their start."""
     lines = [f"This rule covers: {visible_name(reach.words)}"]
     if reach.also:
         lines.append(f"  also, of this session: {_named(reach.also, width)}")
@@ -109,18 +108,14 @@ def _paint_call(
         return paint_files(files, width, styles)
     if preview.kind == "diff":
         path = wrap([(visible_name(preview.path), styles.strong + styles.text)], width)
-        return [
-            *path,
-            *paint_diff(visible(preview.text), width, styles, is_whole=True, layout="auto"),
-        ]
-    shown = visible(
-        _TRAILING.sub(lambda b: f"<{len(b[0])} blank{'s' * (len(b[0]) != 1)}>", preview.text)
-    )
-    return wrap([(shown, styles.text)], width, indent=("│ ", styles.warning))
+        diff = paint_diff(visible(preview.text), width, styles, is_whole=True, layout="auto")
+        return [*path, *diff]
+    shown = _TRAILING.sub(lambda blanks: f"<{plural(len(blanks[0]), 'blank')}>", preview.text)
+    return wrap([(visible(shown), styles.text)], width, indent=("│ ", styles.warning))
 
 
 def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
-    """One line for each part of the call that needs permission."""
+    """Paint a line for each part of the call that needs permission."""
     strips: list[Strip] = []
     preview = request.preview
     asking = [claim for claim in request.claims if claim.effect != "allow"]
@@ -142,8 +137,6 @@ WORDS: dict[Option, str] = {
     "always": "Allow always, in your settings",
     "deny": "Deny",
 }
-
-
 _STORING: Sequence[Option] = ("session", "always")
 _DETOURS = {
     "comment": "write a comment and deny",
@@ -156,18 +149,21 @@ _DETOURS = {
 
 @dataclass(slots=True)
 class PermissionChoice:
-    """One request on its way to its answer."""
+    """The state of one request in the dialog."""
 
     request: PermissionRequest
     chosen: Option | None = None
     """What Enter does; None until the person has selected something."""
     is_wide: bool = False
-    """The wider family of rules would be stored."""
+    """The wider rules would be stored."""
     is_read: bool = False
     """The end of the request was in view."""
     was_shown: bool = False
+    """It was the shown request at some time."""
     answer: PermissionAnswer | None = None
+    """The person's answer, if there is one."""
     selection: ChangeSelection = field(init=False)
+    """The hunks of its changes, and which of them are accepted."""
 
     def __post_init__(self) -> None:
         self.is_wide = not self.request.grant and bool(self.request.wider)
@@ -181,7 +177,7 @@ class PermissionChoice:
 
     @property
     def rules(self) -> Sequence[str]:
-        """What "for this session" and "always" would store, exactly."""
+        """The rules that "for this session" and "always" would store."""
         return self.request.wider if self.is_wide else self.request.grant
 
     @property
@@ -190,7 +186,7 @@ class PermissionChoice:
 
     @property
     def reach(self) -> Reach | None:
-        """What those rules would allow."""
+        """The calls those rules would allow."""
         return self.request.wider_reach if self.is_wide else self.request.grant_reach
 
     @property
@@ -206,14 +202,14 @@ class PermissionChoice:
     def allow(
         self, option: Option, changes: tuple[FileChange, ...] | None = None
     ) -> PermissionAnswer:
-        """The answer that this option is; with changes it is for this once."""
+        """Return the answer for this option; only "once" can have changes."""
         if option == "session" or option == "always":
             return PermissionAnswer(effect="allow", remember=option, is_wide=self.is_wide)
         return PermissionAnswer(effect="allow", changes=changes)
 
     @property
     def subject(self) -> str:
-        """What it is about, in one line."""
+        """The command, path or other resource of the call."""
         preview = self.request.preview
         if preview is not None and preview.kind != "diff":
             return preview.text
@@ -224,11 +220,11 @@ class PermissionChoice:
 
 
 _MOST_OTHERS = 5
-"""Rows for the other questions; the list moves with the one that is shown."""
+"""Rows for the list of the other questions."""
 _ROWS_WITH_REACH = 9
-"""Rows beyond the options from which on the reach of their rules is shown below them."""
+"""Rows beside the options from which the reach of their rules is shown."""
 _NARROW = 60
-"""Columns below which the keys that are named take one line."""
+"""Columns below which the key hints have one line."""
 
 
 class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
@@ -252,7 +248,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self._at = 0
         self._edit_file = edit_file
         self._detour = ""
-        """What Enter does once a key has selected it that is no answer itself: see `_DETOURS`."""
+        """What Enter does if a key of `_DETOURS` was selected instead of an answer."""
         self._is_flat = False
         self._shows_reach = True
         self._others = ScrollingLines(self._paint_others, self._styles)
@@ -298,14 +294,13 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.styles.height = height
         return height
 
-    # -- what it shows
+    # -- painting
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
         asked = self._asked
         place = f"{self._at + 1} of {len(self._all)}" if len(self._all) > 1 else ""
-        strips = paint_request(
-            asked.request, place, width, self._styles, files=asked.selection.files
-        )
+        files = asked.selection.files
+        strips = paint_request(asked.request, place, width, self._styles, files=files)
         if asked.rules and not self._shows_rules(width):
             strips += wrap([(f"Would be stored: {asked.rules_shown}", self._styles.dim)], width)
             if not self._is_flat and not self._shows_reach and asked.reach:
@@ -315,14 +310,11 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
         asked, name = self._asked, self._keymap.name_of
-        if self._is_flat:  # The options side by side, for a screen with few rows.
+        if self._is_flat:
             flat: Line = []
             for option in asked.options:
-                key = name("dialog", option)
-                flat += [
-                    (f"{key}\u00a0{option}", self._style_of(option)),
-                    ("  ", self._styles.text),
-                ]
+                words = f"{name('dialog', option)}\u00a0{option}"
+                flat += [(words, self._style_of(option)), ("  ", self._styles.text)]
             return wrap(flat[:-1], width)
         shows_rules = self._shows_rules(width)
         lines: list[Strip] = []
@@ -338,14 +330,14 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             paint_key_hints(hints, width, self._styles, most=most, indent="  ")
             for hints in (self._hints(usual), usual)
         )
-        # As many lines at any time: a line more would push the end of the call out of view.
+        # Always the same number of lines, as another one would push the call's end out of view.
         blank = [Strip.blank(width)] * (len(wanted) - len(shown))
         if self._shows_reach:
             lines += self._paint_rules(width)
         return [*lines, *shown[: len(wanted)], *blank]
 
     def _paint_rules(self, width: int) -> list[Strip]:
-        """Paint what the offered rules cover, and whether wider ones are worth it."""
+        """Paint what the rules cover, and a hint if wider ones seem useful."""
         asked, styles = self._asked, self._styles
         strips = paint_reach(asked.reach, width, styles) if asked.reach else []
         if asked.request.alike and asked.has_two_widths and not asked.is_wide:
@@ -404,7 +396,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return self._styles.accent + self._styles.strong if is_chosen else self._styles.text
 
     def _shows_rules(self, width: int) -> bool:
-        """Whether the rules fit behind the options; they are never cut, but shown above if not."""
+        """Whether the rules fit behind the options; if not, the body shows them."""
         storing = [len(WORDS[option]) for option in self._asked.options if option in _STORING]
         needed = len("▸ x : ") + max(storing, default=0) + cell_len(self._asked.rules_shown)
         return not self._is_flat and needed <= width
@@ -419,7 +411,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
     def _on_read(self) -> None:
         self._asked.is_read = True
         if self._hunks is None:
-            self.refit()  # Other keys are named now, and may take another line.
+            self.refit()  # The key hints change, and may need another line.
         self.repaint_menu()
 
     # -- keys
@@ -515,7 +507,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             return
         asked.is_wide = not asked.is_wide
         if not self._shows_rules(self._body.size.width - 1):
-            # They are shown at the end, which is another one now.
+            # The end of the body shows the rules, which changed.
             asked.is_read = self._body.seen_end = False
         self.refit()
 
@@ -525,7 +517,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return [n for n, asked in enumerate(self._all) if asked.answer is None and n != self._at]
 
     def _turn(self, step: int) -> None:
-        """Show the next or previous question that is open; with one, it moves the choice."""
+        """Show the next or previous open question; with a single one, move the choice."""
         others = self._open_others()
         if not others:
             self._asked.move(step)
@@ -563,7 +555,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.refit()
 
     def _finish_hunks(self, is_taken: bool) -> None:
-        """Go back from the hunk view to the question, or answer with its outcome."""
+        """Close the hunk view; answer if the hunks were taken."""
         if self._hunks is None:
             return
         self._hunks.remove()
@@ -583,12 +575,10 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
 
     def _settle_one(self, answer: PermissionAnswer) -> None:
         self._asked.answer = answer
-        others = self._open_others()
-        if others:
-            later = [number for number in others if number > self._at]
-            self._show((later or others)[0])
-            return
-        self.settle([asked.answer for asked in self._all if asked.answer is not None])
+        if self._open_others():
+            self._turn(1)
+        else:
+            self.settle([asked.answer for asked in self._all if asked.answer is not None])
 
     def _deny_all(self, comment: str = "") -> None:
         self.wants_stop = True

@@ -1,4 +1,4 @@
-"""The box above the input in which a `!` command runs, and its keys as the bytes of an xterm."""
+"""The box above the input in which a `!` command runs, and the encoding of keys for it."""
 
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,24 +17,23 @@ if TYPE_CHECKING:
     from dirge_py.processes.pty import PtyCommand
     from dirge_py.ui.panels.emulator import Emulator
 else:
-    # Few people run a command of their own.
     Emulator = late("dirge_py.ui.panels.emulator", "Emulator")
 
 
 ROWS = 12
-"""Rows of its terminal, on a screen that is high enough."""
+"""Rows of its terminal on a screen with enough rows."""
 _ROWS_FOR_OTHERS = 8
 _LEAST_ROWS = 3
 _LEAST_COLUMNS = 10
 _DRAW_S = 1 / 30
 _WORK_S = 0.006
-"""Time of each drawing at most, so that the rest of the screen stays responsive."""
+"""Longest time of one drawing, so that the screen stays responsive."""
 
 
 class ShellBox(LinesWidget, can_focus=True):
-    """A terminal with a title line; shown only while a longer command runs.
+    """A terminal with a title line, shown while a longer command runs.
 
-    All keys go to the program while it has the focus, but for those of the scope `shell`.
+    While it has the focus, all keys go to the program except for those of the scope `shell`.
     """
 
     DEFAULT_CSS = """
@@ -51,19 +50,17 @@ class ShellBox(LinesWidget, can_focus=True):
         self._back = 0
         self._drawing: Timer | None = None
 
-    # -- the program in it
-
     @property
     def is_open(self) -> bool:
         return self._command is not None
 
     def terminal_size(self, screen: Size) -> tuple[int, int]:
-        """Rows and columns of a terminal on a screen of that size."""
+        """Return the rows and columns of the terminal on a screen of this size."""
         rows = max(_LEAST_ROWS, min(ROWS, screen.height - _ROWS_FOR_OTHERS))
         return rows, max(_LEAST_COLUMNS, screen.width - 2)
 
     def open(self, command: "PtyCommand", title: str, begun: bytes) -> None:
-        """Show a command that runs, and what it wrote up to now."""
+        """Show a running command, and its output so far."""
         self._command, self._title, self._back = command, clean(title), 0
         rows, columns = self.terminal_size(self.app.size)
         self._emulator = Emulator(rows=rows, columns=columns, answer=command.send_keys)
@@ -72,7 +69,7 @@ class ShellBox(LinesWidget, can_focus=True):
         self.refresh(layout=True)
 
     def feed(self, chunk: bytes) -> None:
-        """Draw what the command wrote."""
+        """Draw output of the command."""
         if self._emulator is not None:
             self._emulator.feed(chunk)
             if self._drawing is None:
@@ -113,7 +110,7 @@ class ShellBox(LinesWidget, can_focus=True):
 
     @property
     def _scope(self) -> Scope:
-        """Where the key is that ends the command: editors and pagers need the usual one."""
+        """The scope of the key that ends the command; editors and pagers have another one."""
         is_full = self._emulator is not None and self._emulator.has_own_screen
         return "fullscreen" if is_full else "shell"
 
@@ -196,7 +193,7 @@ _MODIFIERS = {"shift": 1, "alt": 2, "ctrl": 4}
 
 
 def bytes_of(event: events.Key, *, application: bool = False) -> bytes:
-    """What the key sends; nothing for one that no terminal knows. `application`: DECCKM is set."""
+    """Return the bytes of a key; b"" for an unknown one. `application`: DECCKM is set."""
     if event.is_printable and event.character:
         return event.character.encode("utf-8", "replace")
     return _bytes_of(event.key, application=application)
@@ -224,7 +221,7 @@ def _bytes_of(key: str, *, application: bool) -> bytes:
 
 
 def paste_of(text: str, *, brackets: bool) -> bytes:
-    """A paste as the program reads it; nothing in it can end the brackets early."""
+    """Return the bytes of a paste; no text in it can end the brackets early."""
     typed = text.replace("\r\n", "\n").replace("\n", "\r")
     if not brackets:
         return typed.encode("utf-8", "replace")

@@ -1,30 +1,28 @@
-"""The panels at the sides of the transcript: their widget, and their headings and lines.
-
-A hidden panel does nothing.
-"""
+"""The panels at the sides of the transcript: their widget, and their headings and lines."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
-from textual.reactive import reactive
-
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from rich.cells import cell_len
+from textual.reactive import reactive
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
 
 
+
+
+
 MOST_TODOS = 8
 _MOST_FILES = 12
 _TARGET, _COMMAND_TARGET = 24, 28
-"""Cells of a call in the list of what the agent did lately."""
+"""Cells for a call in the list of recent calls."""
 
 
 def left_lines(
@@ -36,10 +34,9 @@ def left_lines(
     recent: Iterable[tuple[str, str]] = (),
     git: "GitStatus | None" = None,
 ) -> list[Line]:
-    """The sections of the left panel: context, recent calls, checkout.
+    """Return the left panel: context, with the number of compactions, recent calls, checkout.
 
-    `foldings`: how often the conversation was compacted; `recent`: the last calls, the newest last,
-    each a tool and its main argument; `git`: None outside of a checkout.
+    `recent` has the tool and the main argument of each call, the newest last.
     """
     full = {"": styles.good, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
     context: list[Line] = [[(clip(gauge.words, width), styles.text)]]
@@ -63,9 +60,9 @@ def right_lines(
     plugins: Iterable[PluginReport] = (),
     shells: "Iterable[ShellState]" = (),
 ) -> list[Line]:
-    """The sections of the right panel: todos, changed files, plugins, background commands.
+    """Return the right panel: todos, changed files, plugins, background commands.
 
-    `files`: those that tools changed, the newest last. They get the rows that the others leave.
+    `files`, the newest last, get the rows that the other sections leave.
     """
     done = sum(todo.status == "done" for todo in todos)
     title = f"TODO {done}/{len(todos)}" if todos else "TODO"
@@ -83,7 +80,7 @@ def right_lines(
 def todo_lines(
     todos: Sequence[TodoEntry], width: int, styles: Styles, most: int = MOST_TODOS
 ) -> list[Line]:
-    """What is in progress first, then what is open; what is done is left out of a long list."""
+    """Return todos in progress, then open ones, then done ones, as many as fit."""
     order = {"in_progress": 0, "pending": 1}
     ranked = sorted(todos, key=lambda todo: order.get(todo.status, 2))
     shown = ranked if len(ranked) <= most else ranked[: most - 1]
@@ -134,7 +131,7 @@ def _files(files: Iterable[str], width: int, most: int, styles: Styles) -> list[
     lines: list[Line] = []
     for path in shown:
         name = clean(path).partition("\n")[0]
-        if cell_len(name) > width:  # Of a long path its end matters most.
+        if cell_len(name) > width:
             name = f"…/{name.rpartition('/')[2]}"
         lines.append([(clip(name, width), styles.text)])
     if len(newest) > len(shown):

@@ -1,22 +1,22 @@
-"""The question whether a project is trusted: each file that would take effect, with its hash."""
+"""The question whether to trust a project: each file that would take effect, with its hash."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal, Unpack
 
 from textual.strip import Strip
 
-from dirge_py.lib.text import visible_name
+from dirge_py.lib.text import plural, visible_name
 from dirge_py.types.questions import ActingFile, TrustOffer
 from dirge_py.ui.keymap import Scope
 from dirge_py.ui.panels.dialog import Dialog, DialogOptions, Role, paint_key_hints
 from dirge_py.ui.transcript.lines import Line, strip, wrap
 
 _HASH_SHOWN = 12
-"""Hex digits of a hash: enough to tell two versions apart, and to compare with `sha256sum`."""
+"""Hex digits of a hash, to compare with `sha256sum`."""
 
 
 class TrustDialog(Dialog[bool]):
-    """Asks once. Yes needs the whole list to have been in view, and a choice that is confirmed."""
+    """Asks whether to trust a project; "yes" works only after the whole list was in view."""
 
     SCOPE: ClassVar[Scope] = "trust"
 
@@ -29,7 +29,7 @@ class TrustDialog(Dialog[bool]):
         styles, files = self._styles, self._offer.files
         strips = wrap([("Trust this project?", styles.strong + styles.text)], width)
         strips += wrap([(visible_name(self._offer.project), styles.tool)], width)
-        count = f"{len(files)} file{'s' * (len(files) != 1)}"
+        count = plural(len(files), "file")
         why = f"{count} in it would be read as settings or instructions, or run as code."
         strips += wrap([(why, styles.text)], width)
         for file in files:
@@ -42,11 +42,8 @@ class TrustDialog(Dialog[bool]):
         size = f"{file.size:,} byte{'s' * (file.size != 1)}"
         facts = f"  {visible_name(file.kind)}  {size}  {visible_name(file.sha256[:_HASH_SHOWN])}  "
         state = (file.state, styles.dim if file.state == "trusted" else styles.warning)
-        line: Line = [
-            (visible_name(file.path), styles.strong + styles.text),
-            (facts, styles.dim),
-            state,
-        ]
+        name = (visible_name(file.path), styles.strong + styles.text)
+        line: Line = [name, (facts, styles.dim), state]
         return wrap(line, width, first=[("  ", styles.text)], rest=[("    ", styles.text)])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
