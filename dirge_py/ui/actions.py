@@ -42,9 +42,6 @@ _READING = (
 _NOT_FROM_A_LIST = frozenset(("palette",))
 
 
-# -- ending a run, a command's hold on the turn, the program
-
-
 async def interrupt(app: DirgeApp) -> None:
     """Interrupt; with nothing running and nothing typed, the second press goes back."""
     if app.controller.interrupt() or app.composer.text or app.controller.state != "ready":
@@ -107,9 +104,6 @@ def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
     return before is not None and now - before < within_s
 
 
-# -- the input: the queue, an editor, the clipboard, the mode
-
-
 async def up_on_empty(app: DirgeApp) -> None:
     """Take the queue back first; only then go to the earlier prompts."""
     if not app.controller.take_queue_back():
@@ -170,9 +164,6 @@ async def cycle_mode(app: DirgeApp) -> None:
     app.refresh_status()
 
 
-# -- the screen: scrolling, folding, reading, finding, redrawing
-
-
 async def read(app: DirgeApp) -> None:
     """Give the keyboard to the transcript."""
     # First: the hint needs a line, and the view would follow its end.
@@ -196,9 +187,6 @@ def show_thinking(app: DirgeApp, is_shown: bool) -> None:
     app.ui_settings = replace(app.ui_settings, show_thinking=is_shown)
     app.renderer.show_thinking(is_shown)
     app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
-
-
-# -- what is not on the screen: the pager, the terminal's own mouse, every command
 
 
 async def pager(app: DirgeApp) -> None:

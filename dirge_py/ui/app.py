@@ -147,8 +147,6 @@ class DirgeApp(ScreenApp):
         self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
         self.call_after_refresh(self.session_opener.begin)
 
-    # -- the conversation
-
     def adopt(self, conversation: "Conversation") -> None:
         self.drafts.leave()
         self._clear()
@@ -186,8 +184,6 @@ class DirgeApp(ScreenApp):
         self.transcript.redraw()
         self.refresh_status()
 
-    # -- controller.View
-
     def focus_input(self) -> None:
         if self.is_running:
             # `focus` would leave what is typed meanwhile to whatever Textual chooses.
@@ -207,8 +203,6 @@ class DirgeApp(ScreenApp):
     def hint(self, text: str) -> None:
         self._hint = text
         self.refresh_status()
-
-    # -- what comes from the widgets
 
     @work
     async def on_composer_sent(self, message: Composer.Sent) -> None:
@@ -317,8 +311,6 @@ class DirgeApp(ScreenApp):
         conversation = self.controller.conversation
         is_stored = conversation is None or conversation.session_id is not None
         return clipboard.copy(text, to_file=is_stored)
-
-    # -- the rest
 
     def draw_with(self, theme: Theme, *, before: str) -> None:
         self.register_theme(theme)

@@ -89,8 +89,6 @@ class ChromePresenter:
         self._was_asking = False
         self._plan_since: float | None = None
 
-    # -- what the settings and the screen say
-
     def apply_settings(self, settings: UiSettings) -> None:
         """Apply the settings of panels, notifications and the editor."""
         self.notifier.kind = settings.notify
@@ -130,8 +128,6 @@ class ChromePresenter:
     def is_shown(self) -> bool:
         """Whether there is a panel at a side."""
         return bool(self.left.display or self.right.display)
-
-    # -- what happens
 
     def begin(self, messages: Sequence[Message]) -> None:
         """Start again for another conversation, with this history."""
@@ -189,8 +185,6 @@ class ChromePresenter:
 
     async def close(self) -> None:
         await self.programs.aclose()
-
-    # -- what is shown
 
     def show(self) -> None:
         """Update the status line, the todo list and the panels."""

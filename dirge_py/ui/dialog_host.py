@@ -124,8 +124,6 @@ class DialogHost:
         self._restore_focus()  # What the question had hidden can have it only now.
         app.refresh_status()
 
-    # -- who has the keyboard while a question is open
-
     @property
     def is_asking(self) -> bool:
         """Whether a question is shown that has no answer yet."""

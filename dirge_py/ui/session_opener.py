@@ -180,8 +180,6 @@ class TuiSessionOpener:
         warnings += app.apply_settings(settings)
         return warnings
 
-    # -- SessionView
-
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
         conversation = self.start.open_other(self._dialogs, session_id, way)
         before = self._app.controller.conversation

@@ -242,8 +242,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         """Handle that the end of the question came into view."""
         self.repaint_menu()
 
-    # -- defined by each dialog
-
     def _paint_body(self, width: int) -> Sequence[Strip]:
         """Paint the question, which scrolls."""
         raise NotImplementedError
@@ -353,8 +351,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     def settle(self, answer: Answer) -> None:
         if not self.answer.done():
             self.answer.set_result(answer)
-
-    # -- keys
 
     @property
     def is_open(self) -> bool:

@@ -87,8 +87,6 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     def _now(self) -> _Answering:
         return self._all[self._at]
 
-    # -- painting
-
     def _paint_body(self, width: int) -> Sequence[Strip]:
         styles, now = self._styles, self._now
         title: Line = [(clean(now.question.header), styles.dim)] if now.question.header else []
@@ -170,8 +168,6 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     def repaint_menu(self) -> None:
         self._repaint()
         self.call_after_refresh(self._write_if_that_is_all)
-
-    # -- keys
 
     def role_of(self, action: str, *, is_text: bool) -> Role:
         match action:
@@ -301,8 +297,6 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         if is_new:
             self.guard_again()
         self.repaint_menu()
-
-    # -- the person's own words
 
     def _write(self) -> None:
         self._now.cursor = len(self._now.question.options)

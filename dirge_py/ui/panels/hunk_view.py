@@ -80,8 +80,6 @@ class HunkView(Vertical, can_focus=False):
         """Whether the whole change was in view, here or in the question."""
         return self._was_read or self._body.seen_end
 
-    # -- painting
-
     def _paint(self, width: int) -> Sequence[Strip]:
         styles = self._styles
         strips: list[Strip] = []
@@ -149,8 +147,6 @@ class HunkView(Vertical, can_focus=False):
     def _repaint(self) -> None:
         self._body.repaint()
         self._repaint_menu()
-
-    # -- keys
 
     def role_of(self, action: str) -> Role:
         """Return the role of a key, like `Dialog.role_of`."""

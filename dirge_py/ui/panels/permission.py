@@ -294,8 +294,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.styles.height = height
         return height
 
-    # -- painting
-
     def _paint_body(self, width: int) -> Sequence[Strip]:
         asked = self._asked
         place = f"{self._at + 1} of {len(self._all)}" if len(self._all) > 1 else ""
@@ -414,8 +412,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             self.refit()  # The key hints change, and may need another line.
         self.repaint_menu()
 
-    # -- keys
-
     @property
     def scope(self) -> Scope:
         return self.SCOPE if self._hunks is None else "hunks"
@@ -511,8 +507,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             asked.is_read = self._body.seen_end = False
         self.refit()
 
-    # -- several questions
-
     def _open_others(self) -> Sequence[int]:
         return [n for n, asked in enumerate(self._all) if asked.answer is None and n != self._at]
 
@@ -536,8 +530,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             asked.was_shown = True
             self.guard_again()
         self.repaint_menu()
-
-    # -- hunks
 
     def _choose_hunks(self) -> None:
         if self._hunks is not None or not self._asked.selection.places:
@@ -570,8 +562,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
             self._settle_one(PermissionAnswer(effect="deny"))
         else:
             self._settle_one(self._asked.allow("once", selection.outcome()))
-
-    # -- answers
 
     def _settle_one(self, answer: PermissionAnswer) -> None:
         self._asked.answer = answer

@@ -93,8 +93,6 @@ class ShellBox(LinesWidget, can_focus=True):
             self._command.resize(rows=rows, columns=columns)
             self.refresh(layout=True)
 
-    # -- keys
-
     async def _on_key(self, event: events.Key) -> None:
         event.stop()
         event.prevent_default()
@@ -138,8 +136,6 @@ class ShellBox(LinesWidget, can_focus=True):
         most = self._emulator.scrolled if self._emulator is not None else 0
         self._back = max(0, min(lines, most))
         self.refresh()
-
-    # -- drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._emulator.rows + 1 if self._emulator is not None else 0

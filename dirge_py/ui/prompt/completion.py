@@ -214,8 +214,6 @@ class Completer:
             return ()
         return command.complete(conversation)
 
-    # -- files
-
     def _match(self, before: str) -> bool:
         """Start matching files; returns whether that is done already."""
         query, conversation = file_query(before), self._controller.conversation

@@ -139,8 +139,6 @@ class Composer(TextEditor, inherit_bindings=False):
         binding = self._keymap.action("enter", "composer")
         self.act(*(binding or ("composer", "submit")))
 
-    # -- keys
-
     async def _on_key(self, event: events.Key) -> None:
         if self._is_taken(event):
             event.stop()
@@ -202,8 +200,6 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.Restated())
         return True
 
-    # -- searching
-
     def key_action_search_history(self) -> None:
         self._searching = ReverseSearch(self, self.prompts.prompts)
         self.post_message(self.Restated())
@@ -231,8 +227,6 @@ class Composer(TextEditor, inherit_bindings=False):
             if accept and searching.match is not None:
                 self.put(searching.match)
             self.post_message(self.Restated())
-
-    # -- pasting
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -262,8 +256,6 @@ class Composer(TextEditor, inherit_bindings=False):
         else:
             self._leave_search(accept=True)
             self.write(text)
-
-    # -- what keys do
 
     def key_action_submit(self) -> None:
         self._submit("now")

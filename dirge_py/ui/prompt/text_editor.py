@@ -47,8 +47,6 @@ class TextEditor(TextArea, inherit_bindings=False):
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
         self.history.checkpoint()
 
-    # -- placeholders are one thing
-
     def edit(self, edit: Edit) -> EditResult:
         top, bottom = self._whole(edit.top, edit.bottom)
         if (top, bottom) != (edit.top, edit.bottom):
@@ -94,8 +92,6 @@ class TextEditor(TextArea, inherit_bindings=False):
 
     def _has_row(self, row: int) -> bool:
         return 0 <= row < self.document.line_count
-
-    # -- cutting and putting back
 
     def key_action_cut_to_end(self) -> None:
         row, column = self.cursor_location
@@ -152,8 +148,6 @@ class TextEditor(TextArea, inherit_bindings=False):
             self.history.checkpoint()
             self.write(text)
             self.history.checkpoint()
-
-    # -- moving and selecting
 
     def action_cursor_text_start(self, select: bool = False) -> None:
         self.move_cursor((0, 0), select=select)

@@ -231,8 +231,6 @@ class TranscriptLayout:
         self._cached_lines = 0
         self._near: tuple[int, BlockRow, int] | None = None
 
-    # -- content
-
     @property
     def height(self) -> int:
         return self.rows.height
@@ -270,8 +268,6 @@ class TranscriptLayout:
         self._guess(row)
         self._fit_gap(row.below)
 
-    # -- changes of all blocks
-
     def resize(self, width: int, wide_width: int = 0) -> bool:
         """Change the width, and that of wide blocks; return whether it was another one."""
         widths = width, max(width, wide_width)
@@ -308,8 +304,6 @@ class TranscriptLayout:
                 self._guess(row)
                 self._fit_gap(row.below)
             row = row.below
-
-    # -- drawing
 
     def settle(self, top: int, height: int, anchor: int | None = None) -> int:
         """Draw what a window of `height` lines from `top` shows; return how far to move `top`.
@@ -418,8 +412,6 @@ class TranscriptLayout:
         painted = block.paint(width, self._styles, expanded=expanded)
         block.landmarks = landmarks
         return LogicalText(painted)
-
-    # -- inside
 
     def _redo(self) -> None:
         self._state += 1

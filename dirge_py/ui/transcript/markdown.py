@@ -85,8 +85,6 @@ class _Painter:
                     self._gap()
                     self._add(self._wrap([(token.content.rstrip("\n"), self.styles.dim)]))
 
-    # -- blocks
-
     def _heading(self, opening: Token, inline: Token) -> None:
         self._gap()
         mark = "#" * int(opening.tag[1:]) + " "
@@ -149,8 +147,6 @@ class _Painter:
         lines = paint_table(rows, aligns, width=self._text_width(), styles=self.styles)
         self._add([strip([*prefix, *line]) for line in lines])
 
-    # -- inline
-
     def _inline(self, token: Token, base: Style) -> Line:
         # The source was cleaned, but `&#x202e;` and `%E2%80%AE` become characters only here.
         spans: Line = []
@@ -183,8 +179,6 @@ class _Painter:
                 case _:
                     spans.append((clean(child.content), nested[-1]))
         return spans
-
-    # -- lines
 
     def _prefix(self) -> list[Span]:
         """Return the start of the next line; only the first line of an item has its marker."""

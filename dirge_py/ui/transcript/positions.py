@@ -135,8 +135,6 @@ class ScrollAnchor:
             self.place = self._layout.find(min(first_line, max(0, self._layout.height - height)))
         return self._layout.settle_at(self.place, height) if self.place else 0
 
-    # -- changes of blocks
-
     def on_change(self, row: BlockRow) -> None:
         if not self.is_on and len(self._changed) < _MOST_MEASURED:
             self._changed[row] = None

@@ -75,8 +75,6 @@ class ReadingCursor:
         if self._selects_from is not None and self._selects_from.row is row.below:
             self._selects_from = after_insertion(self._layout, self._selects_from, row)
 
-    # -- actions
-
     def line_up(self) -> None:
         self._move(-1)
 
@@ -156,8 +154,6 @@ class ReadingCursor:
         self._selects_from = None
         self._view.drop_selection()
         return text
-
-    # -- inside
 
     @property
     def _layout(self) -> TranscriptLayout:

@@ -184,8 +184,6 @@ class TranscriptRenderer:
                 self._page.touch(block)
         self.phases.tick()
 
-    # -- compactions and retries
-
     def _compaction(self, event: events.CompactionStarted | events.ContextCompacted) -> None:
         """Report a compaction in a run; between runs its command does that."""
         self._end_activity()
@@ -212,8 +210,6 @@ class TranscriptRenderer:
         delay_s = event.delay_ms / 1000
         self._activity = RetryBlock(event.attempt + 1, delay_s, event.error, clock=self._clock)
         self._page.add(self._activity)
-
-    # -- answers
 
     def _update(self, event: events.MessageUpdate) -> None:
         self._end_activity()
@@ -268,8 +264,6 @@ class TranscriptRenderer:
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
         self._note_empty_answer(message)
 
-    # -- messages to the model
-
     def _user(self, message: UserMessage, *, is_live: bool) -> None:
         sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
         if message.origin in sources:
@@ -302,8 +296,6 @@ class TranscriptRenderer:
             about = [(name, describe_attachment(item, self._assets)) for name, item in attachments]
             block.show_pictures([" · ".join(filter(None, parts)) for parts in about])
         self._page.touch(block)
-
-    # -- tools
 
     def _tool(self, call_id: str, name: str, *, state_if_new: Any = "running") -> ToolBlock:
         block = self._tools.get(call_id)
@@ -455,8 +447,6 @@ class PlanRenderer:
             self._page.touch(self._now)
         self.to_read = None
         self._end_phase()
-
-    # -- inside
 
     def _begin(self, event: PlanPhase) -> None:
         self.cut_off()

@@ -167,8 +167,6 @@ class TranscriptSearch:
                 (marked if number == chosen else matching).append(cells)
         return matching, marked
 
-    # -- inside
-
     def _rows_from(self, y: int) -> Iterator[BlockRow]:
         start = position_at(self._layout, y)
         row = start.row if start else None

@@ -77,8 +77,6 @@ class TranscriptWidget(TranscriptView):
         self._changed_all = True
         self._news = NewContentBadge(self)
 
-    # -- the blocks (blocks.BlockPage)
-
     def add(self, block: TranscriptBlock) -> None:
         self._blocks.append(block)
         self._note_change(block)
@@ -111,8 +109,6 @@ class TranscriptWidget(TranscriptView):
         self._changed_all = True
         self.redraw()
 
-    # -- theme and folding
-
     def use_styles(self, styles: Styles) -> None:
         self._styles = styles
         self._blocks.use_styles(styles)
@@ -136,8 +132,6 @@ class TranscriptWidget(TranscriptView):
         if place is not None and place.row is row:
             self.scroll_anchor.place = LinePosition(row, min(place.line, row.gap))
         self.redraw()
-
-    # -- selecting and reading
 
     def drop_selection(self) -> None:
         if self.selection.ends is not None:
@@ -198,8 +192,6 @@ class TranscriptWidget(TranscriptView):
             self.go_to_end()
         else:
             self._dragging.click(event)
-
-    # -- scrolling
 
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
         """Start or stop following the end.
@@ -289,8 +281,6 @@ class TranscriptWidget(TranscriptView):
         self.redraw()
         self.reading.stay_in_view()
 
-    # -- drawing
-
     def render_line(self, y: int) -> Strip:
         styles, width = self._styles, self.scrollable_content_region.width
         # Without colours the background of a selection isn't visible.
@@ -313,8 +303,6 @@ class TranscriptWidget(TranscriptView):
         if cursor is not None and cursor == place:
             strip = restyled(strip, 0, width, pointed + styles.strong)
         return self._news.paint_over(strip, y, width, styles)
-
-    # -- inside
 
     @contextmanager
     def _moving(self) -> Iterator[None]:

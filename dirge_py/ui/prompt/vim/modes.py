@@ -281,8 +281,6 @@ class Vim:
             return None
         return self._handle_key(key, TextAndCursor(text, at))
 
-    # -- commands
-
     def _handle_key(self, key: str, place: TextAndCursor) -> VimResult | None:
         keys, self.pending = self.pending + key, ""
         phrase = read_command(keys, is_visual=self.mode != "normal")
@@ -395,8 +393,6 @@ class Vim:
             return MotionTarget(max(at, end), target.reach)
         return target
 
-    # -- changes
-
     def _operate(
         self, operator: str, place: TextAndCursor, start: int, target: MotionTarget
     ) -> TextAndCursor:
@@ -455,8 +451,6 @@ class Vim:
         elif what in "r~":
             return replaced(place, times, phrase.char)
         return place
-
-    # -- what is selected
 
     def _visual(self, phrase: VimCommand, place: TextAndCursor) -> TextAndCursor:
         text, at = place.text, place.at
