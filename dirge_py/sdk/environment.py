@@ -5,6 +5,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
@@ -34,9 +37,6 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox

@@ -3,6 +3,9 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
 from dirge_py.config.schema import Config
 from dirge_py.extensions.memory.store import open_memory
 from dirge_py.extensions.web.extension import web_access
@@ -21,9 +24,6 @@ from dirge_py.tools.base import ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.questions import Question
-from pathlib import Path
-from typing import Any
-
 
 
 def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:

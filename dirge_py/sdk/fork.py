@@ -8,11 +8,20 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.conversation.deps import ForkEnvironment, ForkOptions, ReadTree, TreeState, WorkEnvironment
+from dirge_py.conversation.deps import (
+    ForkEnvironment,
+    ForkOptions,
+    ReadTree,
+    TreeState,
+    WorkEnvironment,
+)
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
@@ -24,16 +33,26 @@ from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Runner, Shells
 from dirge_py.processes.sandbox.profile import Sandbox
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, Unconfined, Workplace, open_fork_sandbox
+from dirge_py.sdk.environment import (
+    ExecutionEnvironment,
+    SessionFolders,
+    ToolFactory,
+    Unconfined,
+    Workplace,
+    open_fork_sandbox,
+)
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import ForkPlace, GuardedAttacher, Guards
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.project_files import ProjectCopy, TreeReader, copy_project, in_thread, project_around
+from dirge_py.sdk.project_files import (
+    ProjectCopy,
+    TreeReader,
+    copy_project,
+    in_thread,
+    project_around,
+)
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.questions import Asker
-from functools import cached_property, partial
-from pathlib import Path
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,10 @@
 """One question to the models of `[roles]`."""
 
 import asyncio
+from pathlib import Path
+
+import pytest
+
 from dirge_py.config.load import load
 from dirge_py.config.models import role_choice, unusable_roles
 from dirge_py.guards.judge import SideModels
@@ -10,10 +14,6 @@ from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.llm import StreamDone
 from dirge_py.types.messages import AssistantMessage, TextBlock, Usage, user_text
-from pathlib import Path
-
-import pytest
-
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
 CRITIC = '[roles]\ncritic = "fake/critical:high"\n'

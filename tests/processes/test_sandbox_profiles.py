@@ -1,22 +1,34 @@
 """The generated sandbox profiles, and how settings change them."""
 
 import os
+from pathlib import Path
+
+import pytest
+
 from dirge_py.config.schema import Config
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.sandbox import probe
 from dirge_py.processes.sandbox.bubblewrap import BubblewrapSetup, mount_arguments, wrapped
 from dirge_py.processes.sandbox.landlock import rules_of
-from dirge_py.processes.sandbox.mount_plan import MountPlan, effect_on, physical_profile, plan_mounts
-from dirge_py.processes.sandbox.profile import LaunchSpec, NoSandbox, Permit, Sandbox, SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.mount_plan import (
+    MountPlan,
+    effect_on,
+    physical_profile,
+    plan_mounts,
+)
+from dirge_py.processes.sandbox.profile import (
+    LaunchSpec,
+    NoSandbox,
+    Permit,
+    Sandbox,
+    SandboxProfile,
+    UnsuitableProfile,
+)
 from dirge_py.processes.sandbox.seatbelt import seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.sdk.environment import open_sandbox, sandbox_profile_of
 from dirge_py.types.errors import ConfigError
-from pathlib import Path
 from tests.support.requirements import lacking
-
-import pytest
-
 
 PLACES: MountPlan = {
     "/": "show",

@@ -1,19 +1,19 @@
 """`/diff`, `/add-dir`, `/cd` and `/config`, as typed."""
 
 import shlex
+from pathlib import Path
+from typing import cast
+
+import pytest
+
 from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.slash.base import Unsupported
 from dirge_py.types.errors import UsageError
-from pathlib import Path
 from tests.support.project import ScriptedProject
 from tests.support.rewind_driver import rewindable
 from tests.support.typed_commands import ScriptedFrontEnd, run_command, run_command_in
-from typing import cast
-
-import pytest
-
 
 
 async def test_the_diff_is_what_the_session_changed_by_whatever_means(

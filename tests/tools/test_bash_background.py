@@ -2,6 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.output import OutputStore
@@ -12,15 +18,9 @@ from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProcessError, ToolFailed
 from dirge_py.types.tools import LoopToolResult
-from pathlib import Path
-from pydantic import ValidationError
 from tests.frontend.print.test_outcomes import is_alive
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product, product
-from typing import Any
-
-import pytest
-
 
 __all__ = ["product"]
 

@@ -2,23 +2,23 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner, Shells
 from dirge_py.session.recovery import title_of_call
 from dirge_py.tools.base import ToolContext, ToolServices
-from dirge_py.tools.bash import BashArgs, TOOL
+from dirge_py.tools.bash import TOOL, BashArgs
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import Claim, ShellCommand, ToolCall
-from pathlib import Path
 from tests.permission.conftest import Project, allow, deny
-from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
-from typing import Any
-
-import pytest
-
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 
 @pytest.fixture

@@ -2,6 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
 from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.tool_calls import prepare_call
 from dirge_py.files.workspace import Workspace
@@ -13,17 +22,9 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import ToolCall
-from hypothesis import given, settings, strategies as st
-from pathlib import Path
-from pydantic import BaseModel
 from tests.security.sizes import size
 from tests.support.loop_runs import run_loop
 from tests.support.tool_arguments import asking
-from typing import Any
-from typing_extensions import TypedDict
-
-import pytest
-
 
 BASES: Mapping[str, Mapping[str, Any]] = {
     "write": {"path": "log.txt", "content": "new\n"},

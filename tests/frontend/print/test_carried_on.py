@@ -4,14 +4,14 @@ import json
 import shutil
 import stat
 import threading
-from dirge_py.session.journal import read_journal
 from pathlib import Path
-from tests.support.fake_service import ModelReply
-from tests.support.product import HeldReply, ProcessResult, Product, finish
 from typing import Any
 
 import pytest
 
+from dirge_py.session.journal import read_journal
+from tests.support.fake_service import ModelReply
+from tests.support.product import HeldReply, ProcessResult, Product, finish
 
 BATCH = ModelReply(
     calls=[

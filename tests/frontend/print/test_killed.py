@@ -2,10 +2,10 @@
 
 import signal
 from pathlib import Path
+
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product, finish
 from tests.support.terminal import until
-
 
 NAMES = [f"f{number}.txt" for number in range(150)]
 
