@@ -10,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dirge_py.cli.arguments import (
     CONFIG_VERBS,
@@ -226,22 +227,22 @@ def _continue(flags: Namespace) -> int:
     return continue_run(flags)
 
 
-def _late_pair(module: str, fits: str, run_it: str) -> tuple[_Fits, _Run]:
-    return late(f"dirge_py.cli.{module}", fits), late(f"dirge_py.cli.{module}", run_it)
+def _late(module: str, function: str) -> Any:
+    return late(f"dirge_py.cli.{module}", function)
 
 
 _SUBCOMMANDS: Mapping[str, tuple[_Fits, _Run]] = {
-    "completion": _late_pair("completion", "completion_fits", "completion"),
-    "config": (config_fits, late("dirge_py.cli.config", "config_command")),
+    "completion": (_late("completion", "completion_fits"), _late("completion", "completion")),
+    "config": (config_fits, _late("config", "config_command")),
     "demo": (lambda rest: all(word.startswith("-") for word in rest), _demo),
-    "doctor": (takes_only_flags, late("dirge_py.cli.doctor", "doctor")),
-    "embed": _late_pair("embed", "embed_fits", "embed"),
+    "doctor": (takes_only_flags, _late("doctor", "doctor")),
+    "embed": (_late("embed", "embed_fits"), _late("embed", "embed")),
     "resume": (resume_fits, resume),
-    "serve": (takes_only_flags, late("dirge_py.cli.serve.command", "serve")),
-    "sessions": _late_pair("sessions", "sessions_fits", "sessions"),
+    "serve": (takes_only_flags, _late("serve.command", "serve")),
+    "sessions": (_late("sessions", "sessions_fits"), _late("sessions", "sessions")),
     "signal": (signal_fits, signal),
     "trust": (takes_only_flags, trust),
     "turn": (lambda rest: bool(rest) and takes_only_flags(rest), turn),
-    "why": _late_pair("why", "why_fits", "why"),
+    "why": (_late("why", "why_fits"), _late("why", "why")),
 }
 """Whether the words after a subcommand are its own, and its function."""

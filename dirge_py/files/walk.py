@@ -377,7 +377,7 @@ def _read_at(real: str, name: str) -> bytes:
 
 
 def is_build_artifact(path: str) -> bool:
-    """Whether a file with this relative path has the name of a file that builds and tests create."""
+    """Whether a file with this relative path has the name of a build or test artifact."""
     folders, _, name = path.rpartition("/")
     return (
         name.endswith(_ARTIFACT_ENDINGS)

@@ -28,6 +28,7 @@ from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner, Shells, ended_notice
 from dirge_py.processes.sandbox.mount_plan import is_git_directory, repository_of, toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
+from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
@@ -40,10 +41,8 @@ from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox
-    from dirge_py.processes.sandbox.proxy import HostList
     from dirge_py.tools.syntax_check import check_syntax
 else:
-    HostList = late("dirge_py.processes.sandbox.proxy", "HostList")
     find_sandbox = late("dirge_py.processes.sandbox.probe", "find_sandbox")
     check_syntax = late("dirge_py.tools.syntax_check", "check_syntax")
 

@@ -125,7 +125,7 @@ def test_what_cannot_be_shown_stops_the_prompt(folder, content, words):
 def test_an_image_without_a_place_to_keep_it_is_refused(folder):
     (folder / "shot.png").write_bytes(PNG)
 
-    with pytest.raises(FileError, match="can.t store images"):
+    with pytest.raises(FileError, match="can't store images"):
         Attacher(cwd=folder).attach("@shot.png")
 
 

@@ -71,5 +71,5 @@ async def test_what_it_does_not_understand_is_explained(shells, line):
 
 
 async def test_a_conversation_without_commands_says_so():
-    with pytest.raises(UsageError, match="can.t run commands"):
+    with pytest.raises(UsageError, match="can't run commands"):
         await shown("/tasks", None)

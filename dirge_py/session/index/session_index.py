@@ -137,9 +137,14 @@ class StaleIndex(Exception):
     """The index doesn't match its checksum, or has another version."""
 
 
+def _sqlite() -> Any:
+    """Return the module, which some Pythons are built without."""
+    return import_module("sqlite3")
+
+
 def _index_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions of an unusable index; all others are bugs or errors of the disk."""
-    return (StaleIndex, import_module("sqlite3").Error, ValueError, TypeError, LookupError)
+    return (StaleIndex, _sqlite().Error, ValueError, TypeError, LookupError)
 
 
 @contextlib.contextmanager
@@ -151,7 +156,7 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
         OSError: the folder cannot be written.
         ImportError: this Python has no SQLite.
     """
-    sqlite: Any = import_module("sqlite3")  # Some Pythons are built without it.
+    sqlite = _sqlite()
     is_new = not path.exists()
     stored = Path(f"{path}.sum")
     if not is_new and not (stored.exists() and stored.read_bytes() == _checksum_of(path)):

@@ -238,13 +238,13 @@ class SnapshotCapture:
         # The lock of a killed command would stop all later ones.
         (self._scratch / "index.lock").unlink(missing_ok=True)
         changed, others = self._scratch / "changed", self._scratch / "others"
-        differing = ("diff-files", "-z", "--name-only", "--no-renames")
+        diff_files = ("diff-files", "-z", "--name-only", "--no-renames")
         now = _stamps("", [str(self._project_index)]) if self._project_index is not None else None
         # Start them together, because starting costs more than listing.
         await self._run(
-            self._git.command(*differing, stdout=changed),
+            self._git.command(*diff_files, stdout=changed),
             self._listing("--others", stdout=others),
-            *([] if now == self._tracked_of else [self._tracked_listing()]),
+            *(() if now == self._tracked_of else (self._tracked_listing(),)),
         )
         if now != self._tracked_of:
             self._tracked = tuple(read_names(self._scratch / "tracked"))
