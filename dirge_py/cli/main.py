@@ -8,9 +8,8 @@ import io
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from dirge_py.cli.arguments import (
     CONFIG_VERBS,
@@ -33,13 +32,10 @@ from dirge_py.cli.flags import (
 )
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
-from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
-_Fits = Callable[[list[str]], bool]
-_Run = Callable[[list[str]], int]
 
 
 def run(argv: Sequence[str]) -> int:
@@ -82,8 +78,53 @@ def _dispatch(argv: list[str]) -> int:
     first, *rest = argv or [""]
     if first == "exec":
         return _start(["--print", *rest])
-    fits, run_it = _SUBCOMMANDS.get(first, (None, _start))
-    return run_it(rest) if fits is not None and fits(rest) else _start(argv)
+    run_it = _subcommand(first, rest)
+    return run_it(rest) if run_it is not None else _start(argv)
+
+
+def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None:
+    """Return the function of a subcommand; None if the words after it are not its own."""
+    has_only_flags = takes_only_flags(rest)
+    match name:
+        case "demo" if all(word.startswith("-") for word in rest):
+            return _demo
+        case "resume" if resume_fits(rest):
+            return resume
+        case "signal" if signal_fits(rest):
+            return signal
+        case "trust" if has_only_flags:
+            return trust
+        case "turn" if rest and has_only_flags:
+            return turn
+        case "config" if config_fits(rest):
+            from dirge_py.cli.config import config_command
+
+            return config_command
+        case "doctor" if has_only_flags:
+            from dirge_py.cli.doctor import doctor
+
+            return doctor
+        case "serve" if has_only_flags:
+            from dirge_py.cli.serve.command import serve
+
+            return serve
+        case "completion":
+            from dirge_py.cli.completion import completion, completion_fits
+
+            return completion if completion_fits(rest) else None
+        case "embed":
+            from dirge_py.cli.embed import embed, embed_fits
+
+            return embed if embed_fits(rest) else None
+        case "sessions":
+            from dirge_py.cli.sessions import sessions, sessions_fits
+
+            return sessions if sessions_fits(rest) else None
+        case "why":
+            from dirge_py.cli.why import why, why_fits
+
+            return why if why_fits(rest) else None
+    return None
 
 
 def _demo(rest: list[str]) -> int:
@@ -225,24 +266,3 @@ def _continue(flags: Namespace) -> int:
     from dirge_py.cli.headless import continue_run
 
     return continue_run(flags)
-
-
-def _late(module: str, function: str) -> Any:
-    return late(f"dirge_py.cli.{module}", function)
-
-
-_SUBCOMMANDS: Mapping[str, tuple[_Fits, _Run]] = {
-    "completion": (_late("completion", "completion_fits"), _late("completion", "completion")),
-    "config": (config_fits, _late("config", "config_command")),
-    "demo": (lambda rest: all(word.startswith("-") for word in rest), _demo),
-    "doctor": (takes_only_flags, _late("doctor", "doctor")),
-    "embed": (_late("embed", "embed_fits"), _late("embed", "embed")),
-    "resume": (resume_fits, resume),
-    "serve": (takes_only_flags, _late("serve.command", "serve")),
-    "sessions": (_late("sessions", "sessions_fits"), _late("sessions", "sessions")),
-    "signal": (signal_fits, signal),
-    "trust": (takes_only_flags, trust),
-    "turn": (lambda rest: bool(rest) and takes_only_flags(rest), turn),
-    "why": (_late("why", "why_fits"), _late("why", "why")),
-}
-"""Whether the words after a subcommand are its own, and its function."""

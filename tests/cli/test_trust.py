@@ -173,7 +173,7 @@ def test_more_than_anybody_could_judge_cannot_be_trusted(product: Product) -> No
     report = shown(product)
     assert (report["files"], report["obstacle"]) == (
         [],
-        ".dirge holds more than 256 files that would act",
+        ".dirge holds more than 256 files to load",
     )
     assert product.run("trust", "--accept", report["digest"]).exit_code == 1
 

@@ -314,8 +314,8 @@ class SnapshotCapture:
                 stream,
                 deadline=lambda: self._deadline,
             )
-            options = ("-c", "pack.compression=1", "fast-import", "--quiet", "--depth=0")
-            commands.append(self._git.command(*options, stdin=stream))
+            options = ("fast-import", "--quiet", "--depth=0")
+            commands.append(self._git.command("-c", "pack.compression=1", *options, stdin=stream))
         if candidates.absent:
             commands.append(self._remove_command(gone))
         if candidates.present:

@@ -140,7 +140,7 @@ def test_what_does_not_exist_stays_text(product: Product) -> None:
     [
         ("big.txt", b"x" * 300_000, "256 KiB"),
         ("huge.bin", b"\0" * 50_000_000, "huge.bin"),
-        ("binary.dat", b"\0\1\2", "not text"),
+        ("binary.dat", b"\0\1\2", "neither text nor"),
     ],
 )
 def test_what_cannot_be_attached_stops_before_anything_is_sent(
