@@ -362,11 +362,7 @@ def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:
 
 
 def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopTool, ...]:
-    """Return the same tools.
-
-    Raises:
-        ConfigError: two of them have the same name.
-    """
+    """Return the same tools. Raises ConfigError: two of them have the same name."""
     for name, count in Counter(tool.name for tool in tools).items():
         if count > 1:
             raise ConfigError(f"Two tools are named `{name}`.", hint="Give one another name.")

@@ -278,11 +278,7 @@ class TreeReader:
         self._lock = asyncio.Lock()
 
     async def __call__(self) -> TreeState:
-        """Read the current state of the files.
-
-        Raises:
-            FileError: they cannot be listed or read.
-        """
+        """Read the current state of the files. Raises FileError: they cannot be listed or read."""
         async with self._lock:
             listed = await self.project.files()
             hashed = await hashed_files(self._hash, listed.written)
@@ -290,11 +286,7 @@ class TreeReader:
 
 
 async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
-    """Hash files.
-
-    Raises:
-        FileError: the folder does not exist, or can't be opened.
-    """
+    """Hash files. Raises FileError: the folder does not exist, or can't be opened."""
     try:
         return await in_thread(partial(hashes.read, paths))
     except OSError as error:

@@ -81,7 +81,7 @@ def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: 
     text = product.run("doctor").stdout
     assert "Ctrl+K is `redraw`, so it is not `cut_to_end`." in text
     assert "Ctrl+I of `pager` arrives as Tab" in text
-    assert "brings settings or plugins that are not loaded\n" in text and "fix: dirge trust" in text
+    assert "has settings or plugins that are not loaded\n" in text and "fix: dirge trust" in text
 
 
 STATE = """
@@ -134,7 +134,7 @@ def test_a_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_says_nothing_is_not_waited_for(tmp_path: Path) -> None:
-    assert b"the terminal said nothing within 200 ms" in asked(tmp_path, "")
+    assert b"the terminal didn't answer within 200 ms" in asked(tmp_path, "")
 
 
 def is_asleep(pid: int) -> bool:
@@ -204,7 +204,7 @@ def test_programs_that_are_missing_are_named_with_their_fix(
     monkeypatch.setenv("PATH", str(tmp_path))
     found = {each.name: each for each in check_programs({"EDITOR": "nvim -f"})}
     assert (found["git"].state, found["git"].fix) == ("problem", "install git")
-    assert found["editor"].words == "nvim -f is not found: Ctrl+G will not work"
+    assert found["editor"].words == "nvim -f is not found: Ctrl+G won't work"
     assert {found[name].state for name in ("rg", "pager", "editor")} == {"warning"}
 
 

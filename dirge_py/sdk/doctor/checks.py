@@ -114,14 +114,18 @@ def _state(folder: Path) -> CheckResult:
         there = there.parent
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         fix = f"chmod u+rwx {there}; or set DIRGE_STATE_DIR to another folder"
-        return failed("state folder", f"{folder}: nothing can be written there", fix)
+        return failed("state folder", f"{folder}: can't be written", fix)
     state = os.statvfs(there)
     free = state.f_bavail * state.f_frsize
     words = f"{folder}, {free / 1024**3:,.1f} GiB free"
     if free < _TOO_LITTLE_BYTES:
-        return failed("state folder", words, "make room; dirge sessions list shows old sessions")
+        return failed(
+            "state folder", words, "free some space; dirge sessions list shows old sessions"
+        )
     if free < _LITTLE_BYTES:
-        return warn("state folder", words, "make room; dirge sessions list shows old sessions")
+        return warn(
+            "state folder", words, "free some space; dirge sessions list shows old sessions"
+        )
     return passed("state folder", words)
 
 
@@ -131,12 +135,12 @@ def _trust(cwd: Path, environment: Mapping[str, str]) -> CheckResult:
         return warn("trust", f"{project.root}: {project.obstacle}", "dirge trust --show")
     match project.state:
         case "restricted":
-            words = f"{project.root} brings settings or plugins that are not loaded"
+            words = f"{project.root} has settings or plugins that are not loaded"
             return warn("trust", words, "dirge trust")
         case "trusted":
             return passed("trust", f"{project.root} is trusted")
         case _:
-            return skipped("trust", f"{project.root} brings nothing along")
+            return skipped("trust", f"{project.root} has no files that need trust")
 
 
 def check_ownership(environment: Mapping[str, str], config: Config | None) -> Iterator[CheckResult]:
@@ -219,7 +223,7 @@ def _editor(environment: Mapping[str, str]) -> CheckResult:
     if _is_there(wanted):
         return passed("editor", wanted)
     how = _absent(wanted.partition(" ")[0])
-    return warn("editor", f"{wanted} is {how}: Ctrl+G will not work", "export EDITOR=nano")
+    return warn("editor", f"{wanted} is {how}: Ctrl+G won't work", "export EDITOR=nano")
 
 
 def _pager(environment: Mapping[str, str]) -> CheckResult:

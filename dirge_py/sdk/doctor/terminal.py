@@ -148,10 +148,12 @@ def check_terminal_answers(
 ) -> Iterator[CheckResult]:
     """Check the terminal by its answers; None: it was not queried."""
     if answers is None:
-        yield skipped("answers", "there is no terminal here to ask about keys, modes and widths")
+        yield skipped("answers", "no terminal to query for keys, modes and widths")
         return
     if answers.attributes is None:
-        yield warn("answers", "the terminal said nothing within 200 ms; keys and widths unknown")
+        yield warn(
+            "answers", "the terminal didn't answer within 200 ms; keys and widths are unknown"
+        )
         return
     yield _kitty(answers, environment)
     if not is_simple(environment):
@@ -177,7 +179,7 @@ def _size(size: tuple[int, int] | None) -> CheckResult:
     if size[0] < _SMALLEST[0] or size[1] < _SMALLEST[1]:
         return failed("size", words, "make it at least 20×5")
     if size[0] < _COMFORTABLE[0] or size[1] < _COMFORTABLE[1]:
-        return warn("size", f"{words}: questions have to be scrolled", "make it at least 40×12")
+        return warn("size", f"{words}: you have to scroll in questions", "make it at least 40×12")
     return passed("size", words)
 
 
