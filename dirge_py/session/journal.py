@@ -118,7 +118,7 @@ class SegmentFile:
             os.fsync(self._fd)
 
     def cut(self, size: int) -> None:
-        """Truncate the file to `size` bytes. Raises OSError."""
+        """Truncate the open file to `size` bytes. Raises OSError."""
         if self._fd is not None:
             os.ftruncate(self._fd, size)
             self.size = size
@@ -128,7 +128,7 @@ class SegmentFile:
         if self._fd is None:
             return
         with contextlib.suppress(OSError):
-            os.fsync(self._fd)
+            self.sync()
             if os.fstat(self._fd).st_size == 0:
                 self.path.unlink()
         os.close(self._fd)
@@ -306,18 +306,13 @@ class Journal:
         if not self.is_new and (file.records or file.number == 1):
             return None
         now = timestamp(self._clock())
-        if self.is_new:
-            type_name, data = "session", {"id": self.id, "created": now, **self._header}
-        else:
-            type_name, data = "segment", {"id": self.id, "number": file.number, "at": now}
-            data["after_seq"] = self._next_seq - 1
+        kind, data = "session", {"id": self.id, "created": now, **self._header}
+        if not self.is_new:
+            after_seq = self._next_seq - 1
+            data = {"id": self.id, "number": file.number, "at": now, "after_seq": after_seq}
+            kind = "segment"
         return Record(
-            seq=self._next_seq,
-            ts=now,
-            type=type_name,
-            id=new_record_id(),
-            parent=self._leaf,
-            data=data,
+            seq=self._next_seq, ts=now, type=kind, id=new_record_id(), parent=self._leaf, data=data
         )
 
     def _write(self, file: SegmentFile, records: list[Record], *, sync: bool) -> None:
@@ -342,8 +337,9 @@ class Journal:
         if not numbers:
             return
         found = read_segments(self.path)
-        self._file = SegmentFile(segment_path(self.path, numbers[-1]), number=numbers[-1])
-        self._file.open(records=len(found.parts[numbers[-1]].records))
+        last = numbers[-1]
+        self._file = SegmentFile(segment_path(self.path, last), number=last)
+        self._file.open(records=len(found.parts[last].records))
         if found.scan.is_newer:
             self._refusal = SessionError(
                 f"Session {self.id} was written by a newer dirge and can only be read.",
@@ -377,8 +373,7 @@ class Journal:
                     f"{amount} damaged bytes of session {self.id} were left out; "
                     f"they are kept in {str(kept)!r}. Everything else was read."
                 )
-            torn_at = found.parts[self._file.number].torn_at
-            if torn_at is not None:
+            if (torn_at := found.parts[self._file.number].torn_at) is not None:
                 self._file.cut(torn_at)
         except OSError as error:
             # A full disk must not make a session unreadable: a torn end is tolerated by append.
@@ -412,13 +407,8 @@ class RepairReport:
 
     @property
     def is_sound(self) -> bool:
-        return not (
-            self.torn_bytes
-            or self.damaged_bytes
-            or self.missing_segments
-            or self.orphans
-            or self.lost_outputs
-        )
+        damage = (self.torn_bytes, self.damaged_bytes, self.orphans, self.lost_outputs)
+        return not (any(damage) or self.missing_segments)
 
 
 def repair_session(first: Path) -> RepairReport:
@@ -454,8 +444,8 @@ def repair_session(first: Path) -> RepairReport:
 
 
 def _lost_outputs(found: SessionFiles, folder: Path) -> int:
-    names = {
-        blob.get("sha256")
+    digests = {
+        str(blob.get("sha256"))
         for part in found.parts.values()
         for record in part.records
         if isinstance(record.data, Mapping) and isinstance(record.data.get("blobs"), list)
@@ -463,11 +453,10 @@ def _lost_outputs(found: SessionFiles, folder: Path) -> int:
         if isinstance(blob, Mapping)
     }
     lost = 0
-    for name in names:
-        if isinstance(name, str):
-            try:
-                content = (folder / Path(name).name).read_bytes()
-                lost += hashlib.sha256(content).hexdigest() != name
-            except OSError:
-                lost += 1
+    for digest in digests:
+        try:
+            content = (folder / Path(digest).name).read_bytes()
+            lost += hashlib.sha256(content).hexdigest() != digest
+        except OSError:
+            lost += 1
     return lost

@@ -153,10 +153,12 @@ _SEGMENT_NAME = re.compile(r"[0-9]{4,9}\.jsonl")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLimits:
-    """The limits at which a segment is full: records or bytes, whichever comes first."""
+    """The limits at which a segment is full, whichever comes first."""
 
     records: int = 10_000
+    """The number of records."""
     size: int = 16 * 1024 * 1024
+    """The bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,13 +184,13 @@ def segment_path(first: Path, number: int) -> Path:
 
 def segment_numbers(first: Path) -> list[int]:
     """The numbers of the existing segments, in order."""
-    found = {1} if os.path.lexists(first) else set()
+    numbers = {1} if os.path.lexists(first) else set()
     with contextlib.suppress(OSError):
         for name in filter(_SEGMENT_NAME.fullmatch, os.listdir(folder_of(first))):
             number = int(name.partition(".")[0])
             if number > 1 and name == f"{number:04}.jsonl":
-                found.add(number)
-    return sorted(found)
+                numbers.add(number)
+    return sorted(numbers)
 
 
 def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
@@ -197,16 +199,12 @@ def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
         names = set(os.listdir(folder))
     except OSError:
         return {}
-    firsts = {
-        name.removesuffix(".jsonl"): folder / name for name in names if name.endswith(".jsonl")
-    }
-    # A session that is deleted meanwhile has none; its first one then is a file that is gone.
-    return {
-        session_id: [segment_path(first, number) for number in segment_numbers(first) or [1]]
-        if session_id in names
-        else [first]
-        for session_id, first in firsts.items()
-    }
+    segments = {}
+    for first in (folder / name for name in names if name.endswith(".jsonl")):
+        # Only a session with a folder can have more; one that was just deleted has none.
+        numbers = (first.stem in names and segment_numbers(first)) or [1]
+        segments[first.stem] = [segment_path(first, number) for number in numbers]
+    return segments
 
 
 def read_segments(first: Path) -> SessionFiles:
@@ -219,11 +217,9 @@ def read_segments(first: Path) -> SessionFiles:
         parts = {number: _scan_file(segment_path(first, number)) for number in numbers}
         found = parts[numbers[-1]]
         if len(parts) > 1:
-            found = _scan_of(
-                [record for part in parts.values() for record in part.records],
-                [piece for part in parts.values() for piece in part.damage],
-                found.torn_at,
-            )
+            records = [record for part in parts.values() for record in part.records]
+            damage = [piece for part in parts.values() for piece in part.damage]
+            found = _scan_of(records, damage, found.torn_at)
     return SessionFiles(
         scan=restore_large_texts(found, folder_of(first)),
         parts=parts,
@@ -233,8 +229,7 @@ def read_segments(first: Path) -> SessionFiles:
 
 @contextlib.contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Turn off garbage collection for the block: all objects stay, and scanning them again and
-    again would take a third of the time."""
+    """Turn off garbage collection for the block, where it takes a third of the time for nothing."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -245,9 +240,8 @@ def _no_collecting() -> Iterator[None]:
 
 
 def _scan_file(path: Path) -> Scan:
-    fd = open_regular(path, READ_FLAGS)
     try:
-        with open(fd, "rb") as lines:
+        with open(open_regular(path, READ_FLAGS), "rb") as lines:
             return scan(lines)
     except OSError as error:
         raise SessionError(
@@ -316,10 +310,9 @@ def _large_texts(value: Any, place: _Place) -> Iterator[_Place]:
 
 
 def _names_blobs(record: Record) -> bool:
+    is_stored = record.type in ("message", "tool_finished", "context")
     return (
-        record.type in ("message", "tool_finished", "context")
-        and isinstance(record.data, dict)
-        and isinstance(record.data.get("blobs"), list)
+        is_stored and isinstance(record.data, dict) and isinstance(record.data.get("blobs"), list)
     )
 
 

@@ -80,70 +80,59 @@ def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
 
 def list_sessions(folder: Path) -> list[SessionSummary]:
     """The readable sessions of one project folder, the most recently used first."""
-    found = (
+    summaries = (
         _summarise(folder.name, session_id, paths)
         for session_id, paths in sessions_in_folder(folder).items()
     )
-    return newest_first(summary for summary in found if summary is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FileEnds:
-    """The first and last bytes of a file, its size in bytes, and when it was changed."""
-
-    head: bytes
-    tail: bytes
-    size: int
-    changed: datetime
+    return newest_first(filter(None, summaries))
 
 
 def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionSummary | None:
     try:
         ends = [_read_ends(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
-        last, tail = ends[-1], ends[-1].tail
-        if len(ends) > 1 and last.size <= _TAIL_BYTES:
-            tail = ends[-2].tail + tail
+        _, tail, status = ends[-1]
+        is_short = status.st_size <= _TAIL_BYTES
+        if len(ends) > 1 and is_short:
+            tail = ends[-2][1] + tail
         run_end = _last_run_end(tail)
         if run_end is not None:
-            count = run_end[1]
-        elif len(paths) == 1 and last.size <= _TAIL_BYTES:
-            count = tail.count(_MESSAGE)
+            messages = run_end[1]
+        elif len(paths) == 1 and is_short:
+            messages = tail.count(_MESSAGE)
         else:
             # Only a session killed in a long run has no end of a run near its own end.
-            count = 0
-            for path in paths:
-                with open(os.open(path, READ_FLAGS), "rb") as file:
-                    count += sum(line.count(_MESSAGE) for line in file)
+            messages = sum(map(_count_messages, paths))
     except OSError:
         return None
-    if not last.size:
+    if not status.st_size:
         return None
-    head = _read_head(ends[0].head)
+    head = _read_head(ends[0][0])
+    changed = datetime.fromtimestamp(status.st_mtime, UTC)
     stamps = _STAMP.findall(tail)
     return SessionSummary(
         project=project,
         id=session_id,
         title=head.get("title", ""),
-        started=parse_timestamp(head.get("created")) or last.changed,
-        updated=(parse_timestamp(stamps[-1].decode()) if stamps else None) or last.changed,
-        messages=count,
+        started=parse_timestamp(head.get("created")) or changed,
+        updated=(parse_timestamp(stamps[-1].decode()) if stamps else None) or changed,
+        messages=messages,
         cwd=head.get("cwd", ""),
         model=(run_end[0] if run_end else "") or head.get("model", ""),
     )
 
 
-def _read_ends(path: Path) -> _FileEnds:
-    fd = os.open(path, READ_FLAGS)
-    try:
-        status = os.fstat(fd)
-        return _FileEnds(
-            head=os.pread(fd, _HEAD_BYTES, 0),
-            tail=os.pread(fd, _TAIL_BYTES, max(0, status.st_size - _TAIL_BYTES)),
-            size=status.st_size,
-            changed=datetime.fromtimestamp(status.st_mtime, UTC),
-        )
-    finally:
-        os.close(fd)
+def _read_ends(path: Path) -> tuple[bytes, bytes, os.stat_result]:
+    """The first and the last bytes of a file, and its status."""
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        status = os.fstat(file.fileno())
+        tail_at = max(0, status.st_size - _TAIL_BYTES)
+        head = os.pread(file.fileno(), _HEAD_BYTES, 0)
+        return head, os.pread(file.fileno(), _TAIL_BYTES, tail_at), status
+
+
+def _count_messages(path: Path) -> int:
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        return sum(line.count(_MESSAGE) for line in file)
 
 
 def _last_run_end(tail: bytes) -> tuple[str, int] | None:
@@ -158,7 +147,7 @@ def _last_run_end(tail: bytes) -> tuple[str, int] | None:
 
 
 def _read_head(head: bytes) -> dict[str, str]:
-    """The values in the records up to the first message that are whole within `head`."""
+    """The values in the whole records of `head` up to the first message."""
     found: dict[str, str] = {}
     for record in filter(None, map(decode, head.split(b"\n"))):
         match record.type, record.data:
@@ -204,12 +193,30 @@ class Store:
         self._limits = limits
         self.folder = state_dir / "sessions" / project_id(project_root)
 
-    def create(self, session_id: str | None = None) -> Journal:
+    def create(
+        self, session_id: str | None = None, origin: Mapping[str, Any] | None = None
+    ) -> Journal:
         """Create a session and lock it for writing. Its file appears with the first record.
+
+        `origin` are further members of its header.
 
         Raises SessionError: the id is taken or invalid, or the state folder can't be written.
         """
-        return self._create(session_id, {})
+        if session_id is not None:
+            journal = self.open_or_create(session_id, origin)
+            if journal.is_new:
+                return journal
+            journal.close()
+            raise SessionError(
+                f"Session {session_id} exists already.", hint="Open it, or choose another id."
+            )
+        while True:
+            # Two processes that start at once may, rarely, generate the same id.
+            with contextlib.suppress(SessionBusy):
+                journal = self.open_or_create(new_session_id(self._clock()), origin)
+                if journal.is_new:
+                    return journal
+                journal.close()
 
     def open(self, name: str, *, fork: bool = False) -> Journal:
         """Open a session (see `find`) for writing, or with `fork` a new one that continues it.
@@ -218,13 +225,13 @@ class Store:
             SessionBusy: another process writes it (never with `fork`).
             SessionError: none or several match, or it can't be opened.
         """
-        return self.fork(name) if fork else self._open(self.find(name), {})
+        return self.fork(name) if fork else self._open(self.find(name))
 
-    def open_or_create(self, session_id: str) -> Journal:
+    def open_or_create(self, session_id: str, origin: Mapping[str, Any] | None = None) -> Journal:
         """Open the session with exactly this id; create it if there is none."""
         check_session_id(session_id)
         self._make_folder(self.folder)
-        return self._open(session_id, {})
+        return self._open(session_id, origin)
 
     def read(self, name: str) -> LoadedSession:
         """Load a session without locking it or writing to it."""
@@ -298,7 +305,7 @@ class Store:
         source = self.find(name)
         records = records_to_fork(read_journal(self._path(source)).records, at)
         origin = {"forked_from": source, "forked_at": at or (records[-1].id if records else None)}
-        journal = self._create(new_id, origin)
+        journal = self.create(new_id, origin)
         try:
             for kind in ("assets", "blobs"):
                 self._share(kind, source, journal.id)
@@ -351,32 +358,10 @@ class Store:
         folders = self.folder.parent.glob("*/") if everywhere else [self.folder]
         return newest_first(summary for folder in folders for summary in list_sessions(folder))
 
-    def _create(self, session_id: str | None, origin: Mapping[str, Any]) -> Journal:
-        chosen = check_session_id(session_id) if session_id is not None else None
-        self._make_folder(self.folder)
-        while True:
-            try:
-                journal = self._open(chosen or new_session_id(self._clock()), origin)
-            except SessionBusy:
-                # Two processes that start at once may, rarely, generate the same id.
-                if chosen is None:
-                    continue
-                raise
-            if journal.is_new:
-                return journal
-            journal.close()
-            if chosen is not None:
-                raise SessionError(
-                    f"Session {chosen} exists already.", hint="Open it, or choose another id."
-                )
-
-    def _open(self, session_id: str, origin: Mapping[str, Any]) -> Journal:
-        header = {
-            "cwd": str(self._project_root),
-            "project_root": str(self._project_root),
-            "app_version": self._app_version,
-            **origin,
-        }
+    def _open(self, session_id: str, origin: Mapping[str, Any] | None = None) -> Journal:
+        root = str(self._project_root)
+        header = {"cwd": root, "project_root": root, "app_version": self._app_version}
+        header |= origin or {}
         return Journal.open(
             self._path(session_id), header=header, clock=self._clock, limits=self._limits
         )
@@ -393,7 +378,7 @@ class Store:
         for file in owned.iterdir():
             if file.suffix == ".part":
                 continue
-            # These files never change, so hard links can share them, where the disk supports them.
+            # These files never change, so hard links can share them where the disk has links.
             try:
                 os.link(file, shared / file.name, follow_symlinks=False)
             except OSError:
@@ -449,7 +434,7 @@ class Trash:
         self._clock = clock
 
     def add(self, store: Store, session_id: str) -> Path:
-        """Move all files of the session here; returns their folder.
+        """Move all files of the session into the trash; returns their folder.
 
         Raises:
             SessionBusy: another process writes it.
@@ -504,11 +489,11 @@ class Trash:
 
     def sessions_of(self, project: str) -> Sequence[DeletedSession]:
         """The deleted sessions of this project, the latest first."""
-        found = filter(None, (_read_trash_folder(path, project) for path in self._entries()))
-        return sorted(found, key=lambda session: (session.on, session.path.name), reverse=True)
+        deleted = filter(None, (_read_trash_folder(path, project) for path in self._entries()))
+        return sorted(deleted, key=lambda session: (session.on, session.path.name), reverse=True)
 
     def empty_old(self) -> None:
-        """Delete sessions that have been here for more than a week."""
+        """Delete sessions that have been in the trash for more than a week."""
         oldest = self._today() - KEPT_IN_TRASH
         for path in self._entries():
             day = _deletion_day(path)
@@ -549,16 +534,12 @@ def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:
     day, name = _deletion_day(path), _TRASH_FOLDER.fullmatch(path.name)
     if day is None or name is None:
         return None
-    try:
-        ids = [
-            file.name.removesuffix(".jsonl") for file in path.iterdir() if file.suffix == ".jsonl"
-        ]
-    except OSError:
-        return None
     # Both project names and ids contain hyphens; the file name of the journal separates them.
     rest = re.sub(r"\.\d+$", "", name[2])
-    fitting = [session_id for session_id in ids if f"{project}-{session_id}" in (name[2], rest)]
-    return DeletedSession(session_id=fitting[0], on=day, path=path) if fitting else None
+    for file in path.glob("*.jsonl"):
+        if f"{project}-{file.stem}" in (name[2], rest):
+            return DeletedSession(session_id=file.stem, on=day, path=path)
+    return None
 
 
 def _deletion_day(path: Path) -> date | None:

@@ -238,18 +238,18 @@ class SnapshotCapture:
         # The lock of a killed command would stop all later ones.
         (self._scratch / "index.lock").unlink(missing_ok=True)
         changed, others = self._scratch / "changed", self._scratch / "others"
-        diff_files = ("diff-files", "-z", "--name-only", "--no-renames")
+        diff = ("diff-files", "-z", "--name-only", "--no-renames")
         now = _stamps("", [str(self._project_index)]) if self._project_index is not None else None
         # Start them together, because starting costs more than listing.
         await self._run(
-            self._git.command(*diff_files, stdout=changed),
+            self._git.command(*diff, stdout=changed),
             self._listing("--others", stdout=others),
             *(() if now == self._tracked_of else (self._tracked_listing(),)),
         )
         if now != self._tracked_of:
             self._tracked = tuple(read_names(self._scratch / "tracked"))
             self._tracked_of = now
-        # No rule lists these, so compare them here.
+        # No rule lists these. Git would stop at a path that leads through a link.
         self._held |= also
         forced = {*self._tracked, *self._held}
         named = [path for path in forced if not _is_behind_link(self._git.root, path)]

@@ -1,9 +1,10 @@
 """Copies of files that tools are about to replace or remove, if no snapshot can hold them.
 
 Such files are outside of the project, in another repository, or in a project without snapshots. The
-copies are in the state folder, from where the user can restore them by hand.
+user can restore the copies in the state folder by hand.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
+from dirge_py.files.atomic import atomic_write
 from dirge_py.files.resolve import reason_of
 from dirge_py.files.versions import sha256_of
 from dirge_py.files.workspace import Originals
@@ -63,12 +65,12 @@ class FileCopies:
         copy = self.folder / f"{now:%Y%m%d-%H%M%S}-{digest[:12]}-{name}"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_new(copy, content)
+            atomic_write(copy, content, mode=0o600)
             self._note(real, copy, now)
-        except OSError as error:
+        except (OSError, FileError) as error:
+            why = f"{reason_of(error)}." if isinstance(error, OSError) else error.message
             raise FileError(
-                f"{real} was not changed: it could not be copied to {self.folder}: "
-                f"{reason_of(error)}.",
+                f"{real} was not changed: it could not be copied to {self.folder}: {why}",
                 hint="Ask the user to free some space there.",
             ) from error
         self._kept[real, digest] = copy
@@ -83,7 +85,7 @@ class FileCopies:
             stream.write(f"{json.dumps(line)}\n".encode())
 
     def _prune(self, newest: Path) -> None:
-        """Remove copies that are too old, and the oldest where all take too much."""
+        """Remove copies that are too old, and the oldest ones if all take too much space."""
         copies = (path for path in self.folder.iterdir() if _COPY.fullmatch(path.name))
         newest_first = sorted(copies, key=lambda path: (path == newest, path.name), reverse=True)
         oldest = datetime.fromtimestamp(self._clock() - self._days * DAY_S, UTC)
@@ -96,15 +98,6 @@ class FileCopies:
                     path.unlink(missing_ok=True)
             except OSError:
                 continue  # another process removed it, or the next pruning does
-
-
-def _write_new(path: Path, content: bytes) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags, 0o600)
-    with open(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(descriptor)
 
 
 NOTHING_KEPT = "no snapshots of the files are kept here, so this cannot be undone"
@@ -125,41 +118,29 @@ def keep_originals(
     if snapshots is None:
         originals.unkept = lambda real: NOTHING_KEPT
         return
+    repository = snapshots
     folder = state_dir(config.origin.environment) / "copies" / project_id(cwd)
-    keeper = _OriginalsKeeper(
-        snapshots, FileCopies(folder, days=config.session.snapshot_days), notice
-    )
-    originals.unkept, originals.keep = keeper.unkept, keeper.keep
+    copies = FileCopies(folder, days=config.session.snapshot_days)
+    noticed: set[str] = set()
 
-
-class _OriginalsKeeper:
-    def __init__(
-        self, snapshots: SnapshotRepository, copies: FileCopies, notice: Callable[[str], None]
-    ) -> None:
-        self._snapshots = snapshots
-        self._copies = copies
-        self._notice = notice
-        self._noticed: set[str] = set()
-
-    def unkept(self, real: str) -> str:
-        if self._snapshots.holds_file(real):
+    def unkept(real: str) -> str:
+        if repository.holds_file(real):
             return ""
-        try:
-            size = os.stat(real).st_size
-        except OSError:
-            size = 0
-        if size > MAX_KEPT_BYTES:
-            return f"{_NOT_HELD}; it is too large to be kept, so this cannot be undone"
-        if self._snapshots.unheld([real]):
+        with contextlib.suppress(OSError):
+            if os.stat(real).st_size > MAX_KEPT_BYTES:
+                return f"{_NOT_HELD}; it is too large to be kept, so this cannot be undone"
+        if repository.unheld([real]):
             return f"{_NOT_HELD}; it is kept first, so that /undo brings it back"
-        return f"{_NOT_HELD}; a copy is kept first, in {self._copies.folder}"
+        return f"{_NOT_HELD}; a copy is kept first, in {folder}"
 
-    def keep(self, real: str, read: Callable[[], bytes]) -> None:
-        if self._snapshots.holds_file(real):
+    def keep(real: str, read: Callable[[], bytes]) -> None:
+        if repository.holds_file(real):
             return
-        copy = self._copies.keep(real, read())
+        copy = copies.keep(real, read())
         # Without any snapshots this is true of every file, so say it once.
-        topic = self._copies.folder if self._snapshots.unavailable else real
-        if str(topic) not in self._noticed:
-            self._noticed.add(str(topic))
-            self._notice(clean(f"No snapshot holds {real}, so dirge copied it to {copy} first."))
+        topic = str(folder) if repository.unavailable else real
+        if topic not in noticed:
+            noticed.add(topic)
+            notice(clean(f"No snapshot holds {real}, so dirge copied it to {copy} first."))
+
+    originals.unkept, originals.keep = unkept, keep

@@ -9,31 +9,23 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Literal
-
+from collections.abc import Iterable, Iterator, Mapping
 from dirge_py.files.atomic import FileLocation, fill, fresh_name, new_file, replace, sync_folder
-from dirge_py.files.resolve import (
-    FILE,
-    FOLDER,
-    make_folders,
-    open_beneath,
-    open_folder_handle,
-    reason_of,
-)
+from dirge_py.files.resolve import FILE, FOLDER, make_folders, open_beneath, open_folder_handle, reason_of
 from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
 from dirge_py.types.errors import FileError
+from typing import Literal
 
-DAMAGED = "its content of then is damaged"
+
+DAMAGED = "its stored content is damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathState:
-    """What exists at a path."""
+    """The file, link or folder that exists at a path."""
 
     kind: Literal["nothing", "file", "link", "folder", "other"] = "nothing"
     """The type of file."""
@@ -44,7 +36,7 @@ class PathState:
     stamp: FileStamp | None = None
     """Its size, time and inode."""
     why: str = ""
-    """Why the content wasn't read."""
+    """Why its content wasn't read."""
 
 
 class _PathRefused(Exception):
@@ -68,7 +60,7 @@ def inspect_paths(
 
 def _inspect_path(anchor: int, path: str, limit_bytes: int) -> PathState:
     if not _is_inside(path):
-        return PathState(kind="other", why="it is no path in the project")
+        return PathState(kind="other", why="it is not a path in the project")
     try:
         with _folder_of(anchor, path) as folder:
             return _inspect_place(FileLocation(folder, os.path.basename(path), path), limit_bytes)
@@ -121,26 +113,20 @@ def restore_paths(
     anchor = open_folder_handle(root)
     writer = _PathWriter(anchor, known=known, contents=contents, folders=folders)
 
-    def attempt(path: str, change: Callable[[str, PathState], None]) -> None:
-        try:
-            change(path, standing[path])
-            done.append(path)
-        except _PathRefused as refusal:
-            failed.append((path, str(refusal)))
-        except FileError as error:
-            failed.append((path, error.message))
-        except (OSError, ValueError) as error:
-            reason = reason_of(error) if isinstance(error, OSError) else str(error)
-            failed.append((path, reason))
-
+    # Remove before writing, the deepest first: a removed path can block a written one.
+    removed = sorted((path for path in wanted if wanted[path] is None), key=lambda p: p.count("/"))
     try:
-        # Remove before writing, the deepest first: a removed path can block a written one.
-        for path in sorted(wanted, key=lambda path: (-path.count("/"), path)):
-            if wanted[path] is None:
-                attempt(path, writer.remove)
-        for path in sorted(wanted):
-            if (entry := wanted[path]) is not None:
-                attempt(path, partial(writer.write, entry))
+        for path in (*reversed(removed), *sorted(wanted.keys() - removed)):
+            try:
+                if (entry := wanted[path]) is None:
+                    writer.remove(path, standing[path])
+                else:
+                    writer.write(path, entry, standing[path])
+                done.append(path)
+            except OSError as error:
+                failed.append((path, reason_of(error)))
+            except (_PathRefused, FileError, ValueError) as error:
+                failed.append((path, str(error)))
     finally:
         os.close(anchor)
     return RestoreResult(done=tuple(sorted(done)), failed=tuple(sorted(failed)))
@@ -169,9 +155,9 @@ class _PathWriter:
             sync_folder(folder)
         self._remove_folders(os.path.dirname(path))
 
-    def write(self, entry: TreeEntry, path: str, now: PathState) -> None:
+    def write(self, path: str, entry: TreeEntry, now: PathState) -> None:
         if is_never_held(path) or not _is_inside(path):
-            raise _PathRefused("it is no path of a snapshot")
+            raise _PathRefused("it is not a path of a snapshot")
         kind = "link" if entry.is_link else "file"
         is_same = now.kind == kind and now.oid == entry.oid
         if is_same and (entry.is_link or now.is_executable == entry.is_executable):
@@ -185,9 +171,9 @@ class _PathWriter:
             place = FileLocation(folder, os.path.basename(path), path)
             if now.kind == "folder":
                 try:
-                    # It may have been removed with the last file in it.
-                    with contextlib.suppress(FileNotFoundError):
-                        os.rmdir(place.name, dir_fd=folder)
+                    os.rmdir(place.name, dir_fd=folder)
+                except FileNotFoundError:
+                    pass  # It was removed with the last file in it.
                 except OSError as error:
                     raise _PathRefused(f"a folder is in the way: {reason_of(error)}") from error
                 now = PathState()
