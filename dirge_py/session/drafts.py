@@ -38,7 +38,7 @@ class SessionDrafts:
     def __init__(self, recorder: Recorder | None, *, has_begun: bool) -> None:
         self._recorder = recorder
         self._has_begun = has_begun
-        self._queue: Sequence[Any] = ()
+        self._queue: list[dict[str, Any]] = []
         self._title = ""
         self._in_journal: str | None = None
         self._file: DraftFile | None = None
@@ -52,7 +52,12 @@ class SessionDrafts:
     @property
     def is_stored(self) -> bool:
         """Whether unsent input is stored with the session, and restored when it is resumed."""
-        return self._recorder is not None and self._has_begun
+        return self._begun is not None
+
+    @property
+    def _begun(self) -> Recorder | None:
+        """The recorder, once the session has a message."""
+        return self._recorder if self._has_begun else None
 
     def set_folder(self, folder: Path, redact: Callable[[str], str]) -> None:
         """Store the history of prompts in this folder, and drafts that don't go into the journal.
@@ -66,33 +71,32 @@ class SessionDrafts:
     def adopt_abandoned(self) -> None:
         """Adopt the draft files that ended processes left beside the journal of this session.
 
-        Call it only in a front end that shows drafts; in others they would be lost.
+        Call it only in a front end that shows drafts; others would lose them.
         """
         if self._file is None:
             return
         if self._in_journal is None:
             self._in_journal = self.draft
-        left = self._file.adopt_abandoned(self._session_begun)
+        left = self._file.adopt_abandoned(self._begun.session_id if self._begun else "")
         self.draft = left.draft or self.draft
         self.stash = [*self.stash, *left.stash]
 
     def save_draft(self, text: str) -> None:
         """Store the content of the input."""
-        if self._recorder is None or not (self._has_begun or self._file):
+        if self._begun is None and self._file is None:
             return
         # Until it is stored for the first time, the draft is the one in the journal.
         before = self.draft if self._in_journal is None else self._in_journal
         self.draft = text
         self._save_file()
         stored = text if len(text) <= MAX_DRAFT_CHARS else ""
-        if self._has_begun and stored != before:
+        if self._begun is not None and stored != before:
             self._in_journal = stored
-            self._recorder.note_setting("draft", stored)
+            self._begun.note_setting("draft", stored)
 
     def save_stash(self, texts: Sequence[str]) -> None:
         """Store the stashed drafts; very long ones last only as long as this process."""
-        is_stored = self._recorder is not None and (self._has_begun or self._file is not None)
-        if not is_stored or list(texts) == list(self.stash):
+        if (self._begun is None and self._file is None) or list(texts) == list(self.stash):
             return
         self.stash = list(texts)
         self._save_file()
@@ -105,10 +109,9 @@ class SessionDrafts:
 
     def save_queue(self, waiting: Iterable[tuple[QueueKind, UserMessage]]) -> None:
         """Store the messages that wait to be sent."""
-        stored = encode_queue(waiting) if self._recorder is not None else ()
-        if self._recorder is not None and self._has_begun and list(stored) != list(self._queue):
+        if self._begun is not None and (stored := encode_queue(waiting)) != self._queue:
             self._queue = stored
-            self._recorder.note_setting("queue", stored)
+            self._begun.note_setting("queue", stored)
 
     def rename(self, title: str) -> str:
         """Store a new title; returns it on one line. Raises DirgeError: empty, or not stored."""
@@ -139,32 +142,29 @@ class SessionDrafts:
         """Store the input in the journal, now that the session has a message."""
         is_first, self._has_begun = not self._has_begun, True
         self._save_title()
-        if is_first and self.stash and self._recorder is not None:
+        if is_first and self.stash:
             self._note_stash()
             self._save_file()
-
-    @property
-    def _session_begun(self) -> str:
-        return self._recorder.session_id if self._recorder and self._has_begun else ""
 
     def _save_file(self) -> None:
         """Store in the file what doesn't go into the journal."""
         if self._file is None:
             return
-        is_long = len(self.draft) > MAX_DRAFT_CHARS
-        draft = self.draft if is_long or not self._has_begun else ""
-        stash = () if self._has_begun else tuple(self.stash)
-        self._file.save(DraftState(draft=draft, stash=stash, session=self._session_begun))
+        if self._begun is None:
+            self._file.save(DraftState(draft=self.draft, stash=tuple(self.stash)))
+        else:
+            long_draft = self.draft if len(self.draft) > MAX_DRAFT_CHARS else ""
+            self._file.save(DraftState(draft=long_draft, session=self._begun.session_id))
 
     def _note_stash(self) -> None:
-        if self._has_begun and self._recorder is not None:
+        if self._begun is not None:
             short = [text for text in self.stash if len(text) <= MAX_DRAFT_CHARS]
-            self._recorder.note_setting("stash", short)
+            self._begun.note_setting("stash", short)
 
     def _save_title(self) -> None:
         # The automatic title comes with the first message, and would replace this one.
-        if self._title and self._has_begun and self._recorder is not None:
-            self._recorder.note("title", {"title": self._title}, sync=True)
+        if self._title and self._begun is not None:
+            self._begun.note("title", {"title": self._title}, sync=True)
             self._title = ""
 
 
@@ -175,14 +175,14 @@ def encode_queue(waiting: Iterable[tuple[QueueKind, UserMessage]]) -> list[dict[
 
 def decode_queue(value: Any) -> list[tuple[QueueKind, UserMessage]]:
     """The queue that `encode_queue` encoded, without invalid messages."""
-    found: list[tuple[QueueKind, UserMessage]] = []
+    queue: list[tuple[QueueKind, UserMessage]] = []
     for entry in value if isinstance(value, list | tuple) else ():
         kind = text_member(entry, "kind")
         with contextlib.suppress(ValueError):
             message = decode_message(entry.get("message")) if kind in get_args(QueueKind) else None
             if isinstance(message, UserMessage):
-                found.append((cast(QueueKind, kind), message))
-    return found
+                queue.append((cast(QueueKind, kind), message))
+    return queue
 
 
 def decode_draft(value: Any) -> str:
@@ -364,13 +364,10 @@ class PromptHistory:
             with contextlib.suppress(FileNotFoundError):
                 if self._path.lstat().st_size + len(line) > MAX_HISTORY_BYTES:
                     self._path.replace(self._before)
-            fd = os.open(self._path, APPEND_FLAGS | os.O_CREAT, 0o600)
-            try:
-                size = os.fstat(fd).st_size
-                is_torn = size and os.pread(fd, 1, size - 1) != b"\n"
-                write_all(fd, b"\n" + line if is_torn else line)
-            finally:
-                os.close(fd)
+            with open(os.open(self._path, APPEND_FLAGS | os.O_CREAT, 0o600), "r+b", 0) as file:
+                size = os.fstat(file.fileno()).st_size
+                is_torn = size and os.pread(file.fileno(), 1, size - 1) != b"\n"
+                write_all(file.fileno(), b"\n" + line if is_torn else line)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

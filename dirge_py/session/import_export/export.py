@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Literal
 
+from dirge_py.files.atomic import write_all
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, format_count
 from dirge_py.session.codec import Json, encode_message, encode_usage
@@ -40,7 +41,7 @@ _RECORD = ("seq", "ts", "type", "id", "parent", "data")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedSession:
-    """A session to export."""
+    """A session to export. Its facts are those of `LoadedSession`; empty ones are unknown."""
 
     id: str
     title: str = ""
@@ -278,7 +279,6 @@ def render_export(document: ExportedSession, form: ExportFormat) -> str:
     return EXPORT_FORMATS[form](document)
 
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_TRIES = 1000
 
 
@@ -289,21 +289,17 @@ def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
 
     Raises FileError: the file exists, or can't be written.
     """
-    number = 1
-    while True:
+    for number in range(1, _MOST_TRIES if other_name else 2):
         numbered = path.with_stem(f"{path.stem}-{number}") if number > 1 else path
         try:
             _write(numbered, text.encode("utf-8", "replace"))
             return numbered
-        except FileExistsError as error:
-            if not other_name or number == _MOST_TRIES:
-                raise FileError(
-                    f"{str(path)!r} already exists.", hint="Name another file."
-                ) from error
+        except FileExistsError:
+            continue
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             why = getattr(error, "strerror", None) or error
             raise FileError(f"{str(path)!r} cannot be written: {why}.") from error
-        number += 1
+    raise FileError(f"{str(path)!r} already exists.", hint="Name another file.")
 
 
 def export_file_name(title: str, session_id: str, ending: str) -> str:
@@ -313,13 +309,10 @@ def export_file_name(title: str, session_id: str, ending: str) -> str:
 
 
 def _write(path: Path, content: bytes) -> None:
-    fd = os.open(path, _FLAGS, 0o666)
-    try:
-        with open(fd, "wb", closefd=False) as file:
-            file.write(content)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        raise
-    finally:
-        os.close(fd)
+    with open(path, "xb", buffering=0) as file:
+        try:
+            write_all(file.fileno(), content)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            raise
