@@ -1,41 +1,29 @@
-"""The snapshots of one project, in a private git repository outside of the project.
-
-`SnapshotReader` reads the current store, then damaged stores that were moved aside.
-"""
+"""The snapshots of one project, in a private git repository outside of the project."""
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import re
 import shutil
 import time
 from collections.abc import (
-    AsyncIterator,
     Callable,
     Collection,
     Coroutine,
     Iterable,
-    Mapping,
     Sequence,
 )
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dirge_py.git.ignore import ignored_by, personal_excludes
+from dirge_py.git.ignore import personal_excludes
 from dirge_py.git.objects import (
-    TREE_ID,
-    BlobReader,
     TreeChange,
-    TreeEntry,
     is_in_index,
-    parse_changes,
-    parse_tree,
-    write_names,
 )
 from dirge_py.git.repository import git_folders
-from dirge_py.git.runner import Git, GitFailed, find_git, private_git
+from dirge_py.git.runner import GitFailed, find_git, private_git
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
 from dirge_py.session.snapshots.capture import (
@@ -56,164 +44,8 @@ from dirge_py.session.snapshots.store import (
 from dirge_py.types.errors import SessionError
 from dirge_py.types.extensions import Extension
 
-_READ_S = 60.0
-_DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")
-_MOST_DAMAGED = 50
-"""How many unreadable contents one restore skips; each costs another start of git."""
 _MOST_ATTEMPTS = 4
 """How often one snapshot is tried."""
-
-
-class SnapshotReader:
-    """Reads trees and contents; never writes to a store."""
-
-    def __init__(self, git: Git, folder: StoreFolder) -> None:
-        damaged = folder.damaged()
-        usable = [folder.path] if folder.is_whole else []
-        self._git = git
-        self._folder = folder
-        self._stores = [*usable, *damaged] or [folder.path]
-
-    async def _output(
-        self, *commands: Sequence[str], stdin: str = "", is_partial: bool = False
-    ) -> bytes:
-        return await self._folder.output(
-            self._git,
-            *commands,
-            stdin=stdin,
-            stores=self._stores,
-            timeout_s=_READ_S,
-            is_partial=is_partial,
-        )
-
-    async def _output_about(self, command: Sequence[str], *trees: str, path: str = "") -> bytes:
-        """The output of a git command about `trees`. Raises SessionError: one of them is gone."""
-        only = ["--", path] if path else []
-        if not all(map(TREE_ID.fullmatch, trees)):
-            raise _tree_gone(trees[0])
-        try:
-            return await self._output([*command, *trees, *only])
-        except GitFailed as error:
-            raise _tree_gone(trees[0], error) from error
-
-    async def holds(self, tree: str) -> bool:
-        """Whether the whole tree exists; doesn't check the contents of files.
-
-        Raises GitFailed: git couldn't tell.
-        """
-        if not TREE_ID.fullmatch(tree):
-            return False
-        try:
-            objects = await self._output(
-                ["rev-list", "--objects", "--no-object-names", tree],
-                ["cat-file", "--batch-check", "--buffer"],
-            )
-        except GitFailed as error:
-            if error.is_inconclusive:
-                raise
-            return False
-        return b" missing\n" not in objects
-
-    async def should_hold(self, tree: str) -> bool:
-        """Whether a ref of the current store leads to `tree`. Raises as `holds`."""
-        try:
-            refs = await self._output(["for-each-ref", "--format=%(refname)", "refs/dirge"])
-        except GitFailed as error:
-            if error.is_inconclusive:
-                raise
-            return bool(TREE_ID.fullmatch(tree))
-        return f"/{tree}\n".encode() in refs
-
-    async def is_damaged(self) -> bool:
-        """Whether an object that the refs of the current store lead to is missing or unreadable."""
-        check = self._git.command(
-            "fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress"
-        )
-        try:
-            await self._git.run(check, store=self._folder.path, timeout_s=_READ_S)
-        except GitFailed as error:
-            return not error.is_inconclusive
-        return False
-
-    async def entries(self, tree: str) -> dict[str, TreeEntry]:
-        """The files of the tree. Raises SessionError if it is gone."""
-        return parse_tree(await self._output_about(["ls-tree", "-r", "-z"], tree))
-
-    async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
-        """The changes between two trees, by path. Raises SessionError if a tree is gone."""
-        command = ["diff-tree", "-r", "-z", *_DIFF_OPTIONS, "--raw"]
-        try:
-            listed = await self._output_about([*command, "--numstat"], before, after)
-        except SessionError:
-            # Line counts need contents, which may be damaged while the trees are whole.
-            listed = await self._output_about(command, before, after)
-        return parse_changes(listed)
-
-    async def difference(self, before: str, after: str, path: str = "") -> str:
-        """The unified diff of two trees. Raises SessionError if a tree or a content is gone."""
-        command = ["diff-tree", "-r", "-p", "--no-color", *_DIFF_OPTIONS]
-        diff = await self._output_about(command, before, after, path=path)
-        return diff.decode("utf-8", "replace")
-
-    async def known(self, oids: Iterable[str]) -> frozenset[str]:
-        """The contents among `oids` that a store holds."""
-        wanted = "".join(f"{oid}\n" for oid in sorted(set(oids)))
-        if not wanted:
-            return frozenset()
-        check = ["cat-file", "--batch-check=%(objectname)", "--buffer"]
-        found = await self._output(check, stdin=wanted, is_partial=True)
-        return frozenset(line for line in found.decode("ascii").splitlines() if " " not in line)
-
-    async def ignored(
-        self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
-    ) -> Collection[str]:
-        """The ignored paths; see `ignored_by`. All of them if git can't tell."""
-        store = self._stores[0]
-        with self._folder.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
-            return await ignored_by(
-                self._git, paths, rules=rules, files=files, store=store, scratch=scratch
-            )
-        return frozenset(paths)
-
-    @contextlib.asynccontextmanager
-    async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
-        """A reader of the contents, for the time of the block; unreadable ones are left out."""
-        with self._folder.scratch() as scratch:
-            contents = BlobReader(scratch)
-            left = sorted(set(oids))
-            store, *others = self._stores
-            entries, index = scratch / "entries", scratch / "index"
-            add = self._git.command("update-index", "-z", "--index-info", stdin=entries)
-            write = self._git.command("checkout-index", "--all", "--quiet", f"--prefix={scratch}/")
-            for _ in range(_MOST_DAMAGED):
-                # An index that has each content as a file named by its id.
-                write_names(entries, (f"100644 {oid}\t{oid}" for oid in left))
-                index.unlink(missing_ok=True)
-                extra = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(scratch)}
-                try:
-                    await self._git.run(
-                        add, write, store=store, alternates=others, timeout_s=_READ_S, extra=extra
-                    )
-                    break
-                except GitFailed as error:
-                    if error.is_inconclusive:
-                        raise _unreadable(error) from error
-                # Git stops at an unreadable object: the first one it didn't write.
-                left = [oid for oid in left if oid not in contents][1:]
-            yield contents
-
-
-def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
-    if error is not None and error.is_inconclusive:
-        return _unreadable(error)
-    return SessionError(
-        "The snapshot of the files is no longer kept.",
-        hint=f"There is no snapshot {tree[:12]!r}; going back in the conversation still works.",
-    )
-
-
-def _unreadable(error: GitFailed) -> SessionError:
-    return SessionError(f"Can't read the snapshot of the files: {error}")
 
 
 T = TypeVar("T")
@@ -252,7 +84,7 @@ class SnapshotRepository:
         self._clock = clock
         program = find_git(path, self._root)
         self._git = private_git(program, path, self._root)
-        self._folder = StoreFolder(Path(self._state, "snapshots"), project_id(project))
+        self._folder = StoreFolder(Path(self._state, "snapshots"), project_id(project), self._git)
         self._never = _why_unavailable(self._root, program)
         self._failure = ""
         self._capture: SnapshotCapture | None = None
@@ -321,28 +153,28 @@ class SnapshotRepository:
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
         """The changes between two trees, by path. Raises SessionError: one of them is gone."""
-        return await self._read(lambda reader: reader.changes(before, after))
+        return await self._read(self._folder.changes(before, after))
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
         """The unified diff of two trees, below `path` if given.
 
         Raises SessionError: one of them is gone.
         """
-        return await self._read(lambda reader: reader.difference(before, after, path))
+        return await self._read(self._folder.difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         """The paths, missing in the tree, that its rules ignore: the files may have existed.
 
         Raises SessionError: the tree is gone.
         """
-        return await self._read(lambda reader: self._ignored_then(reader, tree, paths))
+        return await self._read(self._ignored_then(tree, paths))
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
         """Write or remove these paths of the working tree so that they match `tree`.
 
         Raises SessionError: the tree is gone; nothing was changed.
         """
-        return await self._read(lambda reader: self._restore(reader, tree, paths))
+        return await self._read(self._restore(tree, paths))
 
     async def prune(self) -> None:
         """Remove snapshots that are too old or take too much space, at most once a day.
@@ -381,16 +213,13 @@ class SnapshotRepository:
 
         return await asyncio.shield(asyncio.ensure_future(in_turn()))
 
-    async def _read(self, work: Callable[[SnapshotReader], Coroutine[Any, Any, T]]) -> T:
+    async def _read(self, work: Coroutine[Any, Any, T]) -> T:
         if self._is_missing():
+            work.close()
             raise SessionError(
                 f"There are no snapshots of {self._root}.", hint=self.unavailable or NO_GIT
             )
-
-        async def read() -> T:
-            return await work(self._reader())
-
-        return await self._alone(read())
+        return await self._alone(work)
 
     # -- taking
 
@@ -433,7 +262,7 @@ class SnapshotRepository:
                 if self._lease is not None:
                     self._lease.forget_index()
                 self._release()
-            elif attempt == 3 and await self._reader().is_damaged():
+            elif attempt == 3 and await self._folder.is_damaged():
                 await self._set_aside()
             attempt += 1
 
@@ -443,7 +272,7 @@ class SnapshotRepository:
         self._release()
         async with self._folder.locked():
             if not self._folder.is_there:
-                await self._folder.make(self._git)
+                await self._folder.make()
             self._lease = await asyncio.to_thread(acquire_lease, self._folder.path, self._session)
         project = git_folders(self._root)
         self._personal = await personal_excludes(
@@ -473,7 +302,7 @@ class SnapshotRepository:
         async with self._folder.locked():
             aside = await asyncio.to_thread(self._folder.set_aside)
             # A new store can read objects of the old one even if files of that are missing.
-            await self._folder.make(self._git)
+            await self._folder.make()
         if aside is not None:
             self._on_notice(
                 f"The snapshots of the files were damaged. dirge moved them to {aside} and began "
@@ -484,9 +313,6 @@ class SnapshotRepository:
 
     def _is_missing(self) -> bool:
         return not self._git.program or not (self._folder.is_there or self._folder.damaged())
-
-    def _reader(self) -> SnapshotReader:
-        return SnapshotReader(self._git, self._folder)
 
     async def _holds(self, tree: str) -> bool:
         try:
@@ -500,35 +326,30 @@ class SnapshotRepository:
             await self._set_aside()
         if time.monotonic() - self._whole.get(tree, -_FRESH_S) < _FRESH_S:
             return True
-        reader = self._reader()
-        if await reader.holds(tree):
+        if await self._folder.holds(tree):
             self._whole[tree] = time.monotonic()
             return True
-        if not await reader.should_hold(tree):
+        if not await self._folder.should_hold(tree):
             return False
         await self._set_aside()
-        return await self._reader().holds(tree)
+        return await self._folder.holds(tree)
 
-    async def _ignored_then(
-        self, reader: SnapshotReader, tree: str, paths: Sequence[str]
-    ) -> Collection[str]:
-        entries = await reader.entries(tree)
+    async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
+        entries = await self._folder.entries(tree)
         # Git follows no link to a file of rules.
         rules = {
             path: entry
             for path, entry in entries.items()
             if os.path.basename(path) == ".gitignore" and not entry.is_link
         }
-        async with reader.contents(entry.oid for entry in rules.values()) as contents:
+        async with self._folder.contents(entry.oid for entry in rules.values()) as contents:
             texts = {path: contents.read(entry.oid) or b"" for path, entry in rules.items()}
         project = git_folders(self._root)
         files = (self._personal, project.exclude if project is not None else None)
-        return await reader.ignored(paths, rules=texts, files=files)
+        return await self._folder.ignored(paths, rules=texts, files=files)
 
-    async def _restore(
-        self, reader: SnapshotReader, tree: str, paths: Sequence[str]
-    ) -> RestoreResult:
-        entries = await reader.entries(tree)
+    async def _restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
+        entries = await self._folder.entries(tree)
         wanted = {path: entries.get(path) for path in paths}
         standing = await asyncio.to_thread(
             inspect_paths,
@@ -538,8 +359,8 @@ class SnapshotRepository:
             kept=frozenset(self._capture.held if self._capture is not None else ()),
         )
         needed = [entry.oid for entry in wanted.values() if entry is not None]
-        known = await reader.known([found.oid for found in standing.values() if found.oid])
-        async with reader.contents(needed) as contents:
+        known = await self._folder.known([found.oid for found in standing.values() if found.oid])
+        async with self._folder.contents(needed) as contents:
             restored = await asyncio.to_thread(
                 restore_paths,
                 self._root,

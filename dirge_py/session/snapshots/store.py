@@ -14,10 +14,28 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dirge_py.git.ignore import ignored_by
+from dirge_py.git.objects import (
+    TREE_ID,
+    BlobReader,
+    TreeChange,
+    TreeEntry,
+    parse_changes,
+    parse_tree,
+    write_names,
+)
 from dirge_py.git.runner import ATTRIBUTES, Git, GitFailed
 from dirge_py.lib.file_lock import hold_lock, try_lock, wait_for_lock
 from dirge_py.lib.lean_dataclass import dataclass
@@ -27,14 +45,22 @@ _SCRATCH_PREFIX = "read"
 _NEW_PREFIX = "new"
 _INIT_S = 20.0
 _LOCK_S = 10.0
+_READ_S = 60.0
+_DIFF_OPTIONS = ("--no-renames", "--no-ext-diff", "--no-textconv")
+_MOST_DAMAGED = 50
+"""How many unreadable contents one restore skips; each costs another start of git."""
 
 
 class StoreFolder:
-    """The store `<name>.git` in the folder of all snapshots, and the damaged stores beside it."""
+    """The store `<name>.git` in the folder of all snapshots, and the damaged stores beside it.
 
-    def __init__(self, above: Path, name: str) -> None:
+    Reading uses the current store, then the damaged ones.
+    """
+
+    def __init__(self, above: Path, name: str, git: Git) -> None:
         self._above = above
         self._name = name
+        self._git = git
         self.path = above / f"{name}.git"
 
     @contextlib.asynccontextmanager
@@ -84,34 +110,6 @@ class StoreFolder:
         ) as folder:
             yield Path(folder)
 
-    async def output(
-        self,
-        git: Git,
-        *commands: Sequence[str],
-        timeout_s: float,
-        stdin: str = "",
-        stores: Sequence[Path] = (),
-        is_partial: bool = False,
-    ) -> bytes:
-        """Run a pipe of git commands on the first of `stores`, by default this one; its output.
-
-        With `is_partial`, returns the output of a failed command, too.
-
-        Raises GitFailed: the last command failed.
-        """
-        store, *others = stores or [self.path]
-        with self.scratch() as scratch:
-            input_file, output_file = scratch / "stdin", scratch / "stdout"
-            input_file.write_text(stdin, encoding="utf-8")
-            pipe = " | ".join(git.command(*words) for words in commands)
-            line = f"{{ {pipe}; }} <{shlex.quote(str(input_file))} >{shlex.quote(str(output_file))}"
-            try:
-                await git.run(line, store=store, alternates=others, timeout_s=timeout_s)
-            except GitFailed:
-                if not is_partial:
-                    raise
-            return output_file.read_bytes()
-
     def leftovers(self) -> Iterator[Path]:
         """Temporary files beside the store, of killed processes and of running ones."""
         for kind in (_SCRATCH_PREFIX, _NEW_PREFIX):
@@ -131,20 +129,182 @@ class StoreFolder:
         os.rename(self.path, aside)
         return aside
 
-    async def make(self, git: Git) -> None:
+    async def make(self) -> None:
         """Create an empty store atomically. Raises GitFailed, OSError: it can't be created."""
         fresh = Path(tempfile.mkdtemp(prefix=f"{self._name}.{_NEW_PREFIX}-", dir=self._above))
         try:
-            made = git.command(
+            made = self._git.command(
                 "-c", "init.defaultBranch=main", "init", "--quiet", "--bare", "--template=", fresh
             )
-            await git.run(made, store=None, timeout_s=_INIT_S)
+            await self._git.run(made, store=None, timeout_s=_INIT_S)
             (fresh / "info").mkdir(exist_ok=True)
             (fresh / "info" / "attributes").write_text(ATTRIBUTES, encoding="ascii")
             os.rename(fresh, self.path)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
+
+    # -- reading
+
+    def _stores(self) -> Sequence[Path]:
+        """The stores to read from: the current one, then damaged ones, the newest first."""
+        usable = [self.path] if self.is_whole else []
+        return [*usable, *self.damaged()] or [self.path]
+
+    async def output(
+        self,
+        *commands: Sequence[str],
+        stdin: str = "",
+        timeout_s: float = _READ_S,
+        is_partial: bool = False,
+    ) -> bytes:
+        """Run a pipe of git commands on all stores; returns its output.
+
+        With `is_partial`, returns the output of a failed command, too.
+
+        Raises GitFailed: the last command failed.
+        """
+        store, *others = self._stores()
+        with self.scratch() as scratch:
+            input_file, output_file = scratch / "stdin", scratch / "stdout"
+            input_file.write_text(stdin, encoding="utf-8")
+            pipe = " | ".join(self._git.command(*words) for words in commands)
+            line = f"{{ {pipe}; }} <{shlex.quote(str(input_file))} >{shlex.quote(str(output_file))}"
+            try:
+                await self._git.run(line, store=store, alternates=others, timeout_s=timeout_s)
+            except GitFailed:
+                if not is_partial:
+                    raise
+            return output_file.read_bytes()
+
+    async def _output_about(self, command: Sequence[str], *trees: str, path: str = "") -> bytes:
+        """The output of a git command about `trees`. Raises SessionError: one of them is gone."""
+        only = ["--", path] if path else []
+        if not all(map(TREE_ID.fullmatch, trees)):
+            raise _tree_gone(trees[0])
+        try:
+            return await self.output([*command, *trees, *only])
+        except GitFailed as error:
+            raise _tree_gone(trees[0], error) from error
+
+    async def holds(self, tree: str) -> bool:
+        """Whether the whole tree exists; doesn't check the contents of files.
+
+        Raises GitFailed: git couldn't tell.
+        """
+        if not TREE_ID.fullmatch(tree):
+            return False
+        try:
+            objects = await self.output(
+                ["rev-list", "--objects", "--no-object-names", tree],
+                ["cat-file", "--batch-check", "--buffer"],
+            )
+        except GitFailed as error:
+            if error.is_inconclusive:
+                raise
+            return False
+        return b" missing\n" not in objects
+
+    async def should_hold(self, tree: str) -> bool:
+        """Whether a ref of the current store leads to `tree`. Raises as `holds`."""
+        try:
+            refs = await self.output(["for-each-ref", "--format=%(refname)", "refs/dirge"])
+        except GitFailed as error:
+            if error.is_inconclusive:
+                raise
+            return bool(TREE_ID.fullmatch(tree))
+        return f"/{tree}\n".encode() in refs
+
+    async def is_damaged(self) -> bool:
+        """Whether an object that the refs of the current store lead to is missing or unreadable."""
+        check = self._git.command(
+            "fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress"
+        )
+        try:
+            await self._git.run(check, store=self.path, timeout_s=_READ_S)
+        except GitFailed as error:
+            return not error.is_inconclusive
+        return False
+
+    async def entries(self, tree: str) -> dict[str, TreeEntry]:
+        """The files of the tree. Raises SessionError if it is gone."""
+        return parse_tree(await self._output_about(["ls-tree", "-r", "-z"], tree))
+
+    async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
+        """The changes between two trees, by path. Raises SessionError if a tree is gone."""
+        command = ["diff-tree", "-r", "-z", *_DIFF_OPTIONS, "--raw"]
+        try:
+            listed = await self._output_about([*command, "--numstat"], before, after)
+        except SessionError:
+            # Line counts need contents, which may be damaged while the trees are whole.
+            listed = await self._output_about(command, before, after)
+        return parse_changes(listed)
+
+    async def difference(self, before: str, after: str, path: str = "") -> str:
+        """The unified diff of two trees. Raises SessionError if a tree or a content is gone."""
+        command = ["diff-tree", "-r", "-p", "--no-color", *_DIFF_OPTIONS]
+        diff = await self._output_about(command, before, after, path=path)
+        return diff.decode("utf-8", "replace")
+
+    async def known(self, oids: Iterable[str]) -> frozenset[str]:
+        """The contents among `oids` that a store holds."""
+        wanted = "".join(f"{oid}\n" for oid in sorted(set(oids)))
+        if not wanted:
+            return frozenset()
+        check = ["cat-file", "--batch-check=%(objectname)", "--buffer"]
+        found = await self.output(check, stdin=wanted, is_partial=True)
+        return frozenset(line for line in found.decode("ascii").splitlines() if " " not in line)
+
+    async def ignored(
+        self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
+    ) -> Collection[str]:
+        """The ignored paths; see `ignored_by`. All of them if git can't tell."""
+        store = self._stores()[0]
+        with self.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
+            return await ignored_by(
+                self._git, paths, rules=rules, files=files, store=store, scratch=scratch
+            )
+        return frozenset(paths)
+
+    @contextlib.asynccontextmanager
+    async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
+        """A reader of the contents, for the time of the block; unreadable ones are left out."""
+        with self.scratch() as scratch:
+            contents = BlobReader(scratch)
+            left = sorted(set(oids))
+            store, *others = self._stores()
+            entries, index = scratch / "entries", scratch / "index"
+            add = self._git.command("update-index", "-z", "--index-info", stdin=entries)
+            write = self._git.command("checkout-index", "--all", "--quiet", f"--prefix={scratch}/")
+            for _ in range(_MOST_DAMAGED):
+                # An index that has each content as a file named by its id.
+                write_names(entries, (f"100644 {oid}\t{oid}" for oid in left))
+                index.unlink(missing_ok=True)
+                extra = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(scratch)}
+                try:
+                    await self._git.run(
+                        add, write, store=store, alternates=others, timeout_s=_READ_S, extra=extra
+                    )
+                    break
+                except GitFailed as error:
+                    if error.is_inconclusive:
+                        raise _unreadable(error) from error
+                # Git stops at an unreadable object: the first one it didn't write.
+                left = [oid for oid in left if oid not in contents][1:]
+            yield contents
+
+
+def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
+    if error is not None and error.is_inconclusive:
+        return _unreadable(error)
+    return SessionError(
+        "The snapshot of the files is no longer kept.",
+        hint=f"There is no snapshot {tree[:12]!r}; going back in the conversation still works.",
+    )
+
+
+def _unreadable(error: GitFailed) -> SessionError:
+    return SessionError(f"Can't read the snapshot of the files: {error}")
 
 
 _LEASES_FOLDER = "dirge"
@@ -239,7 +399,6 @@ DAY_S = 24 * 60 * 60
 _GRACE = "1.hour.ago"
 """How long objects without a ref are kept, because another process may be about to add one."""
 _PACK_S = 1800.0
-_LIST_S = 60.0
 _LOOSE_FROM = 1000
 
 
@@ -270,6 +429,8 @@ class StorePruner:
 
     async def run(self) -> bool:
         """Prune if the last time is long enough ago; False if the store is damaged."""
+        if not self.folder.is_whole:
+            return False
         with contextlib.ExitStack() as lock:
             try:
                 stamp = lock.enter_context(
@@ -304,7 +465,7 @@ class StorePruner:
             leaving += others[: len(others) - count]
         if leaving:
             orders = "".join(f"delete {name}\n" for name in leaving)
-            await self._output(["update-ref", "--stdin"], stdin=orders, timeout_s=_LIST_S)
+            await self.folder.output(["update-ref", "--stdin"], stdin=orders)
         folders = (self.folder.path / "objects").glob("[0-9a-f][0-9a-f]")
         if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
             # Repack everything that is kept into one pack, without unneeded objects. Only once:
@@ -318,10 +479,6 @@ class StorePruner:
                 timeout_s=_PACK_S,
             )
 
-    async def _output(self, *commands: Sequence[str], stdin: str = "", timeout_s: float) -> str:
-        printed = await self.folder.output(self.git, *commands, stdin=stdin, timeout_s=timeout_s)
-        return printed.decode()
-
     async def _fitting(self, staying: Collection[str], others: Sequence[str]) -> int:
         """How many of the newest `others` fit into the limit together with `staying`."""
         fits, too_many = 0, len(others) + 1
@@ -329,7 +486,7 @@ class StorePruner:
             count = (fits + too_many) // 2
             kept = [*staying, *others[len(others) - count :]]
             # The size of all their objects, each counted once.
-            sizes = await self._output(
+            sizes = await self.folder.output(
                 ["rev-list", "--objects", "--no-object-names", "--stdin"],
                 ["cat-file", "--batch-check=%(objectsize:disk)", "--buffer"],
                 stdin="".join(f"{name}\n" for name in kept),
@@ -344,8 +501,8 @@ class StorePruner:
     async def _refs(self) -> Sequence[tuple[int, str]]:
         """The date and the name of each snapshot's ref, the oldest first."""
         form = "--format=%(creatordate:unix) %(refname)"
-        listed = await self._output(["for-each-ref", form, "refs/dirge"], timeout_s=_LIST_S)
-        lines = [line.partition(" ") for line in listed.splitlines()]
+        listed = await self.folder.output(["for-each-ref", form, "refs/dirge"])
+        lines = [line.partition(" ") for line in listed.decode().splitlines()]
         return sorted((int(date), name) for date, _, name in lines)
 
     def _remove_leftovers(self) -> None:
