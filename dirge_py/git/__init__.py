@@ -1,1 +1,1 @@
-"""Repositories found, read and copied without git, and git as dirge itself runs it."""
+"""Repositories that are read and copied without git, and git as dirge runs it."""

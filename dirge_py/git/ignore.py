@@ -1,5 +1,6 @@
 """Ignore rules: the project's, the user's and dirge's, and which paths they exclude."""
 
+import contextlib
 import os
 import re
 import stat
@@ -12,30 +13,26 @@ from dirge_py.git.runner import Git, GitFailed
 
 _READ_S = 10.0
 OWN_FILE = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
-"""The name of a file that dirge has not finished writing."""
+"""The name of a file that dirge hasn't finished writing."""
 
 
-async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path) -> Path | None:
+async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path) -> Path:
     """The user's file of rules for all repositories: `core.excludesFile`, or git's default.
 
-    `git config` runs no program that settings name, so it may read those of the user.
+    `git config` doesn't run programs that settings name, so it may read the user's settings.
     """
     home = os.environ.get("HOME", "")
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
-    asked = git.command(
-        "config", "--includes", "--type=path", "--get", "core.excludesFile", stdout=scratch
-    )
-    own = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
+    query = ("config", "--includes", "--type=path", "--get", "core.excludesFile")
+    variables = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
     # An empty value would name no file at all, instead of the default ones.
-    line = f"unset GIT_CONFIG_GLOBAL; {asked}"
+    line = f"unset GIT_CONFIG_GLOBAL; {git.command(*query, stdout=scratch)}"
     store = folders.git_dir if folders is not None else None
-    try:
-        await git.run(line, store=store, timeout_s=_READ_S, extra=own)
+    named = ""
+    with contextlib.suppress(GitFailed, OSError):
+        await git.run(line, store=store, timeout_s=_READ_S, extra=variables)
         named = os.fsdecode(scratch.read_bytes()).strip("\n")
-    except (GitFailed, OSError):
-        named = ""
-    path = named or os.path.join(base, "git", "ignore")
-    return Path(git.root, path)
+    return Path(git.root, named or os.path.join(base, "git", "ignore"))
 
 
 def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str]:
@@ -69,7 +66,7 @@ async def ignored_by(
 
     `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
     """
-    tree, asked, found = scratch / "tree", scratch / "asked", scratch / "found"
+    tree, names, ignored = scratch / "tree", scratch / "names", scratch / "ignored"
     for path, text in rules.items():
         file = tree / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -79,15 +76,15 @@ async def ignored_by(
     outside.write_bytes(
         b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
     )
-    # This command takes no literal paths: without the dot, a leading colon would have a meaning.
-    write_names(asked, paths, b"./")
+    # This command reads patterns: without the dot, a leading colon would have a meaning.
+    write_names(names, paths, b"./")
     words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
     # Its exit code is 1 if no path is ignored.
-    line = f"{{ {git.command(*words, stdin=asked, stdout=found)} || [ $? = 1 ]; }}"
+    line = f"{{ {git.command(*words, stdin=names, stdout=ignored)} || [ $? = 1 ]; }}"
     extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
     settings = [("core.excludesFile", str(outside))]
     await git.run(line, store=store, timeout_s=_READ_S, extra=extra, settings=settings)
-    return frozenset(path.removeprefix("./") for path in read_names(found))
+    return frozenset(path.removeprefix("./") for path in read_names(ignored))
 
 
 def _is_file(path: Path) -> bool:

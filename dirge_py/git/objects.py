@@ -128,13 +128,12 @@ def is_in_index(index: Path, path: str) -> bool:
     except OSError:
         return False
     # Each name ends with a NUL and follows its length; longer paths may have the same end.
-    at = content.find(name + b"\0")
-    while at >= 0:
-        length = int.from_bytes(content[max(0, at - 2) : at], "big") & _LENGTH_BITS
-        if length == min(len(name), _LENGTH_BITS):
-            return content.startswith(b"DIRC")
-        at = content.find(name + b"\0", at + 1)
-    return False
+    length = min(len(name), _LENGTH_BITS)
+    places = (match.start() for match in re.finditer(re.escape(name + b"\0"), content))
+    return content.startswith(b"DIRC") and any(
+        int.from_bytes(content[max(0, at - 2) : at], "big") & _LENGTH_BITS == length
+        for at in places
+    )
 
 
 def count_index_entries(index: Path) -> int:

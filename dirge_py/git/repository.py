@@ -1,8 +1,7 @@
-"""A repository found and read without running git: its folders, its HEAD, its settings.
+"""Finds and reads repositories without running git: their folders, HEAD and settings.
 
-Whoever made the repository wrote all of that. Settings are parsed the way git parses them: what git
-takes for a comment, a continued line or a section must be the same here, as a difference would hide
-a setting that git obeys.
+All of that is untrusted. Settings are parsed exactly as git parses them, comments and continued
+lines included, because a difference would hide a setting that git obeys.
 """
 
 import os
@@ -21,7 +20,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "b": "\b"}
 
 
 class UnreadableRepository(Exception):
-    """The repository is not laid out as git lays one out; the message says where."""
+    """The repository doesn't have git's layout; the message says where."""
 
 
 _UNREADABLE = (OSError, UnreadableRepository, ValueError)
@@ -34,9 +33,9 @@ class GitFolders:
     git_dir: Path
     """The git folder of the work tree."""
     common: Path
-    """What the work trees of the repository share; may be the same."""
+    """The folder that all work trees of the repository share; may be the same."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """The settings that a copy goes by (`core.eol`), each value of one line."""
+    """The settings that a copy needs (such as `core.eol`), each value on one line."""
 
     @property
     def index(self) -> Path:
@@ -56,7 +55,7 @@ def work_tree_of(folder: str) -> str:
 def git_dir_at(work_tree: str) -> str:
     """The physical git folder of the work tree, which a `.git` file may name.
 
-    Raises OSError, UnreadableRepository, ValueError: there is none, or it can't be read.
+    Raises OSError, UnreadableRepository, ValueError: there is none, or the file can't be read.
     """
     entry = f"{work_tree}/.git"
     if os.path.isdir(entry):
@@ -68,9 +67,9 @@ def git_dir_at(work_tree: str) -> str:
 
 
 def common_dir(git_dir: str) -> str:
-    """The folder of what all work trees of the repository share.
+    """The folder that all work trees of the repository share.
 
-    Raises OSError, UnreadableRepository, ValueError: it can't be read.
+    Raises OSError, UnreadableRepository, ValueError: its name can't be read.
     """
     pointer = f"{git_dir}/commondir"
     if not os.path.lexists(pointer):
@@ -121,8 +120,7 @@ def read_text(path: str, limit: int = _MAX_FILE_BYTES) -> str:
 def read_bytes(path: str, limit: int) -> bytes:
     """The content of a regular file.
 
-    Raises:
-        OSError, UnreadableRepository: it is none, cannot be read, or is larger than `limit` bytes.
+    Raises OSError, UnreadableRepository: it can't be read, or is larger than `limit` bytes.
     """
     content = read_regular(Path(path), limit + 1)
     if len(content) > limit:

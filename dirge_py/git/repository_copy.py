@@ -30,10 +30,9 @@ _INDEX = b"DIRC"
 def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] = ()) -> None:
     """Make the git folder `target`, which must not exist, for a copy of the work tree.
 
-    Objects are not copied: they are read where they are. `ignored` are further paths to ignore.
-    Blocks.
+    Objects are not copied: git reads them where they are. `ignored` are further paths to ignore.
 
-    Raises OSError: it cannot be made, or the original cannot be read.
+    Raises OSError: the folder can't be made, or the original can't be read.
     """
     make_index_folder(target, places)
     _copy_lines(places.common / "packed-refs", target / "packed-refs", _PACKED_REF)
@@ -47,7 +46,7 @@ def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] 
 def make_index_folder(target: Path, places: GitFolders) -> None:
     """Make a git folder without refs, which is enough to list and compare files.
 
-    Raises OSError: it cannot be made, or the original cannot be read.
+    Raises OSError: the folder can't be made, or the original can't be read.
     """
     git_dir, common = places.git_dir, places.common
     for folder in ("objects/info", "objects/pack", "refs", "info"):
@@ -57,7 +56,11 @@ def make_index_folder(target: Path, places: GitFolders) -> None:
         raise OSError(errno.EINVAL, "its HEAD is not valid")
     (target / "HEAD").write_bytes(head)
     (target / "config").write_text(_config(places.settings), encoding="utf-8")
-    (target / "objects/info/alternates").write_bytes(_as_line(common / "objects") + b"\n")
+    objects = os.fsencode(common / "objects")
+    if b"\n" in objects:
+        # Git would read the line break as the end of the path.
+        raise OSError(errno.EINVAL, "its path has a line break")
+    (target / "objects/info/alternates").write_bytes(objects + b"\n")
     shared = [name for name in os.listdir(git_dir) if name.startswith("sharedindex.")]
     for name in ("index", *shared):
         _copy(git_dir / name, target / name, begins=_INDEX)
@@ -108,7 +111,7 @@ def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
 
 
 def _copy_lines(source: Path, target: Path, wanted: re.Pattern[bytes]) -> None:
-    """Copy the lines of a file, if there is one, that have its format."""
+    """Copy the lines of a file that match `wanted`, if the file exists."""
     try:
         lines = read_regular(source, _LARGE_BYTES).split(b"\n")
     except FileNotFoundError:
@@ -131,14 +134,3 @@ def _copy_refs(source: Path, target: Path) -> None:
                 continue
             if _HEAD.fullmatch(content):
                 (copy / name).write_bytes(content)
-
-
-def _as_line(path: Path) -> bytes:
-    """Return an absolute path as a line of `alternates`.
-
-    Raises OSError: it has a line break, which git reads as the end of the path.
-    """
-    line = os.fsencode(path)
-    if b"\n" in line:
-        raise OSError(errno.EINVAL, "its path has a line break")
-    return line

@@ -1,8 +1,8 @@
-"""Git as dirge itself runs it, on a repository of its own.
+"""Runs git for dirge, on dirge's own repository.
 
-No settings, hooks or attributes of the project or of the user apply: git reads the settings given
-here and those of dirge's own repository. Repository, work tree and index are always named, so git
-searches for none. Results are written to files; the rest of the output is for error messages.
+Settings, hooks and attributes of the project or of the user don't apply: git reads the settings
+below and those of dirge's repository. Repository, work tree and index are always named, so git
+doesn't search for them. Results are written to files; other output is for error messages.
 """
 
 import os
@@ -130,8 +130,8 @@ class Git:
     ) -> None:
         """Run commands one after the other on the repository `store`, until one fails.
 
-        They have a work tree only with an `index`. `alternates` are further repositories that
-        objects are read from. `settings` and the variables `extra` override those of every run.
+        They have a work tree only with an `index`. `alternates` are further repositories to read
+        objects from. `settings` and the variables `extra` override those of every run.
 
         Raises GitFailed: a command failed, or together they took longer than `timeout_s`.
         """
