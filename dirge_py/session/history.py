@@ -100,7 +100,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
     transcript = read_transcript(branch(records), copied_to=copied_to)
     prompts = (m for m in transcript.messages if isinstance(m, UserMessage) and m.origin == "user")
     spending = reduce(SessionSpending.after, records, SessionSpending())
-    told = {record.data.get("content") for record in _of_type(records, "notice")}
+    recorded = {record.data.get("content") for record in _of_type(records, "notice")}
     return LoadedSession(
         messages=transcript.messages,
         record_ids=transcript.record_ids,
@@ -122,7 +122,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
             updated=records[-1].ts if records else "",
             forked_from=text_member(header, "forked_from"),
         ),
-        notices=tuple(n for n in (*notices, *_remarks(transcript)) if n not in told),
+        notices=tuple(n for n in (*notices, *_remarks(transcript)) if n not in recorded),
     )
 
 
@@ -138,16 +138,13 @@ def shorten_title(text: str) -> str:
 
 def _choices(records: Sequence[Record]) -> SessionChoices:
     model = _newest(records, "model")
-    settings = {
-        text_member(record.data, "name"): record.data.get("value")
-        for record in _of_type(records, "setting")
-    }
+    settings = (record.data for record in _of_type(records, "setting"))
     return SessionChoices(
         model=text_member(model, "model"),
         thinking=text_member(model, "thinking"),
         mode=text_member(_newest(records, "mode"), "mode"),
         decisions=tuple(record.data for record in _of_type(records, "decision")[-_MAX_DECISIONS:]),
-        settings=settings,
+        settings={text_member(data, "name"): data.get("value") for data in settings},
     )
 
 
@@ -176,10 +173,8 @@ def _of_type(records: Iterable[Record], type_name: str) -> list[Record]:
 
 
 def _newest(records: Sequence[Record], type_name: str) -> Mapping[str, Any]:
-    for record in reversed(records):
-        if record.type == type_name and isinstance(record.data, dict):
-            return record.data
-    return {}
+    newest = (r.data for r in reversed(records) if r.type == type_name and isinstance(r.data, dict))
+    return next(newest, {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,19 +228,15 @@ class SessionSpending:
         )
 
     def _after_usage(self, reported: Mapping[str, Any]) -> "SessionSpending":
-        usage = decode_usage(reported.get("usage"))
+        usage, price = decode_usage(reported.get("usage")), reported.get("cost_usd")
         return SessionSpending(
             usage=self.usage + usage,
             unpriced=Usage() if usage == self.unpriced else self.unpriced,
-            cost_usd=_add_cost(self.cost_usd, reported.get("cost_usd")),
+            cost_usd=self.cost_usd + price
+            if self.cost_usd is not None and isinstance(price, int | float)
+            else None,
             turns=self.turns,
         )
-
-
-def _add_cost(cost_usd: float | None, price: Any) -> float | None:
-    if cost_usd is None or not isinstance(price, int | float):
-        return None
-    return cost_usd + price
 
 
 PlanRecordEvent: TypeAlias = PlanPhase | EvidenceTaken
@@ -257,7 +248,7 @@ def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordE
     An implementation comes before its messages, although it is recorded when it ends, so that its
     heading is at its beginning. Damaged events are left out.
     """
-    found: list[tuple[int, PlanRecordEvent]] = []
+    events: list[tuple[int, PlanRecordEvent]] = []
     messages = begins = 0
     for record in branch(records):
         data = record.data if isinstance(record.data, Mapping) else {}
@@ -268,15 +259,14 @@ def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordE
                 kept = data.get("messages")
                 messages = begins = len(kept) if isinstance(kept, list) else 0
             case "phase":
-                phase = _decode_phase(data)
-                if phase is not None:
-                    found.append((begins if phase.phase == "implement" else messages, phase))
+                if (phase := _decode_phase(data)) is not None:
+                    events.append((begins if phase.phase == "implement" else messages, phase))
                     begins = messages
             case "evidence":
                 taken = _decode_evidence(data)
                 if taken is not None and taken.phase != "implement":
-                    found.append((messages, taken))
-    return sorted(found, key=lambda each: each[0])
+                    events.append((messages, taken))
+    return sorted(events, key=lambda event: event[0])
 
 
 def _decode_phase(data: Mapping[str, Any]) -> PlanPhase | None:

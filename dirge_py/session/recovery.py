@@ -1,4 +1,4 @@
-"""Recovery of a run that was killed, or that waits for a decision.
+"""Recovers a run that was killed, or that waits for a decision.
 
 After a kill, dirge asks about each call of unknown outcome. A continuation file describes a
 waiting run for the program that decides. dirge runs only what the journal holds, and refuses a file
@@ -22,7 +22,7 @@ from dirge_py.processes.process_tree import abandoned_processes, kill_abandoned
 from dirge_py.session.codec import COUNTS, Json, decode_usage
 from dirge_py.session.history import replay
 from dirge_py.session.ids import check_session_id
-from dirge_py.session.record import Record, json_text
+from dirge_py.session.record import Record, json_text, text_member
 from dirge_py.session.transcript import (
     CallChoice,
     InterruptedCall,
@@ -68,9 +68,9 @@ def decide_calls(
     """
     chosen = choices or {}
     return [
-        _decision(one, chosen.get(one.call.id) or one.chosen or "inspect")
-        for one in interruption.calls
-        if one.state == "unknown" or not one.may_run
+        _decision(call, chosen.get(call.call.id) or call.chosen or "inspect")
+        for call in interruption.calls
+        if call.state == "unknown" or not call.may_run
     ]
 
 
@@ -78,17 +78,18 @@ def complete_decisions(
     decisions: Sequence[CallDecision], interruption: InterruptedRun
 ) -> Sequence[CallDecision]:
     """`decisions`, with those of `decide_calls` for the other calls."""
-    cannot_run = {one.call.id for one in interruption.calls if not one.may_run}
-    kept = [one for one in decisions if not (one.allow and one.tool_call_id in cannot_run)]
-    decided = {decision.tool_call_id for decision in kept}
-    further = decide_calls(interruption)
-    return [*kept, *(one for one in further if one.tool_call_id not in decided)]
+    cannot_run = {call.call.id for call in interruption.calls if not call.may_run}
+    by_id = {decision.tool_call_id: decision for decision in decide_calls(interruption)}
+    by_id |= {
+        d.tool_call_id: d for d in decisions if not (d.allow and d.tool_call_id in cannot_run)
+    }
+    return list(by_id.values())
 
 
 def end_leftovers(decisions: Sequence[CallDecision], interruption: InterruptedRun) -> None:
     """End commands of the killed process that still run, before one of them runs again."""
-    again = {one.tool_call_id for one in decisions if one.allow}
-    if any(one.call.id in again for one in interruption.unknown):
+    again = {decision.tool_call_id for decision in decisions if decision.allow}
+    if any(call.call.id in again for call in interruption.unknown):
         kill_abandoned(abandoned_processes(interruption.pid))
 
 
@@ -100,8 +101,8 @@ def choices_of(
     choices: dict[str, CallChoice] = {}
     for call in interruption.unknown:
         decision = by_id[call.call.id]
-        told = decision.answer is None or decision.answer.is_error
-        choices[call.call.id] = "again" if decision.allow else "inspect" if told else "done"
+        is_unknown = decision.answer is None or decision.answer.is_error
+        choices[call.call.id] = "again" if decision.allow else "inspect" if is_unknown else "done"
     return choices
 
 
@@ -109,13 +110,9 @@ def result_of_skipped_call(
     call: ToolCallBlock, interruption: InterruptedRun | None
 ) -> ToolResultMessage:
     """The result of an open call when the user sends a new prompt instead."""
-    for one in interruption.calls if interruption is not None else ():
-        if one.call.id == call.id:
-            return (
-                confirmed_result(call)
-                if one.chosen == "done"
-                else unfinished_result(call, one.state)
-            )
+    for interrupted in interruption.calls if interruption is not None else ():
+        if interrupted.call.id == call.id:
+            return _result_of_unrepeated(interrupted, interrupted.chosen)
     return undecided_result(call)
 
 
@@ -154,9 +151,7 @@ def choices_from_answers(
     if answers is None or len(labels) < len(answers) or _NOT_NOW in labels:
         return None
     asked = interruption.undecided
-    return {
-        one.call.id: _CHOICES[label] for one, label in zip(asked, labels, strict=False) if asked
-    }
+    return {call.call.id: _CHOICES[label] for call, label in zip(asked, labels, strict=False)}
 
 
 def _cut_off_text(call: InterruptedCall) -> str:
@@ -165,22 +160,24 @@ def _cut_off_text(call: InterruptedCall) -> str:
 
 def _choice_options(one: InterruptedCall) -> Iterator[QuestionOption]:
     for label, choice in _CHOICES.items():
-        if choice == "again" and not one.may_run:
-            continue
-        yield QuestionOption(label=label, description=_DETAILS[choice])
+        if choice != "again" or one.may_run:
+            yield QuestionOption(label=label, description=_DETAILS[choice])
     yield QuestionOption(label=_NOT_NOW, description="/continue asks again; a prompt goes past it")
 
 
+def _result_of_unrepeated(one: InterruptedCall, choice: CallChoice | None) -> ToolResultMessage:
+    """The result of an interrupted call that doesn't run again."""
+    is_done = choice == "done"
+    return confirmed_result(one.call) if is_done else unfinished_result(one.call, one.state)
+
+
 def _decision(one: InterruptedCall, choice: CallChoice) -> CallDecision:
-    answer = (
-        confirmed_result(one.call) if choice == "done" else unfinished_result(one.call, one.state)
+    result = _result_of_unrepeated(one, choice)
+    answer = LoopToolResult(
+        content=result.content, details=result.details, is_error=result.is_error
     )
-    result = LoopToolResult(
-        content=answer.content, details=answer.details, is_error=answer.is_error
-    )
-    return CallDecision(
-        tool_call_id=one.call.id, allow=choice == "again" and one.may_run, answer=result
-    )
+    is_again = choice == "again" and one.may_run
+    return CallDecision(tool_call_id=one.call.id, allow=is_again, answer=answer)
 
 
 VERSION = 1
@@ -253,27 +250,21 @@ def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation |
 
     `facts` are further fields of it.
     """
+    from_end = iter(messages[::-1])
+    last = next(from_end, None)
     completed: list[str] = []
-    for message in reversed(messages):
-        if isinstance(message, ToolResultMessage):
-            completed.insert(0, message.tool_call_id)
-        elif isinstance(message, AssistantMessage):
-            waiting = [call.id for call in message.calls if call.id not in completed]
-            if not waiting:
-                return None
-            calls = tuple(
-                {"id": c.id, "name": c.name, "args": c.arguments, "title": title_of_call(c)}
-                for c in message.calls
-            )
-            return Continuation(
-                calls=calls,
-                awaiting=waiting[0],
-                completed=tuple(completed),
-                **{"session_id": "", **facts},
-            )
-        else:
-            return None
-    return None
+    while isinstance(last, ToolResultMessage):
+        completed.insert(0, last.tool_call_id)
+        last = next(from_end, None)
+    asked = last.calls if isinstance(last, AssistantMessage) else ()
+    waiting = [call.id for call in asked if call.id not in completed]
+    if not waiting:
+        return None
+    calls = tuple(
+        {"id": c.id, "name": c.name, "args": c.arguments, "title": title_of_call(c)} for c in asked
+    )
+    facts = {"session_id": "", **facts}
+    return Continuation(calls=calls, awaiting=waiting[0], completed=tuple(completed), **facts)
 
 
 def continuation_of(records: Sequence[Record], *, session_id: str, project: str) -> Continuation:
@@ -411,17 +402,20 @@ def check_continuation(continuation: Continuation, records: Sequence[Record]) ->
 
 
 def _fits(continuation: Continuation, records: Sequence[Record]) -> bool:
-    """Whether it equals the journal word for word, because users decide by any part of it."""
+    """Whether it equals the journal word for word, because users may decide by any part of it."""
     known = [record for record in records if record.seq <= continuation.journal_seq]
     try:
-        told = continuation_of(
+        expected = continuation_of(
             known, session_id=continuation.session_id, project=continuation.project
         )
     except SessionError:
         return False
-    return continuation == told or (
-        _waits_since_an_earlier_version(known, told.awaiting)
-        and continuation == replace(told, calls=tuple(map(_with_earlier_title, told.calls)))
+    # Earlier versions named a call by its first text.
+    titles = (_title(c["name"], next(iter(_texts(c["args"]).values()), "")) for c in expected.calls)
+    calls = [{**call, "title": title} for call, title in zip(expected.calls, titles, strict=True)]
+    return continuation == expected or (
+        _waits_since_an_earlier_version(known, expected.awaiting)
+        and continuation == replace(expected, calls=tuple(calls))
     )
 
 
@@ -436,17 +430,11 @@ def _waits_since_an_earlier_version(records: Sequence[Record], call_id: str) -> 
     )
 
 
-def _with_earlier_title(call: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The call with the title of earlier versions: its first text."""
-    return {**call, "title": _title(call["name"], next(iter(_texts(call["args"]).values()), ""))}
-
-
 def _without_doubles(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, without duplicate names, because parsers differ in which one they use."""
-    found = dict(members)
-    if len(found) < len(members):
+    """Refuse duplicate names in a JSON object, because parsers differ in which one they use."""
+    if len(dict(members)) < len(members):
         raise ValueError("it has a duplicate key")
-    return found
+    return dict(members)
 
 
 def _is_about(record: Record, call_id: str) -> bool:
@@ -455,9 +443,8 @@ def _is_about(record: Record, call_id: str) -> bool:
         case "tool_started", {"call_id": str(started)}:
             return started == call_id
         case "message", {"role": "toolResult", "tool_call_id": str(answered), **rest}:
-            details = rest.get("details")
-            made_up = isinstance(details, Mapping) and details.get("synthetic") == "undecided"
-            return answered == call_id and not made_up
+            synthetic = text_member(rest.get("details"), "synthetic")
+            return answered == call_id and synthetic != "undecided"
         case _:
             return False
 
@@ -467,7 +454,7 @@ def _read_file(path: Path) -> bytes:
     with open(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise SessionError("it is no regular file")
+            raise SessionError("it is not a regular file")
         if status.st_uid != os.geteuid():
             raise SessionError("it belongs to another user")
         if status.st_size > _MOST_BYTES:

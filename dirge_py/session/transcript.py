@@ -265,7 +265,7 @@ class _TranscriptReader:
                     for slot in self._newest_unanswered(call_id):
                         slot.is_deferred, slot.is_resumed = True, False
             case "interruption", {"choices": dict(choices)}:
-                for slot in self._last_said.slots if self._last_said else ():
+                for slot in self._last_slots():
                     choice = choices.get(slot.call.id)
                     if slot.result is None and choice in get_args(CallChoice):
                         slot.chosen = choice
@@ -285,8 +285,12 @@ class _TranscriptReader:
     def leave_run(self) -> None:
         """End the run here: its open calls are not continued from another point."""
         self._run_id = None
-        for slot in self._last_said.slots if self._last_said else ():
+        for slot in self._last_slots():
             slot.is_left = slot.result is None and not slot.waits
+
+    def _last_slots(self) -> Sequence[_Slot]:
+        """The calls of the last message of the user or the model."""
+        return self._last_said.slots if self._last_said else ()
 
     def _newest_unanswered(self, call_id: str) -> Sequence[_Slot]:
         """The newest call with this id and no result, as a list of at most one."""
@@ -294,11 +298,9 @@ class _TranscriptReader:
 
     def _resume_around(self, slot: _Slot) -> None:
         """Note that a run continues with the other calls of this answer."""
-        for entry in reversed(self._entries):
-            if slot in entry.slots:
-                for other in entry.slots:
-                    other.is_resumed = other.is_deferred
-                return
+        entries = (entry for entry in reversed(self._entries) if slot in entry.slots)
+        for other in next(entries).slots:
+            other.is_resumed = other.is_deferred
 
     def _read_compaction(self, compaction: Mapping[str, Any], count: int) -> None:
         # A compaction names messages by number, which a lost or generated message shifts. Sending
@@ -310,15 +312,14 @@ class _TranscriptReader:
 
     def _only_waits(self) -> bool:
         """Whether only results at the very end are missing, of calls that wait."""
-        last = self._entries[-1] if self._entries else None
         for entry in self._entries:
             is_missing = False
             for slot in entry.slots:
-                is_waiting = entry is last and self._is_open(entry, slot)
+                is_waiting = entry is self._entries[-1] and self._is_open(entry, slot)
                 if slot.result is None and not is_waiting:
                     return False
                 if slot.result is not None and is_missing:
-                    return False  # the missing result would come before it and shift it
+                    return False  # The missing result would come before it and shift it.
                 is_missing = slot.result is None
         return True
 
