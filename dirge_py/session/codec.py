@@ -40,7 +40,7 @@ def encode_message(message: Message) -> Json:
     match message:
         case UserMessage():
             encoded: Json = {"content": _content(message.content), "origin": message.origin}
-            return {"role": "user", **encoded, **_given(attached=list(message.attached))}
+            return {"role": "user", **encoded, **_nonempty(attached=list(message.attached))}
         case AssistantMessage():
             return _encode_assistant(message)
         case ToolResultMessage():
@@ -50,7 +50,7 @@ def encode_message(message: Message) -> Json:
                 "tool_name": message.tool_name,
                 "is_error": message.is_error,
                 "content": _content(message.content),
-                **_given(details=dict(message.details)),
+                **_nonempty(details=dict(message.details)),
             }
         case SystemMessage():
             return {"role": "system", "content": _content(message.content)}
@@ -68,15 +68,14 @@ def decode_message(encoded: Any) -> Message:
     if not isinstance(encoded, Mapping):
         raise ValueError("a message is an object")
     role = encoded.get("role")
-    decode = _DECODERS.get(role) if isinstance(role, str) else None
-    if decode is None:
+    if not isinstance(role, str) or role not in _DECODERS:
         raise ValueError(f"unknown role {role!r}")
-    return decode(encoded)
+    return _DECODERS[role](encoded)
 
 
 def encode_usage(usage: Usage) -> Json:
     """The token counts of `COUNTS` that aren't zero."""
-    return _given(**{name: getattr(usage, name) for name in COUNTS})
+    return _nonempty(**{name: getattr(usage, name) for name in COUNTS})
 
 
 def decode_usage(encoded: Any) -> Usage:
@@ -91,7 +90,7 @@ def _encode_assistant(message: AssistantMessage) -> Json:
         "content": [_encode_block(block) for block in message.content],
         "stop_reason": message.stop_reason,
         "origin": message.origin,
-        **_given(
+        **_nonempty(
             error_message=message.error_message,
             error_kind=message.error_kind,
             model=message.model,
@@ -169,17 +168,13 @@ def _object(value: Any) -> Json:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 _BLOCKS: Mapping[str, tuple[type[Block], Mapping[str, Callable[[Any], Any]]]] = {
     "text": (TextBlock, {"text": _text}),
     "thinking": (
         ThinkingBlock,
         {"text": _text, "signature": _text_or_none, "redacted": _text_or_none},
     ),
-    "toolCall": (ToolCallBlock, {"id": _text, "name": _text, "arguments": _same}),
+    "toolCall": (ToolCallBlock, {"id": _text, "name": _text, "arguments": lambda v: v}),
     "image": (ImageBlock, {"asset_id": _text, "media_type": _text}),
     "document": (DocumentBlock, {"asset_id": _text, "media_type": _text, "name": _text}),
     "compaction": (CompactionBlock, {"data": _object, "text": _text}),
@@ -207,15 +202,15 @@ def _blocks(encoded: Mapping[str, Any], *allowed: type[Block]) -> tuple[Block, .
     content = encoded.get("content")
     if isinstance(content, str):
         return (TextBlock(content),)
-    found = []
+    blocks = []
     for block in content if isinstance(content, Iterable) else ():
         name = block.get("type") if isinstance(block, Mapping) else None
         kind, members = _BLOCKS.get(name, (None, {})) if isinstance(name, str) else (None, {})
         if kind in allowed:
-            found.append(kind(**{m: decode(block.get(m)) for m, decode in members.items()}))
-    return tuple(found)
+            blocks.append(kind(**{m: decode(block.get(m)) for m, decode in members.items()}))
+    return tuple(blocks)
 
 
-def _given(**members: Any) -> Json:
+def _nonempty(**members: Any) -> Json:
     """The members that aren't empty."""
     return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}

@@ -64,11 +64,10 @@ def state_before(states: Sequence[FileState], point: RewindPoint) -> FileState |
 
     The snapshot of a run may be recorded after the prompt that started it.
     """
-    opening = next(
-        (s for s in states if point.run_id and s.run_id == point.run_id and s.at == "before_run"),
-        None,
-    )
-    return opening if point.run_id else state_at(states, point.seq)
+    if not point.run_id:
+        return state_at(states, point.seq)
+    of_run = (s for s in states if s.run_id == point.run_id and s.at == "before_run")
+    return next(of_run, None)
 
 
 def state_at(states: Sequence[FileState], seq: int) -> FileState | None:
@@ -93,8 +92,7 @@ def _state(record: Record) -> FileState | None:
             )
         case str(kind), {"tree_after": str(tree)} if kind == MOVE_RECORD and tree:
             return FileState(seq=record.seq, tree=tree, by="move")
-        case _:
-            return None
+    return None
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -114,15 +112,13 @@ async def changes_to_state(
     snapshots: SnapshotRepository, now: str, state: FileState, held: Mapping[str, str]
 ) -> Sequence[TreeChange]:
     """The changes to get to `state`, by path. Raises SessionError: a tree is gone."""
-    found = [
+    changes = [
         change
-        for change in await changes_between(snapshots, now, state.tree)
-        if change.path not in held
+        for tree in {state.tree, *held.values()}
+        for change in await changes_between(snapshots, now, tree)
+        if held.get(change.path, state.tree) == tree
     ]
-    for tree in set(held.values()):
-        since = await changes_between(snapshots, now, tree)
-        found += [change for change in since if held.get(change.path) == tree]
-    return sorted(found, key=lambda change: change.path)
+    return sorted(changes, key=lambda change: change.path)
 
 
 async def restore_files(
@@ -161,9 +157,9 @@ async def find_hidden_files(
     since = {path for known in states if known.seq > state.seq for path in known.left_out}
     names = {*since, *state.left_out, *now.left_out}
     folders = tuple(p for known in states for p in known.left_out if p.endswith("/"))
-    found = {path for path in removed if path in names or path.startswith(folders)}
-    ignored = set(await snapshots.ignored_then(state.tree, removed)) - found
-    return frozenset(found | await _never_held(snapshots, ignored, state, states))
+    hidden = {path for path in removed if path in names or path.startswith(folders)}
+    ignored = set(await snapshots.ignored_then(state.tree, removed)) - hidden
+    return frozenset(hidden | await _never_held(snapshots, ignored, state, states))
 
 
 async def _never_held(
@@ -185,15 +181,15 @@ async def files_changed_by_person(
     snapshots: SnapshotRepository, state: FileState, later: Sequence[FileState], now: Snapshot
 ) -> set[str] | None:
     """The paths that changed since `state` while no run was active; None if unknown."""
-    found: set[str] = set()
+    changed: set[str] = set()
     try:
         for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
             if known.by == "person":
-                found |= await _changes_of_person(snapshots, state, known)
+                changed |= await _changes_of_person(snapshots, state, known)
             state = known
     except SessionError:
         return None
-    return found
+    return changed
 
 
 async def changes_between(

@@ -37,6 +37,10 @@ from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, changes_some
 Redact = Callable[[str], str]
 
 _RECORDED_ELSEWHERE = ("result", "continuation")
+_NOT_SAVED = (
+    "Not run: the session cannot be saved to disk at the moment, so a crash could run this twice. "
+    "Tools that only read still work; tell the user to free space."
+)
 # By type of block: members that a provider wants back byte for byte, and that nobody can read.
 _OPAQUE = {"thinking": ("signature", "redacted"), "compaction": ("data",)}
 
@@ -59,10 +63,7 @@ def redacted(value: Any, redact: Redact) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {
-            redact(name) if isinstance(name, str) else name: redacted(item, redact)
-            for name, item in value.items()
-        }
+        return {redacted(name, redact): redacted(item, redact) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [redacted(item, redact) for item in value]
     return value
@@ -182,17 +183,11 @@ class Recorder:
         started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
         started["only_reads"] = not is_mutating
         if not self._save("tool_started", started, sync=is_mutating):
-            # The call didn't start, so its start must not be recorded later.
+            # The call doesn't start, so don't record its start later.
             self._waiting.pop()
             if is_mutating:
-                return text_result(
-                    "Not run: the session cannot be saved to disk at the moment, so a crash could "
-                    "run this twice. Tools that only read still work; tell the user to free space.",
-                    outcome="error",
-                    is_error=True,
-                )
-        if call.id in self._calls:
-            progress = self._calls[call.id]
+                return text_result(_NOT_SAVED, outcome="error", is_error=True)
+        if progress := self._calls.get(call.id):
             progress.has_begun, progress.is_mutating = True, is_mutating
         return await proceed()
 
@@ -361,8 +356,8 @@ class Recorder:
                 if not self._is_failing:
                     self._is_failing = True
                     self._on_notice(
-                        f"{error.message} It goes on in memory; tools that change anything are "
-                        f"blocked. {error.hint}"
+                        f"{error.message} dirge keeps it in memory, and tools that change anything "
+                        f"are blocked. {error.hint}"
                     )
                 return False
             self._waiting.pop(0)

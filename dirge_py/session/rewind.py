@@ -4,7 +4,6 @@ Each move appends a record, after which the conversation continues. Moves delete
 last one can be undone.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
@@ -71,16 +70,15 @@ def _target_at(records: Sequence[Record], to: str, *, why: str, point: str) -> R
     return RewindTarget(why=why, to=to, state=state_at(file_states(records), seq), point=point)
 
 
-def _find_point(found: Sequence[RewindPoint], name: str) -> RewindPoint:
-    if not found:
+def _find_point(points: Sequence[RewindPoint], name: str) -> RewindPoint:
+    if not points:
         raise DirgeError("There is nothing to go back to: this branch has no messages.")
-    fitting = [point for point in found if point.id.startswith(name)] if name else []
+    fitting = [point for point in points if point.id.startswith(name)] if name else []
     if len(fitting) == 1:
         return fitting[0]
+    text = f"{name!r} fits {len(fitting)} messages of this branch."
     raise DirgeError(
-        f"there is no message {name!r} on this branch."
-        if not fitting
-        else f"{name!r} fits {len(fitting)} messages of this branch.",
+        text if fitting else f"there is no message {name!r} on this branch.",
         hint="/tree lists the prompts with their ids.",
     )
 
@@ -182,13 +180,11 @@ class Rewinder:
 
     def points(self, most: int | None = MAX_POINTS) -> Sequence[RewindPoint]:
         """The newest messages of the current branch that the user can go to, newest first."""
-        found = rewind_points(self._records())[::-1]
-        return found if most is None else found[:most]
+        return rewind_points(self._records())[::-1][:most]
 
     def prompts(self, most: int | None = MAX_POINTS) -> Sequence[RewindPoint]:
         """The user's prompts among the points, newest first."""
-        found = [point for point in self.points(None) if point.is_prompt]
-        return found if most is None else found[:most]
+        return [point for point in self.points(None) if point.is_prompt][:most]
 
     def tree(self) -> SessionTree:
         """Every prompt and move of the session, on all branches."""
@@ -200,19 +196,18 @@ class Rewinder:
         if now is None or self._snapshots is None:
             return {}
         states = file_states(self._records())
-        counts: dict[str, int] = {now.tree: 0}
-        found = {}
-        for prompt in prompts:
-            state = state_before(states, prompt)
-            if state is None:
-                continue
-            if state.tree not in counts and await self._snapshots.holds(state.tree):
+        by_tree = {now.tree: 0}
+        before = {prompt.id: state_before(states, prompt) for prompt in prompts}
+        for state in filter(None, before.values()):
+            if state.tree not in by_tree and await self._snapshots.holds(state.tree):
                 held = await files_held_later(self._snapshots, states, state)
                 changes = await changes_to_state(self._snapshots, now.tree, state, held)
-                counts[state.tree] = len(changes)
-            if state.tree in counts:
-                found[prompt.id] = counts[state.tree]
-        return found
+                by_tree[state.tree] = len(changes)
+        return {
+            prompt_id: by_tree[state.tree]
+            for prompt_id, state in before.items()
+            if state is not None and state.tree in by_tree
+        }
 
     async def preview(self, destination: RewindTarget) -> RewindPreview:
         """The effects of going there; changes nothing."""
@@ -383,9 +378,7 @@ class Rewinder:
             return None
         held = {path for known in file_states(self._records()) for path in known.held}
         root = self._snapshots.root
-        return await self._snapshots.take_snapshot(
-            [os.path.join(root, path) for path in sorted(held)]
-        )
+        return await self._snapshots.take_snapshot([f"{root}/{path}" for path in sorted(held)])
 
     async def _plan(self, destination: RewindTarget, now: Snapshot | None) -> RewindPreview:
         records = self._records()
@@ -408,16 +401,16 @@ class Rewinder:
             self._snapshots, unheld, state=state, states=states, now=now
         )
         changes = [change for change in all_changes if change.path not in hidden]
-        theirs = (
-            await files_changed_by_person(self._snapshots, state, later, now) if changes else set()
-        )
-        is_theirs = {c.path: theirs is None or c.path in theirs for c in changes}
-        lists = (hidden, state.left_out, now.left_out, *(known.left_out for known in later))
+        yours: set[str] | None = set()
+        if changes:
+            yours = await files_changed_by_person(self._snapshots, state, later, now)
+        is_yours = {c.path: yours is None or c.path in yours for c in changes}
+        left_out = hidden.union(state.left_out, now.left_out, *(known.left_out for known in later))
         return RewindPreview(
             destination=destination,
-            changes=tuple(c for c in changes if not is_theirs[c.path]),
-            yours=tuple(c for c in changes if is_theirs[c.path]),
-            left_out=tuple(sorted({path for paths in lists for path in paths} - held.keys())),
+            changes=tuple(c for c in changes if not is_yours[c.path]),
+            yours=tuple(c for c in changes if is_yours[c.path]),
+            left_out=tuple(sorted(left_out - held.keys())),
             left_behind=len(left),
             held=held,
         )
@@ -440,8 +433,7 @@ class Rewinder:
         state = plan.destination.state
         if what == "conversation" or state is None or self._snapshots is None:
             return RestoreResult(), before
-        wanted = [c.path for c in plan.changes]
-        wanted += [c.path for c in plan.yours if c.path in also]
+        wanted = [c.path for c in plan.changes] + [c.path for c in plan.yours if c.path in also]
         if not wanted:
             return RestoreResult(), before
         restored = await restore_files(self._snapshots, wanted, state, plan.held)

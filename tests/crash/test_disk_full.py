@@ -7,18 +7,18 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.session.journal import read_journal
 from dirge_py.session.record import Record
 from dirge_py.session.segments import Scan
+from pathlib import Path
 from tests.security.sizes import count, size
 from tests.support.fake_service import ModelReply
 from tests.support.product import ProcessResult, Product, Service
 from tests.support.requirements import small_disk
+from typing import Any
+
+import pytest
+
 
 STEP = size(18, 1)
 FOREVER = 10_000
@@ -142,7 +142,7 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
         assert (product.project / "note.txt").read_text() in ("old\n", "new\n")
         if not is_whole(new):
             assert length == FOREVER
-            assert "cannot be saved: " in result.stderr and "goes on in memory" in result.stderr
+            assert "cannot be saved: " in result.stderr and "keeps it in memory" in result.stderr
         if tried == 1:
             assert "The session is saved again; nothing was lost." in result.stderr
     count("crash: a disk full at the n-th write", tried, 0, "lost something")

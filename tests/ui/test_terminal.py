@@ -4,11 +4,11 @@ import re
 import signal
 import termios
 from pathlib import Path
+from tests.support.fake_service import FakeService, ModelReply
+from tests.support.terminal import Terminal, is_alive, until
 
 import pytest
 
-from tests.support.fake_service import FakeService, ModelReply
-from tests.support.terminal import Terminal, is_alive, until
 
 ENDS_WITHIN_S = 2.0
 
@@ -192,7 +192,7 @@ def test_commands_that_end_with_the_session_are_named_where_it_can_be_read(tmp_p
 
     shell = terminal.output.rpartition(b"\x1b[?1049l")[2].decode()
     assert "Ended with the session: sh1 (`sleep 100`).\r\nTo come back: dirge -r " in shell
-    assert "goes on in memory" not in shell
+    assert "keeps it in memory" not in shell
 
 
 def test_no_color_means_none(tmp_path: Path):
