@@ -61,10 +61,7 @@ def encode_message(message: Message) -> Json:
 
 
 def decode_message(encoded: Any) -> Message:
-    """The message that a JSON object encodes.
-
-    Raises ValueError: it is not an object, or its role is unknown.
-    """
+    """The message that a JSON object encodes. Raises ValueError: no object, or an unknown role."""
     if not isinstance(encoded, Mapping):
         raise ValueError("a message is an object")
     role = encoded.get("role")

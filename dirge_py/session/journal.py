@@ -77,19 +77,13 @@ class SegmentFile:
         self._fd: int | None = None
 
     def open(self, *, records: int) -> None:
-        """Open the existing file, which holds `records` records.
-
-        Raises SessionError: it can't be opened, or isn't a regular file.
-        """
+        """Open the existing file with `records` records. Raises as `open_regular`."""
         self._fd = open_regular(self.path, APPEND_FLAGS)
         self.records = records
         self.size = os.fstat(self._fd).st_size
 
     def append(self, payload: bytes, *, records: int, sync: bool) -> None:
-        """Append `records` whole lines, even after a torn line.
-
-        Raises OSError: nothing was written.
-        """
+        """Append `records` whole lines, even after a torn line. Raises OSError: nothing changed."""
         if self._fd is None:
             if self.number > 1:
                 make_folders(self.path.parent)

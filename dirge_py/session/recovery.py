@@ -268,10 +268,7 @@ def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation |
 
 
 def continuation_of(records: Sequence[Record], *, session_id: str, project: str) -> Continuation:
-    """The continuation of the session that `records` describe.
-
-    Raises SessionError: it waits for no decision.
-    """
+    """The continuation of a session. Raises SessionError: it waits for no decision."""
     loaded = replay(records)
     found = continuation_at(loaded.messages) if loaded.open_calls else None
     if found is None:
@@ -293,10 +290,7 @@ def continuation_of(records: Sequence[Record], *, session_id: str, project: str)
 
 
 def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
-    """Write it atomically to a new file in `folder`, readable by its owner only; returns the path.
-
-    Raises SessionError: it can't be written.
-    """
+    """Write it to a new private file in `folder`; returns the path. Raises SessionError."""
     name = f"{continuation['session_id']}-{secrets.token_hex(4)}.json"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

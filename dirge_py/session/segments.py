@@ -208,10 +208,7 @@ def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
 
 
 def read_segments(first: Path) -> SessionFiles:
-    """Read all segments, without a lock.
-
-    Raises SessionError: there is none, or one can't be read.
-    """
+    """Read all segments without a lock. Raises SessionError: none exists, or one is unreadable."""
     numbers = segment_numbers(first) or [1]
     with _no_collecting():
         parts = {number: _scan_file(segment_path(first, number)) for number in numbers}

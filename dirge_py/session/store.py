@@ -248,10 +248,7 @@ class Store:
         return replace(loaded, open_calls=())
 
     def why_only_to_look(self, name: str) -> str:
-        """Why a viewed session accepts no prompts, and how to continue it.
-
-        Raises SessionError: none or several match.
-        """
+        """Why a viewed session accepts no prompts, and how to continue it. Raises as `find`."""
         session_id = self.find(name)
         writer = lock_holder(self._path(session_id).with_suffix(".lock"))
         why = f"because process {writer} writes it" if writer else "as it was opened to look at"
@@ -288,10 +285,7 @@ class Store:
         return continuation_of(records, session_id=session_id, project=self.folder.name)
 
     def keep_continuation(self, name: str) -> Path:
-        """Write the session's continuation to a new file in `continuations/`; returns the file.
-
-        Raises SessionError: it waits for no decision, or the file can't be written.
-        """
+        """Write the continuation to a new file in `continuations/`. Raises SessionError."""
         continuation = self.continuation(name)
         return save_continuation(continuation.as_json(), self._state_dir / "continuations")
 

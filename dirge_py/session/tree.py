@@ -64,10 +64,7 @@ def _parents(records: Sequence[Record]) -> list[int]:
 
 
 def settings_at(records: Sequence[Record], at: str | None = None) -> Mapping[str, Any]:
-    """The settings of the branch that ends `at` a record.
-
-    Raises SessionError: there is no such record.
-    """
+    """The settings of the branch that ends `at` a record. Raises as `branch`."""
     return {
         record.data["name"]: record.data.get("value")
         for record in branch(records, at)

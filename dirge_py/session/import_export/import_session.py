@@ -47,10 +47,7 @@ def read_external(
     *,
     most_bytes: int = _MOST_BYTES,
 ) -> ExternalSession:
-    """The session in a file of another program.
-
-    Raises SessionError: it cannot be read, or holds no session of that program.
-    """
+    """The session of another program. Raises SessionError: unreadable, or no session of it."""
     try:
         with path.open("rb") as file:
             # Don't trust the size in `stat`: a pipe or a device has none, and may be endless.

@@ -73,10 +73,7 @@ def _mark_file(path: Path, folder: Path) -> FileMark | None:
 
 
 def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
-    """Read the whole files, with large texts; returns the records and the new marks.
-
-    Raises OSError if one of them can't be read.
-    """
+    """Read the whole files; returns the records and the new marks. Raises OSError."""
     contents = [_bytes_from(folder / mark.name, 0) for mark in marks]
     # Not `splitlines`: damaged bytes may hold a carriage return.
     lines = (line for content in contents for line in io.BytesIO(content))
@@ -88,10 +85,7 @@ def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
 def read_appended(
     folder: Path, before: FileMarks, now: FileMarks, *, last_seq: int
 ) -> tuple[list[Record], FileMarks] | None:
-    """The records added since `before`; None if the files changed in any other way.
-
-    Raises OSError if one of them can't be read.
-    """
+    """The records added since `before`; None after any other change. Raises OSError."""
     if not _have_only_grown(before, now):
         return None
     marks = list(before[:-1])

@@ -13,23 +13,17 @@ import shlex
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TypeAlias
-
 from dirge_py.git.ignore import OWN_FILE, ignore_options
-from dirge_py.git.objects import (
-    PackTimeout,
-    count_index_entries,
-    read_names,
-    write_import_stream,
-    write_names,
-)
+from dirge_py.git.objects import PackTimeout, count_index_entries, read_names, write_import_stream, write_names
 from dirge_py.git.repository import GitFolders
 from dirge_py.git.runner import DURABLE, Git, GitFailed
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
 from dirge_py.session.snapshots.store import StoreLease
 from dirge_py.types.errors import SessionError
+from pathlib import Path
+from typing import TypeAlias
+
 
 
 def is_never_held(path: str) -> bool:
@@ -278,10 +272,7 @@ class SnapshotCapture:
         return f"{{ GIT_INDEX_FILE={index} {listing} || : >{quoted}; }}"
 
     async def _check_count(self, candidates: SnapshotCandidates) -> None:
-        """Check the number of files, without those that are ignored by now.
-
-        Raises ProjectTooLarge: there are too many.
-        """
+        """Check the number of files that aren't ignored. Raises ProjectTooLarge: too many."""
         index, most = self._lease.index, self._limits.files
         count = count_index_entries(index)
         if count + len(candidates.present) <= most:

@@ -52,10 +52,7 @@ class FileCopies:
         self._kept: dict[tuple[str, str], Path] = {}
 
     def keep(self, real: str, content: bytes) -> Path:
-        """Copy the `content` of the file at `real`; returns the copy, which may exist already.
-
-        Raises FileError: it can't be copied.
-        """
+        """Copy the `content` of the file at `real`; returns the copy. Raises FileError."""
         digest = sha256_of(content)
         earlier = self._kept.get((real, digest))
         if earlier is not None and earlier.is_file():

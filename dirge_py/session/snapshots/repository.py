@@ -163,10 +163,7 @@ class SnapshotRepository:
         return await self._read(self._folder.difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
-        """The paths, missing in the tree, that its rules ignore: the files may have existed.
-
-        Raises SessionError: the tree is gone.
-        """
+        """The paths that rules in the tree ignore: they may have existed. Raises as `changes`."""
         return await self._read(self._ignored_then(tree, paths))
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:

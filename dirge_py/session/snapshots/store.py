@@ -188,10 +188,7 @@ class StoreFolder:
             raise _tree_gone(trees[0], error) from error
 
     async def holds(self, tree: str) -> bool:
-        """Whether the whole tree exists; doesn't check the contents of files.
-
-        Raises GitFailed: git couldn't tell.
-        """
+        """Whether the whole tree exists, without reading files. Raises GitFailed: unknown."""
         if not TREE_ID.fullmatch(tree):
             return False
         try:
@@ -340,10 +337,7 @@ class StoreLease:
 
 
 def acquire_lease(store: Path, session: str) -> StoreLease:
-    """Acquire a lease of a locked store, with the newest published index.
-
-    Raises OSError: its folder can't be made.
-    """
+    """Acquire a lease of a locked store, with the newest index. Raises OSError."""
     above = store / _LEASES_FOLDER
     above.mkdir(mode=0o700, exist_ok=True)
     abandoned = [folder for folder, holder in _leases(store) if holder is None]
