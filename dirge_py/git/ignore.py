@@ -62,10 +62,7 @@ async def ignored_by(
     store: Path,
     scratch: Path,
 ) -> frozenset[str]:
-    """The paths that are ignored in a work tree with the `.gitignore` files `rules`.
-
-    `files` are as for `ignore_options`; `scratch` is an empty folder. Raises GitFailed, OSError.
-    """
+    """The paths that `.gitignore` files `rules` or `files` exclude. Raises GitFailed, OSError."""
     tree, names, ignored = scratch / "tree", scratch / "names", scratch / "ignored"
     for path, text in rules.items():
         file = tree / path

@@ -118,10 +118,7 @@ def read_text(path: str, limit: int = _MAX_FILE_BYTES) -> str:
 
 
 def read_bytes(path: str, limit: int) -> bytes:
-    """The content of a regular file.
-
-    Raises OSError, UnreadableRepository: it can't be read, or is larger than `limit` bytes.
-    """
+    """The content of a regular file. Raises OSError, UnreadableRepository: over `limit` bytes."""
     content = read_regular(Path(path), limit + 1)
     if len(content) > limit:
         raise UnreadableRepository(f"{path} is too large")

@@ -44,10 +44,7 @@ def make_git_folder(target: Path, places: GitFolders, *, ignored: Sequence[str] 
 
 
 def make_index_folder(target: Path, places: GitFolders) -> None:
-    """Make a git folder without refs, which is enough to list and compare files.
-
-    Raises OSError: the folder can't be made, or the original can't be read.
-    """
+    """Make a git folder without refs, enough to list and compare files. Raises OSError."""
     git_dir, common = places.git_dir, places.common
     for folder in ("objects/info", "objects/pack", "refs", "info"):
         (target / folder).mkdir(parents=True)

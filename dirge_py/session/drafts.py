@@ -60,10 +60,7 @@ class SessionDrafts:
         return self._recorder if self._has_begun else None
 
     def set_folder(self, folder: Path, redact: Callable[[str], str]) -> None:
-        """Store the history of prompts in this folder, and drafts that don't go into the journal.
-
-        `redact` removes secrets.
-        """
+        """Store prompts, and drafts that stay out of the journal, in this folder after `redact`."""
         if self._recorder is not None:
             self.prompts = PromptHistory(folder / "prompts.jsonl", redact)
             self._file = DraftFile(folder, redact)

@@ -60,10 +60,7 @@ def unfinished_move(records: Sequence[Record]) -> FileState | None:
 
 
 def state_before(states: Sequence[FileState], point: RewindPoint) -> FileState | None:
-    """The files as they were when a prompt was sent; None without a snapshot from then.
-
-    The snapshot of a run may be recorded after the prompt that started it.
-    """
+    """The files when a prompt was sent, which may be recorded after it; None if unknown."""
     if not point.run_id:
         return state_at(states, point.seq)
     of_run = (s for s in states if s.run_id == point.run_id and s.at == "before_run")

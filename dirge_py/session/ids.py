@@ -62,10 +62,7 @@ def project_root(path: Path) -> Path:
 
 
 def project_id(path: Path) -> str:
-    """The folder name of the project around `path`: a slug of its name and 8 hex digits.
-
-    Each git work tree is a project of its own.
-    """
+    """The folder name of the project (git work tree) around `path`: a slug and 8 hex digits."""
     root = project_root(path)
     slug = re.sub(r"[^a-z0-9]+", "-", root.name.lower()).strip("-")[:40] or "root"
     return f"{slug}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:8]}"

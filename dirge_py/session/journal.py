@@ -135,12 +135,7 @@ _DEFAULT_LIMITS = SegmentLimits()
 
 
 def read_journal(path: Path) -> Scan:
-    """Read a journal without lock or repair; another process may be writing it.
-
-    `path` is its first segment; all segments are read.
-
-    Raises SessionError: there is no such file, or it can't be read.
-    """
+    """Read all segments without lock or repair, even during a write. Raises SessionError."""
     return read_segments(path).scan
 
 
@@ -238,10 +233,7 @@ class Journal:
         return self._add(record, sync=sync)
 
     def adopt(self, records: Iterable[Record]) -> None:
-        """Append copies of another journal's records in order, with their ids and times.
-
-        Raises SessionError: as `append`; the copies before the one that failed stay.
-        """
+        """Append copies of other records, with their ids and times. Raises as `append`."""
         for record in records:
             if record.type != "segment":
                 self._add(replace(record, v=VERSION, parent=self._leaf), sync=False)
@@ -406,12 +398,7 @@ class RepairReport:
 
 
 def repair_session(first: Path) -> RepairReport:
-    """Repair the session with this first segment by opening it for writing.
-
-    Raises:
-        SessionBusy: another process writes it.
-        SessionError: it doesn't exist, or can't be read.
-    """
+    """Repair a session by opening it for writing. Raises SessionBusy, SessionError."""
     found = read_segments(first)
     last = max(found.parts)
     torn_at = found.parts[last].torn_at

@@ -206,10 +206,7 @@ class Recorder:
         self._save("message", encoded, sync=True)
 
     def begin(self, title: str) -> None:
-        """Write the session to disk although it has no message yet.
-
-        `title` may be of any length.
-        """
+        """Write the session to disk before its first message, with a `title` of any length."""
         if not self._has_messages:
             self._has_messages = True
             self._save("title", {"title": self._as_title(title)}, sync=True)

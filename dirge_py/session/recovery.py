@@ -246,10 +246,7 @@ def _texts(arguments: Any) -> Mapping[str, str]:
 
 
 def continuation_at(messages: Sequence[Message], **facts: Any) -> Continuation | None:
-    """The continuation of the last answer of `messages`; None if no call waits.
-
-    `facts` are further fields of it.
-    """
+    """The continuation of the last answer with further fields `facts`; None if no call waits."""
     from_end = iter(messages[::-1])
     last = next(from_end, None)
     completed: list[str] = []

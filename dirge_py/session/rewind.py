@@ -216,10 +216,7 @@ class Rewinder:
     # -- targets
 
     def before(self, prompt: str = "", *, why: str = "rewind") -> RewindTarget:
-        """The target before the prompt of this branch whose id has this prefix; "" is the last one.
-
-        Raises DirgeError: there is no such prompt.
-        """
+        """The target before the prompt with this id prefix, or the last one. Raises DirgeError."""
         records = self._records()
         prompts = [point for point in rewind_points(records) if point.is_prompt]
         point = _find_point(prompts, prompt) if prompt or not prompts else prompts[-1]
@@ -227,10 +224,7 @@ class Rewinder:
         return RewindTarget(why=why, to=point.before, state=state, text=point.text, point=point.id)
 
     def behind(self, message: str) -> RewindTarget:
-        """The target at which the message of this branch with this id prefix is the last one.
-
-        Raises DirgeError: there is no such message.
-        """
+        """The target after the message with this id prefix. Raises DirgeError: none has it."""
         records = self._records()
         point = _find_point(rewind_points(records), message)
         return _target_at(records, point.after, why="clone", point=point.id)
@@ -242,10 +236,7 @@ class Rewinder:
         return _target_at(records, node.tip, why="switch", point=node.id)
 
     def before_last_move(self) -> RewindTarget:
-        """The target from which the last move started.
-
-        Raises DirgeError: there was no move, or a message followed it.
-        """
+        """The target where the last move started. Raises DirgeError: there is none to redo."""
         records = self._records()
         move = last_move(records)
         left = move.data.get("from") if move is not None else None

@@ -34,10 +34,7 @@ APPEND_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NON
 
 
 def open_regular(path: Path, flags: int) -> int:
-    """Open a regular file; returns its descriptor.
-
-    Raises SessionError: it can't be opened, or is a link, folder, pipe or the like.
-    """
+    """Open a regular file; returns its descriptor. Raises SessionError, also for a link."""
     try:
         fd = os.open(path, flags)
     except OSError as error:
@@ -52,10 +49,7 @@ def open_regular(path: Path, flags: int) -> int:
 
 
 def make_folders(folder: Path) -> None:
-    """Make a folder and missing folders above it, each private to its owner.
-
-    They survive a power cut.
-    """
+    """Make a folder and missing ones above it, private to the owner, safe from a power cut."""
     for missing in reversed([at for at in (folder, *folder.parents) if not at.exists()]):
         with contextlib.suppress(FileExistsError):
             missing.mkdir(mode=0o700)
@@ -132,10 +126,7 @@ def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | No
 
 
 def _salvage(body: bytes) -> Iterator[tuple[int, bytes, Record | None]]:
-    """Split a damaged line into records and damaged bytes, with their offsets.
-
-    Finds records after a lost line end or a torn record, and among NUL bytes.
-    """
+    """Split a line with torn, glued or NUL bytes into records and damage, with offsets."""
     starts = [0, *(match.start() for match in _RECORD_BEGIN.finditer(body) if match.start() > 0)]
     for start, stop in zip(starts, [*starts[1:], len(body)], strict=True):
         piece = body[start:stop]
@@ -254,10 +245,7 @@ _Place = list[str | int]
 
 
 def store_large_texts(record: Record, folder: Path) -> Record:
-    """The record to store, with references to its large texts, which are written to `folder`/blobs.
-
-    Raises OSError: one couldn't be written.
-    """
+    """The record with references to its large texts, written to `folder`/blobs. Raises OSError."""
     places = [place for root, part in _results(record) for place in _large_texts(part, root)]
     if not places:
         return record

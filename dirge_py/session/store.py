@@ -393,10 +393,7 @@ class Store:
 def continuation_reader(
     store: Store, session_id: str
 ) -> Callable[[AwaitingConfirmation], Mapping[str, Any]]:
-    """A function that returns the continuation of a run that just ended waiting.
-
-    It raises SessionError if the journal couldn't be written.
-    """
+    """A function that returns the continuation of a waiting run, or raises SessionError."""
     return lambda _outcome: store.continuation(session_id).as_json()
 
 

@@ -107,10 +107,7 @@ def _current_branch(lines: Sequence[Line], found: ExternalSession) -> Sequence[L
 
 
 def _path(lines: Sequence[Line], chosen: Sequence[Line]) -> set[str]:
-    """The ids from the last message up to the first.
-
-    A line with a missing parent continues the line before it in the file.
-    """
+    """The ids from the last message up to the first; a missing parent is the line before."""
     by_id = {uuid: line for line in lines if (uuid := text_member(line, "uuid"))}
     before: dict[str, str] = {}
     last = ""

@@ -283,12 +283,7 @@ _MOST_TRIES = 1000
 
 
 def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
-    """Write `text` to a new file; returns its path.
-
-    With `other_name`, appends a number to the name until no file has it.
-
-    Raises FileError: the file exists, or can't be written.
-    """
+    """Write `text` to a new file, or with `other_name` one with a number. Raises FileError."""
     for number in range(1, _MOST_TRIES if other_name else 2):
         numbered = path.with_stem(f"{path.stem}-{number}") if number > 1 else path
         try:

@@ -51,10 +51,7 @@ def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
 
 
 def sessions_in(folder: Path) -> dict[str, FileMarks]:
-    """The files of each session in the folder of a project, in the order they were written.
-
-    Empty sessions are left out, and anything but regular files.
-    """
+    """The regular files of each session of a project that isn't empty, in the order of writing."""
     sessions = {}
     for session_id, paths in sessions_in_folder(folder).items():
         marks = [_mark_file(path, folder) for path in paths]

@@ -60,10 +60,7 @@ def select_candidates(
     limit_bytes: int,
     also: Collection[str] = (),
 ) -> SnapshotCandidates:
-    """Sort the paths that git listed: `changed` ones are in the index, `others` are not.
-
-    Files in `also` may have up to `MAX_KEPT_BYTES`.
-    """
+    """Sort what git listed: `changed` is in the index, `others` not; `also` may be large."""
     present: list[str] = []
     absent: list[str] = []
     large: dict[str, FileStamp] = {}

@@ -108,10 +108,7 @@ def keep_originals(
     cwd: Path,
     notice: Callable[[str], None],
 ) -> None:
-    """Keep `originals` that `snapshots` don't hold.
-
-    Without snapshots, because they are off or the session isn't saved, nothing is kept.
-    """
+    """Keep `originals` that `snapshots` don't hold; without snapshots, nothing is kept."""
     if snapshots is None:
         originals.unkept = lambda real: NOTHING_KEPT
         return

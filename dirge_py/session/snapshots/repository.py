@@ -156,10 +156,7 @@ class SnapshotRepository:
         return await self._read(self._folder.changes(before, after))
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
-        """The unified diff of two trees, below `path` if given.
-
-        Raises SessionError: one of them is gone.
-        """
+        """The unified diff of two trees, of `path` or all. Raises SessionError: one is gone."""
         return await self._read(self._folder.difference(before, after, path))
 
     async def ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
@@ -167,17 +164,11 @@ class SnapshotRepository:
         return await self._read(self._ignored_then(tree, paths))
 
     async def restore(self, tree: str, paths: Sequence[str]) -> RestoreResult:
-        """Write or remove these paths of the working tree so that they match `tree`.
-
-        Raises SessionError: the tree is gone; nothing was changed.
-        """
+        """Make these paths of the project match `tree`. Raises SessionError: it is gone."""
         return await self._read(self._restore(tree, paths))
 
     async def prune(self) -> None:
-        """Remove snapshots that are too old or take too much space, at most once a day.
-
-        Runs in the background; it may be cancelled at any moment.
-        """
+        """Remove snapshots beyond the limits, at most once a day; may be cancelled any time."""
         if self._is_closed or self._is_missing() or self._lease is None:
             return
         pruner = StorePruner(

@@ -46,10 +46,7 @@ class _PathRefused(Exception):
 def inspect_paths(
     root: str, paths: Iterable[str], *, limit_bytes: int, kept: frozenset[str] = frozenset()
 ) -> dict[str, PathState]:
-    """The state of these paths below `root`. Files above the limit are not read.
-
-    The `kept` files, which a tool was about to change, may be larger.
-    """
+    """The state of these paths; files above the limit aren't read, except `kept` ones."""
     limits = {path: MAX_KEPT_BYTES if path in kept else limit_bytes for path in paths}
     anchor = open_folder_handle(root)
     try:

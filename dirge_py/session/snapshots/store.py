@@ -65,10 +65,7 @@ class StoreFolder:
 
     @contextlib.asynccontextmanager
     async def locked(self) -> AsyncIterator[None]:
-        """Hold the lock of the store, to create it, to move it aside, or to add a lease.
-
-        Raises SessionError: another process doesn't release it, or the folder can't be made.
-        """
+        """Hold the lock of the store, to make or move it, or add a lease. Raises SessionError."""
         with contextlib.ExitStack() as lock:
             try:
                 self._above.mkdir(mode=0o700, parents=True, exist_ok=True)
