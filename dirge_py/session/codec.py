@@ -209,5 +209,4 @@ def _blocks(encoded: Mapping[str, Any], *allowed: type[Block]) -> tuple[Block, .
 
 
 def _nonempty(**members: Any) -> Json:
-    """The members that aren't empty."""
     return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}

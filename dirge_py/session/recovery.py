@@ -166,7 +166,6 @@ def _choice_options(one: InterruptedCall) -> Iterator[QuestionOption]:
 
 
 def _result_of_unrepeated(one: InterruptedCall, choice: CallChoice | None) -> ToolResultMessage:
-    """The result of an interrupted call that doesn't run again."""
     is_done = choice == "done"
     return confirmed_result(one.call) if is_done else unfinished_result(one.call, one.state)
 

@@ -122,7 +122,6 @@ def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionS
 
 
 def _read_ends(path: Path) -> tuple[bytes, bytes, os.stat_result]:
-    """The first and the last bytes of a file, and its status."""
     with open(os.open(path, READ_FLAGS), "rb") as file:
         status = os.fstat(file.fileno())
         tail_at = max(0, status.st_size - _TAIL_BYTES)
@@ -364,7 +363,6 @@ class Store:
         return self.folder / f"{session_id}.jsonl"
 
     def _share(self, kind: str, source: str, target: str) -> None:
-        """Share the files of one kind with another session."""
         owned = self.folder / source / kind
         if not owned.is_dir():
             return
@@ -379,7 +377,6 @@ class Store:
                 shutil.copyfile(file, shared / file.name, follow_symlinks=False)
 
     def _make_folder(self, folder: Path) -> Path:
-        """Make `folder` and missing folders above it, each private to its owner."""
         try:
             make_folders(folder)
         except OSError as error:

@@ -289,7 +289,6 @@ class _TranscriptReader:
             slot.is_left = slot.result is None and not slot.waits
 
     def _last_slots(self) -> Sequence[_Slot]:
-        """The calls of the last message of the user or the model."""
         return self._last_said.slots if self._last_said else ()
 
     def _newest_unanswered(self, call_id: str) -> Sequence[_Slot]:

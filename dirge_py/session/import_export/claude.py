@@ -14,8 +14,8 @@ from pathlib import PurePath
 from typing import Any
 
 from dirge_py.session.import_export.external import (
-    IMAGE_NOT_IMPORTED,
     ExternalSession,
+    block_texts,
     number_member,
     parse_lines,
     parse_seconds,
@@ -139,9 +139,12 @@ def _read_user(found: ExternalSession, line: Line, at: float) -> None:
     for block in _blocks(line, "tool_result"):
         is_error = block.get("is_error") is True
         found.add_result(
-            text_member(block, "tool_use_id"), _text(block.get("content")), at, is_error=is_error
+            text_member(block, "tool_use_id"),
+            block_texts(block.get("content")),
+            at,
+            is_error=is_error,
         )
-    text, is_summary = _text(content), bool(line.get("isCompactSummary"))
+    text, is_summary = block_texts(content), bool(line.get("isCompactSummary"))
     is_written = is_summary or line.get("isMeta") or _WRITTEN_BY_PROGRAM.match(text)
     found.add_prompt(text, at, origin="harness" if is_written else "user", anew=is_summary)
 
@@ -176,26 +179,13 @@ def _read_answer(found: ExternalSession, line: Line, at: float, answers: dict[st
         entry.usage = _usage(message["usage"])
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    said = []
-    for block in content if isinstance(content, list) else ():
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "text":
-            said.append(text_member(block, "text"))
-        elif kind in ("image", "document"):
-            said.append(IMAGE_NOT_IMPORTED)
-    return "\n".join(said)
-
-
-def _usage(told: Line) -> Usage:
-    read = number_member(told, "cache_read_input_tokens")
-    write = number_member(told, "cache_creation_input_tokens")
+def _usage(reported: Line) -> Usage:
+    read = number_member(reported, "cache_read_input_tokens")
+    write = number_member(reported, "cache_creation_input_tokens")
     return Usage(
         # Their `input_tokens` don't include cached tokens; ours do.
-        input=number_member(told, "input_tokens") + read + write,
-        output=number_member(told, "output_tokens"),
+        input=number_member(reported, "input_tokens") + read + write,
+        output=number_member(reported, "output_tokens"),
         cache_read=read,
         cache_write=write,
     )

@@ -14,8 +14,8 @@ from pathlib import PurePath
 from typing import Any
 
 from dirge_py.session.import_export.external import (
-    IMAGE_NOT_IMPORTED,
     ExternalSession,
+    block_texts,
     number_member,
     parse_lines,
     parse_seconds,
@@ -112,7 +112,7 @@ class _CodexReader:
     def _read_summary(self, payload: Line) -> None:
         history = payload.get("replacement_history")
         texts = [
-            _text(item.get("content"))
+            block_texts(item.get("content"))
             for item in (history if isinstance(history, list) else ())
             if isinstance(item, dict) and item.get("type") == "message"
         ]
@@ -125,7 +125,7 @@ class _CodexReader:
             case "message":
                 self._read_message(item)
             case "reasoning":
-                text = _text(item.get("summary")) or _text(item.get("content"))
+                text = block_texts(item.get("summary")) or block_texts(item.get("content"))
                 if text:
                     self._answer().blocks.append(ThinkingBlock(text=text))
             case kind if _ITEM.fullmatch(kind):
@@ -134,7 +134,7 @@ class _CodexReader:
                 self._found.left_out[f"items of type {str(item.get('type'))[:40]!r}"] += 1
 
     def _read_message(self, item: Line) -> None:
-        text = _text(item.get("content"))
+        text = block_texts(item.get("content"))
         role = item.get("role")
         if role == "assistant":
             if text:
@@ -145,8 +145,8 @@ class _CodexReader:
             self._found.left_out["instructions of the program"] += 1
 
     def _read_call(self, item: Line) -> None:
-        given = item.get("arguments", item.get("input", item.get("action")))
-        arguments = _object(given) if item.get("type") == "function_call" else given
+        raw = item.get("arguments", item.get("input", item.get("action")))
+        arguments = _object(raw) if item.get("type") == "function_call" else raw
         if isinstance(arguments, str) and item.get("type") == "custom_tool_call":
             arguments = {"input": arguments}
         name = text_member(item, "name") or "local_shell"
@@ -155,15 +155,15 @@ class _CodexReader:
 
     def _read_output(self, item: Line) -> None:
         output = item.get("output")
-        given = _object(output)
+        value = _object(output)
         is_error = False
-        if isinstance(given, dict) and ("output" in given or "content" in given):
-            output = given.get("output", given.get("content"))
-            metadata = given.get("metadata")
+        if isinstance(value, dict) and ("output" in value or "content" in value):
+            output = value.get("output", value.get("content"))
+            metadata = value.get("metadata")
             code = metadata.get("exit_code") if isinstance(metadata, dict) else None
-            is_error = code not in (None, 0) or given.get("success") is False
+            is_error = code not in (None, 0) or value.get("success") is False
         call_id = text_member(item, "call_id")
-        self._found.add_result(call_id, _text(output), self._at, is_error=is_error)
+        self._found.add_result(call_id, block_texts(output), self._at, is_error=is_error)
 
     def _answer(self) -> Any:
         return self._found.open_answer or self._found.add_answer(self._at, model=self._model)
@@ -178,16 +178,3 @@ def _object(text: Any) -> Any:
     except (ValueError, RecursionError):
         return text
     return value if isinstance(value, dict) else text
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    said = []
-    for block in content if isinstance(content, list) else ():
-        if not isinstance(block, dict):
-            continue
-        said.append(
-            IMAGE_NOT_IMPORTED if block.get("type") == "input_image" else text_member(block, "text")
-        )
-    return "\n".join(filter(None, said))

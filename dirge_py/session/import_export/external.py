@@ -3,13 +3,14 @@
 Each call is followed by exactly one result, however the other program stored them.
 """
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dirge_py.session.record import parse_timestamp
+from dirge_py.session.record import parse_timestamp, text_member
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -153,19 +154,16 @@ class ExternalSession:
 
 def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]]:
     """The objects of a file of JSON lines; other lines are counted in `left_out`."""
-    found = []
-    for line in text.split("\n"):
-        if not line.strip():
-            continue
-        try:
+    objects = []
+    for line in filter(str.strip, text.split("\n")):
+        value = None
+        with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(line)
-        except (ValueError, RecursionError):
-            value = None
         if isinstance(value, dict):
-            found.append(value)
+            objects.append(value)
         else:
             left_out["lines that are no JSON object"] += 1
-    return found
+    return objects
 
 
 def parse_seconds(stamp: Any, otherwise: float) -> float:
@@ -179,3 +177,15 @@ def number_member(value: Mapping[str, Any], name: str) -> int:
     """The member if it is a count, else 0."""
     found = value.get(name)
     return found if type(found) is int and found > 0 else 0
+
+
+def block_texts(content: Any) -> str:
+    """The texts of a message's blocks, one per line, with a remark for each picture."""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict):
+            is_file = block.get("type") in ("image", "document", "input_image")
+            texts.append(IMAGE_NOT_IMPORTED if is_file else text_member(block, "text"))
+    return "\n".join(filter(None, texts))

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -32,13 +32,18 @@ _RUN = "import"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportResult:
-    """A session that was taken over. `is_known`: it had been before, and nothing was done now."""
+    """An imported session."""
 
     session_id: str
+    """Its new id."""
     program: ExternalProgram
+    """The program that wrote it."""
     messages: int = 0
+    """How many messages it has."""
     left_out: Mapping[str, int]
+    """How many parts of each kind were not imported."""
     is_known: bool = False
+    """Whether it had been imported before, so that nothing was done now."""
 
 
 def read_external(
@@ -58,19 +63,19 @@ def read_external(
     if len(content) > most_bytes:
         raise SessionError(f"{str(path)!r} is too large to be a session.")
     text = content.decode("utf-8", "replace")
-    if program == "auto":
-        lines = parse_lines(text, Counter())
-        program = "claude" if looks_like_claude(lines) else program
-        program = "codex" if program == "auto" and looks_like_codex(lines) else program
-    readers = {"claude": read_claude, "codex": read_codex}
-    found = readers[program](text, path.name) if program in readers else None
-    if found is None or not any(True for _ in found.messages()):
-        names = {"claude": "Claude Code", "codex": "Codex"}.get(program, "Claude Code or Codex")
+    lines = parse_lines(text, Counter()) if program == "auto" else ()
+    if program == "claude" or (program == "auto" and looks_like_claude(lines)):
+        session, names = read_claude(text, path.name), "Claude Code"
+    elif program == "codex" or looks_like_codex(lines):
+        session, names = read_codex(text, path.name), "Codex"
+    else:
+        session, names = None, "Claude Code or Codex"
+    if session is None or not any(True for _ in session.messages()):
         raise SessionError(
             f"{str(path)!r} holds no session of {names}.",
             hint="They are in ~/.claude/projects/*/*.jsonl and ~/.codex/sessions/**/*.jsonl.",
         )
-    return found
+    return session
 
 
 def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> ImportResult:
@@ -118,7 +123,7 @@ def _write(
     origin: Mapping[str, str],
     redact: Redact,
 ) -> None:
-    # Locking and releasing it makes its folder.
+    # This makes the folder of the project.
     store.create(session_id).close()
     header = {
         "created": timestamp(messages[0].at),
@@ -130,30 +135,25 @@ def _write(
         for type_name, data, at in _records(found, messages):
             journal.append(type_name, redacted_record(type_name, data, redact), at=at)
     except BaseException:
-        journal.close()
-        for path in store.paths_of(session_id):
-            if not path.is_dir():
-                path.unlink(missing_ok=True)
+        store.discard(session_id)
         raise
-    journal.close()
+    finally:
+        journal.close()
 
 
 def _records(
     found: ExternalSession, messages: Sequence[ImportedMessage]
-) -> list[tuple[str, Any, float]]:
-    """Type, data and time of each record of the new session."""
+) -> Iterator[tuple[str, Any, float]]:
     first, last = messages[0].at, messages[-1].at
     prompts = (m.message for m in messages if isinstance(m.message, UserMessage))
-    said = next((title_of(p) for p in prompts if p.origin == "user"), "")
-    title = " ".join(found.title.split())[:200] or said
-    records: list[tuple[str, Any, float]] = [("title", {"title": title}, first)]
-    records.append(("run_start", {"run_id": _RUN}, first))
+    first_prompt = next((title_of(p) for p in prompts if p.origin == "user"), "")
+    yield "title", {"title": " ".join(found.title.split())[:200] or first_prompt}, first
+    yield "run_start", {"run_id": _RUN}, first
     for each in messages:
         encoded = encode_message(each.message)
         if each.begins_anew:
-            records.append(("context", {"messages": [encoded]}, each.at))
+            yield "context", {"messages": [encoded]}, each.at
         else:
-            records.append(("message", encoded, each.at))
+            yield "message", encoded, each.at
     end = {"run_id": _RUN, "outcome": "Done", "why": {}, "messages": len(messages)}
-    records.append(("run_end", {**end, "model": found.model}, last))
-    return records
+    yield "run_end", {**end, "model": found.model}, last

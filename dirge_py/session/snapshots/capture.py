@@ -101,7 +101,6 @@ def stamp_of(status: os.stat_result) -> FileStamp:
 
 
 def _stamps(root: str, paths: Iterable[str]) -> dict[str, FileStamp]:
-    """The stamps of the existing files among `paths`."""
     statuses = {path: _status(f"{root}/{path}") for path in paths}
     return {path: stamp_of(status) for path, status in statuses.items() if status is not None}
 
@@ -220,7 +219,6 @@ class SnapshotCapture:
     # -- listing files
 
     def _listing(self, *options: str, stdout: Path) -> str:
-        """The command that lists files by the ignore rules."""
         files = (self._personal, self._exclude)
         ignores = ignore_options(own_folder=self._own_folder, files=files)
         return self._git.command("ls-files", "-z", *options, *ignores, stdout=stdout)

@@ -6,22 +6,13 @@ import os
 import re
 import shutil
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from dirge_py.git.ignore import personal_excludes
-from dirge_py.git.objects import (
-    TreeChange,
-    is_in_index,
-)
+from dirge_py.git.objects import TreeChange, is_in_index
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import GitFailed, find_git, private_git
 from dirge_py.session.ids import project_id, project_root

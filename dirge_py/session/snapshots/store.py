@@ -175,7 +175,6 @@ class StoreFolder:
             return output_file.read_bytes()
 
     async def _output_about(self, command: Sequence[str], *trees: str, path: str = "") -> bytes:
-        """The output of a git command about `trees`. Raises SessionError: one of them is gone."""
         only = ["--", path] if path else []
         if not all(map(TREE_ID.fullmatch, trees)):
             raise _tree_gone(trees[0])
@@ -490,7 +489,6 @@ class StorePruner:
         return fits
 
     async def _refs(self) -> Sequence[tuple[int, str]]:
-        """The date and the name of each snapshot's ref, the oldest first."""
         form = "--format=%(creatordate:unix) %(refname)"
         listed = await self.folder.output(["for-each-ref", form, "refs/dirge"])
         lines = [line.partition(" ") for line in listed.decode().splitlines()]
