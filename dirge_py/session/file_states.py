@@ -42,10 +42,7 @@ class FileState:
 
 
 def file_states(records: Sequence[Record]) -> list[FileState]:
-    """The states of the files, in the order of the journal.
-
-    Not the order of a branch: all branches of the conversation share one working tree.
-    """
+    """The states of the files in the journal's order, as all branches share one working tree."""
     return [state for record in records if (state := _state(record)) is not None]
 
 

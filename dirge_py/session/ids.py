@@ -37,12 +37,7 @@ def new_session_id(now: float) -> str:
 
 
 def check_session_id(session_id: str) -> str:
-    """Return the id if it is valid.
-
-    Raises:
-        SessionError: it has characters other than `[A-Za-z0-9._-]`, more than 128, or a reserved
-            ending.
-    """
+    """Return the id. Raises SessionError: its characters, length or ending aren't allowed."""
     if not _SESSION_ID.fullmatch(session_id) or session_id in (".", ".."):
         raise SessionError(
             f"{session_id!r} is not a valid session id.",

@@ -38,9 +38,7 @@ from dirge_py.types.errors import SessionBusy, SessionError
 def lock_session(first: Path) -> FileLock:
     """Take the writer's lock of the session with this first segment, without waiting.
 
-    Raises:
-        SessionBusy: another process (or another part of this one) holds it.
-        SessionError: the folder can't be written, or its file system has no locks.
+    Raises SessionBusy, or SessionError if the folder can't be written or has no locks.
     """
     path = first.with_suffix(".lock")
     try:
@@ -144,8 +142,7 @@ class Journal:
 
     When the last segment is full (see `SegmentLimits`), the next record goes into a new one. A new
     session appears on disk with its first record, preceded by a `session` record of the `header`;
-    until then only its lock exists, and closing removes that.
-    `notices` report to the user what was damaged when it was opened.
+    until then only its lock exists. `notices` tell the user what was damaged when it was opened.
     """
 
     def __init__(
@@ -183,9 +180,7 @@ class Journal:
         Damaged bytes are copied to `<id>.damaged`, once. Then only an unfinished end of the last
         file is cut off; other damage stays. A journal of a newer format is read-only.
 
-        Raises:
-            SessionBusy: another process writes it.
-            SessionError: it can't be opened or read.
+        Raises SessionBusy, or SessionError if it can't be opened or read.
         """
         lock = lock_session(path)
         journal = cls(path, lock, header=header or {}, clock=clock, limits=limits)
@@ -239,11 +234,7 @@ class Journal:
                 self._add(replace(record, v=VERSION, parent=self._leaf), sync=False)
 
     def records(self) -> list[Record]:
-        """Every record, in order.
-
-        The first call hands over the records read by `open`, so that a session of 20 MB is in
-        memory only once. Later calls read the file.
-        """
+        """Every record, in order: first those that `open` read, so that memory holds them once."""
         found, self._found = self._found, None
         if found is not None:
             return found

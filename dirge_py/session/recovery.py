@@ -302,9 +302,7 @@ def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
 def load_continuation(path: Path) -> Continuation:
     """The continuation in a file.
 
-    Raises:
-        SessionError: the file is missing, belongs to another user, or is not a continuation of
-            this version.
+    Raises SessionError: it is missing, belongs to another user, or isn't of this version.
     """
     shown = f"The continuation {str(path)!r}"
     try:
@@ -325,12 +323,7 @@ def load_continuation(path: Path) -> Continuation:
 
 
 def parse_continuation(value: Any) -> Continuation:
-    """Parse the JSON value of a continuation.
-
-    Raises:
-        ValueError: it isn't one.
-        SessionError: another version of dirge wrote it.
-    """
+    """Parse a continuation. Raises ValueError, or SessionError if another version wrote it."""
     if not isinstance(value, Mapping) or type(value.get("v")) is not int:
         raise ValueError("it has no version")
     if value["v"] != VERSION:

@@ -268,9 +268,7 @@ class Rewinder:
         Files that the user changed since are kept, except those in `also`. The conversation moves
         even if a file can't be restored; `RewindResult.failed` lists such files.
 
-        Raises:
-            DirgeError: a run is active, or the files can't go there although `what` includes them.
-                Nothing has changed.
+        Raises DirgeError: a run is active, or the files can't move although `what` includes them.
         """
         self._check_idle()
         self.is_moving = True

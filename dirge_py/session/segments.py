@@ -57,10 +57,7 @@ def make_folders(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder, so that the names of new files in it survive a power cut.
-
-    Some file systems can't do that, and don't need it.
-    """
+    """Flush a folder, if possible, so that the names of new files in it survive a power cut."""
     with contextlib.suppress(OSError):
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

@@ -195,11 +195,10 @@ class Store:
     def create(
         self, session_id: str | None = None, origin: Mapping[str, Any] | None = None
     ) -> Journal:
-        """Create a session and lock it for writing. Its file appears with the first record.
+        """Create and lock a session, whose file appears with the first record.
 
-        `origin` are further members of its header.
-
-        Raises SessionError: the id is taken or invalid, or the state folder can't be written.
+        `origin` are further members of its header. Raises SessionError: the id is taken or invalid,
+        or the state folder can't be written.
         """
         if session_id is not None:
             journal = self.open_or_create(session_id, origin)
@@ -220,9 +219,7 @@ class Store:
     def open(self, name: str, *, fork: bool = False) -> Journal:
         """Open a session (see `find`) for writing, or with `fork` a new one that continues it.
 
-        Raises:
-            SessionBusy: another process writes it (never with `fork`).
-            SessionError: none or several match, or it can't be opened.
+        Raises SessionBusy (never with `fork`), or SessionError: none fits, or unreadable.
         """
         return self.fork(name) if fork else self._open(self.find(name))
 
@@ -237,11 +234,9 @@ class Store:
         return replay(self.events_since(name, 0))
 
     def view(self, name: str) -> LoadedSession:
-        """Load a session to show it, even while another process writes it.
+        """Load a session to show it, without lock or repair, even while another process writes it.
 
-        Takes no lock, and writes and repairs nothing. `notices` say so, and which process writes.
-
-        Raises SessionError: none or several match, or it can't be read.
+        The `notices` name that process. Raises SessionError: it isn't found, or can't be read.
         """
         loaded = replay(self.events_since(name, 0), notices=[self.why_only_to_look(name)])
         return replace(loaded, open_calls=())
@@ -256,23 +251,15 @@ class Store:
         )
 
     def paths_of(self, session_id: str) -> Sequence[Path]:
-        """Every file and folder of the session, its first segment first.
-
-        The lock isn't included, because a process that moves or removes these files holds it.
-
-        Raises SessionError: the id is invalid.
-        """
+        """The files and folders of the session, but not its lock, which their remover holds."""
         first = self._path(check_session_id(session_id))
         belonging = (first, first.with_suffix(".damaged"), folder_of(first))
         return [path for path in belonging if os.path.lexists(path)]
 
     def events_since(self, name: str, seq: int) -> Sequence[Record]:
-        """The records after the record `seq`, in order.
+        """The records after the record `seq`, in order, even while another process writes.
 
-        Takes no lock, so another process may be writing; the next call returns a record that is
-        incomplete now. Events carry the `seq` of their record as `journal_seq`.
-
-        Raises SessionError: there is no such session, or it cannot be read.
+        Events carry the `seq` of their record as `journal_seq`. Raises SessionError as `view`.
         """
         records = read_journal(self._path(self.find(name))).records
         return [record for record in records if record.seq > seq]
@@ -291,9 +278,7 @@ class Store:
     def fork(self, name: str, new_id: str | None = None, *, at: str | None = None) -> Journal:
         """Create a session with the records of `name` up to the record `at` (None: all).
 
-        The original is only read, so it may be in use. Pictures are shared, not copied.
-
-        Raises SessionError: as `open` and `create`; a partial fork is removed.
+        The original may be in use. Pictures are shared, not copied. Raises as `open` and `create`.
         """
         source = self.find(name)
         records = records_to_fork(read_journal(self._path(source)).records, at)
@@ -321,11 +306,11 @@ class Store:
     def find(self, name: str) -> str:
         """The id that matches `name`: an id, its prefix, or a prefix of the part after the date.
 
-        Raises SessionError: none or several match; the message lists up to five of them.
+        Raises SessionError: none or several match.
         """
         if segment_numbers(self._path(check_session_id(name))):
             return name
-        ids = sorted(path.name.removesuffix(".jsonl") for path in self.folder.glob("*.jsonl"))
+        ids = sorted(path.stem for path in self.folder.glob("*.jsonl"))
         fitting = ids_fitting(ids, name)
         if not fitting:
             raise SessionError(
@@ -334,10 +319,10 @@ class Store:
             )
         if len(fitting) > 1:
             shown = ", ".join(fitting[-_SHOWN_CANDIDATES:])
-            more = len(fitting) - _SHOWN_CANDIDATES
+            older = len(fitting) - _SHOWN_CANDIDATES
+            more = f" and {older} older" if older > 0 else ""
             raise SessionError(
-                f"{name!r} fits {len(fitting)} sessions: {shown}"
-                + (f" and {more} older." if more > 0 else "."),
+                f"{name!r} fits {len(fitting)} sessions: {shown}{more}.",
                 hint="Type more of the id.",
             )
         return fitting[0]
@@ -422,12 +407,7 @@ class Trash:
         self._clock = clock
 
     def add(self, store: Store, session_id: str) -> Path:
-        """Move all files of the session into the trash; returns their folder.
-
-        Raises:
-            SessionBusy: another process writes it.
-            SessionError: it doesn't exist, or can't be moved.
-        """
+        """Move a session into the trash; returns its folder. Raises SessionBusy, SessionError."""
         lock = lock_session(store.folder / f"{check_session_id(session_id)}.jsonl")
         try:
             paths = store.paths_of(session_id)
@@ -450,10 +430,7 @@ class Trash:
             lock.release()
 
     def restore(self, store: Store, name: str) -> str:
-        """Restore the last deleted session whose id has the prefix `name`; returns its id.
-
-        Raises SessionError: none or several match, or a session with this id exists.
-        """
+        """Restore the last deleted session that `name` fits; its id. Raises SessionError."""
         found = self._find(store, name)
         lock = lock_session(store.folder / f"{found.session_id}.jsonl")
         try:

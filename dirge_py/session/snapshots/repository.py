@@ -66,17 +66,18 @@ class SnapshotRepository:
         on_notice: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._root = os.fspath(project_root(project))
+        self.root = os.fspath(project_root(project))
+        """The physical folder of the project."""
         self._state = os.path.realpath(state_dir)
         self._session = _as_ref(session)
         self._limits = limits
         self._retention = retention or SnapshotRetention()
         self._on_notice = on_notice
         self._clock = clock
-        program = find_git(path, self._root)
-        self._git = private_git(program, path, self._root)
+        program = find_git(path, self.root)
+        self._git = private_git(program, path, self.root)
         self._folder = StoreFolder(Path(self._state, "snapshots"), project_id(project), self._git)
-        self._never = _why_unavailable(self._root, program)
+        self._never = _why_unavailable(self.root, program)
         self._failure = ""
         self._capture: SnapshotCapture | None = None
         self._lease: StoreLease | None = None
@@ -84,11 +85,6 @@ class SnapshotRepository:
         self._whole: dict[str, float] = {}
         self._turn = asyncio.Lock()
         self._is_closed = False
-
-    @property
-    def root(self) -> str:
-        """The physical folder of the project."""
-        return self._root
 
     @property
     def unavailable(self) -> str:
@@ -127,12 +123,12 @@ class SnapshotRepository:
 
     def _in_project(self, real: str) -> str:
         """The path relative to the project; "" if no snapshot can hold a file there."""
-        if not real.startswith(f"{self._root}/") or real.startswith(f"{self._state}/"):
+        if not real.startswith(f"{self.root}/") or real.startswith(f"{self._state}/"):
             return ""
-        path = real[len(self._root) + 1 :]
+        path = real[len(self.root) + 1 :]
         folders = path.split("/")[:-1]
         above = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
-        if is_never_held(path) or any(os.path.lexists(f"{self._root}/{at}/.git") for at in above):
+        if is_never_held(path) or any(os.path.lexists(f"{self.root}/{at}/.git") for at in above):
             return ""
         return path
 
@@ -196,7 +192,7 @@ class SnapshotRepository:
         if self._is_missing():
             work.close()
             raise SessionError(
-                f"There are no snapshots of {self._root}.", hint=self.unavailable or NO_GIT
+                f"There are no snapshots of {self.root}.", hint=self.unavailable or NO_GIT
             )
         return await self._alone(work)
 
@@ -208,7 +204,7 @@ class SnapshotRepository:
             snapshot = await self._taken(also)
         except ProjectTooLarge as error:
             self._never = (
-                f"No snapshots of the files are kept in {self._root}: {error}. {_ONLY}. "
+                f"No snapshots of the files are kept in {self.root}: {error}. {_ONLY}. "
                 "What `.gitignore` leaves out is not counted."
             )
             self._release()
@@ -253,11 +249,11 @@ class SnapshotRepository:
             if not self._folder.is_there:
                 await self._folder.make()
             self._lease = await asyncio.to_thread(acquire_lease, self._folder.path, self._session)
-        project = git_folders(self._root)
+        project = git_folders(self.root)
         self._personal = await personal_excludes(
             self._git, project, self._lease.folder / "personal"
         )
-        own = os.path.relpath(self._state, self._root)
+        own = os.path.relpath(self._state, self.root)
         self._capture = SnapshotCapture(
             self._git,
             self._lease,
@@ -323,7 +319,7 @@ class SnapshotRepository:
         }
         async with self._folder.contents(entry.oid for entry in rules.values()) as contents:
             texts = {path: contents.read(entry.oid) or b"" for path, entry in rules.items()}
-        project = git_folders(self._root)
+        project = git_folders(self.root)
         files = (self._personal, project.exclude if project is not None else None)
         return await self._folder.ignored(paths, rules=texts, files=files)
 
@@ -332,7 +328,7 @@ class SnapshotRepository:
         wanted = {path: entries.get(path) for path in paths}
         standing = await asyncio.to_thread(
             inspect_paths,
-            self._root,
+            self.root,
             wanted,
             limit_bytes=self._limits.file_bytes,
             kept=frozenset(self._capture.held if self._capture is not None else ()),
@@ -342,7 +338,7 @@ class SnapshotRepository:
         async with self._folder.contents(needed) as contents:
             restored = await asyncio.to_thread(
                 restore_paths,
-                self._root,
+                self.root,
                 wanted,
                 standing=standing,
                 known=known,
