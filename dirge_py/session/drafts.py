@@ -31,8 +31,7 @@ MAX_DRAFT_CHARS = 100_000
 class SessionDrafts:
     """Stores unsent input in the session's journal, each time it changes.
 
-    Nothing goes there before the first message (`has_begun`), or without a recorder. Such input is
-    stored in a file beside the journal, if `set_folder` named a folder.
+    Before the first message (`has_begun`), input goes into a file in the folder of `set_folder`.
     """
 
     def __init__(self, recorder: Recorder | None, *, has_begun: bool) -> None:
@@ -66,10 +65,7 @@ class SessionDrafts:
             self._file = DraftFile(folder, redact)
 
     def adopt_abandoned(self) -> None:
-        """Adopt the draft files that ended processes left beside the journal of this session.
-
-        Call it only in a front end that shows drafts; others would lose them.
-        """
+        """Adopt the draft files of ended processes, in a front end that shows drafts."""
         if self._file is None:
             return
         if self._in_journal is None:
@@ -212,8 +208,8 @@ class DraftState:
 class DraftFile:
     """The draft file of this process: one state per line, of which the last whole one counts.
 
-    The process holds a lock on it while it runs, so that other processes know when to adopt it.
-    Errors of writing are ignored. `redact` is applied to every text.
+    The process holds a lock on it, so that others adopt it only when it ended. Errors of writing
+    are ignored. `redact` is applied to every text.
     """
 
     def __init__(self, folder: Path, redact: Callable[[str], str] = lambda text: text) -> None:
@@ -246,10 +242,7 @@ class DraftFile:
         self._path, self._saved = None, DraftState()
 
     def adopt_abandoned(self, session: str) -> DraftState:
-        """The unsent input that ended processes left for this session; this file now holds it.
-
-        Of several drafts the newest becomes the draft, the others go onto the stash.
-        """
+        """Take over the input that ended processes left: the newest draft, others as stash."""
         oldest_first: list[Path] = []
         with contextlib.suppress(OSError):
             paths = [path for path in self._folder.glob(f"*{_DRAFT_ENDING}") if path != self._path]
@@ -335,8 +328,7 @@ _LOCK_TIMEOUT_S = 0.5
 class PromptHistory:
     """The history of prompts: an append-only file of JSON lines, private to its owner.
 
-    `redact` removes secrets. Several processes may append at the same time. Errors are ignored: a
-    missing prompt must not stop the user's work.
+    `redact` removes secrets. Several processes may append. Errors are ignored.
     """
 
     def __init__(self, path: Path, redact: Callable[[str], str] = lambda text: text) -> None:

@@ -338,7 +338,7 @@ class Journal:
         """Copy damaged bytes to `<id>.damaged` unless it has them; then cut off a torn end."""
         kept = self.path.with_suffix(".damaged")
         try:
-            known = set(kept.read_bytes().split(b"\n")) if kept.exists() else set()
+            known = kept.read_bytes().split(b"\n") if kept.exists() else ()
             fresh = [piece for piece in found.scan.damage if piece not in known]
             if fresh:
                 with open(os.open(kept, APPEND_FLAGS | os.O_CREAT, 0o600), "wb") as file:

@@ -105,10 +105,9 @@ def scan(lines: Iterable[bytes]) -> Scan:
 
 
 def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | None) -> Scan:
-    """The records ordered by `seq`; those with a `seq` that is already taken count as damage.
+    """The records ordered by `seq`, identical ones once.
 
-    Identical records count as one. Different records with one `seq` mean that two programs wrote at
-    once; the first stays, the second is reported.
+    If two programs wrote at once, the second record with the same `seq` counts as damage.
     """
     by_seq: dict[int, Record] = {}
     conflicting = [
@@ -311,7 +310,7 @@ def _with_large_texts(record: Record, folder: Path) -> Record:
 
 def _blob_text(path: Path, digest: str) -> str:
     try:
-        content = _blob_content(path)
+        content = read_from(path)
     except OSError as error:
         return f"[This output is gone: blobs/{digest} cannot be read ({error.strerror}).]"
     if hashlib.sha256(content).hexdigest() != digest:
@@ -319,16 +318,17 @@ def _blob_text(path: Path, digest: str) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
-def _blob_content(path: Path) -> bytes:
+def read_from(path: Path, start: int = 0) -> bytes:
+    """The bytes of a file from `start` on; a link isn't followed. Raises OSError."""
     with open(os.open(path, READ_FLAGS), "rb") as file:
+        file.seek(start)
         return file.read()
 
 
 def _write_blob(folder: Path, digest: str, content: bytes) -> None:
-    """Write a file once; its name appears when all of it is on disk."""
     path = folder / digest
     with contextlib.suppress(OSError):
-        if _blob_content(path) == content:
+        if read_from(path) == content:
             return
     make_folders(folder)
     unfinished = path.with_suffix(".part")

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, field
@@ -16,9 +15,9 @@ from dirge_py.session.codec import decode_message
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
 from dirge_py.session.segments import (
-    READ_FLAGS,
     Scan,
     folder_of,
+    read_from,
     restore_large_texts,
     scan,
     sessions_in_folder,
@@ -71,7 +70,7 @@ def _mark_file(path: Path, folder: Path) -> FileMark | None:
 
 def read_whole(folder: Path, marks: FileMarks) -> tuple[Scan, FileMarks]:
     """Read the whole files; returns the records and the new marks. Raises OSError."""
-    contents = [_bytes_from(folder / mark.name, 0) for mark in marks]
+    contents = [read_from(folder / mark.name) for mark in marks]
     # Not `splitlines`: damaged bytes may hold a carriage return.
     lines = (line for content in contents for line in io.BytesIO(content))
     ends = [content.rfind(b"\n") + 1 for content in contents]
@@ -89,7 +88,7 @@ def read_appended(
     records: list[Record] = []
     for number in range(len(before) - 1, len(now)):
         start = before[number].read if number < len(before) else 0
-        content = _bytes_from(folder / now[number].name, start)
+        content = read_from(folder / now[number].name, start)
         end = content.rfind(b"\n") + 1
         for line in content[:end].split(b"\n")[:-1]:
             record = decode(line)
@@ -121,12 +120,6 @@ def _have_only_grown(before: FileMarks, now: FileMarks) -> bool:
         return False
     last, same = before[-1], now[len(before) - 1]
     return last[:2] == same[:2] and same.size >= last.read
-
-
-def _bytes_from(path: Path, start: int) -> bytes:
-    with open(os.open(path, READ_FLAGS), "rb") as file:
-        file.seek(start)
-        return file.read()
 
 
 _LONGEST_WORDS = 200_000
