@@ -54,11 +54,10 @@ _VARIABLES: Mapping[str, str] = {
     "GIT_DEFAULT_HASH": "sha1",
     "GIT_LITERAL_PATHSPECS": "1",
     "GIT_ADVICE": "0",
-    **{
-        f"GIT_{who}_{what}": value
-        for who in ("AUTHOR", "COMMITTER")
-        for what, value in (("NAME", "dirge"), ("EMAIL", "dirge@localhost"))
-    },
+    "GIT_AUTHOR_NAME": "dirge",
+    "GIT_AUTHOR_EMAIL": "dirge@localhost",
+    "GIT_COMMITTER_NAME": "dirge",
+    "GIT_COMMITTER_EMAIL": "dirge@localhost",
 }
 _DISK_FULL = (
     "No space left on device",
@@ -110,8 +109,7 @@ class Git:
         self, *arguments: str | Path, stdin: Path | None = None, stdout: Path | None = None
     ) -> str:
         """The shell words of one git command that reads from and writes to files."""
-        words = [self.program, *map(str, arguments)]
-        line = " ".join(shlex.quote(word) for word in words)
+        line = shlex.join([self.program, *map(str, arguments)])
         if stdin is not None:
             line += f" <{shlex.quote(str(stdin))}"
         if stdout is not None:

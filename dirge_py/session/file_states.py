@@ -179,7 +179,12 @@ async def files_changed_by_person(
     try:
         for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
             if known.by == "person":
-                changed |= await _changes_of_person(snapshots, state, known)
+                since = {c.path for c in await changes_between(snapshots, state.tree, known.tree)}
+                if since and state.toward:
+                    # A killed move had already restored some of these files.
+                    other = await changes_between(snapshots, state.toward, known.tree)
+                    since &= {change.path for change in other}
+                changed |= since
             state = known
     except SessionError:
         return None
@@ -191,17 +196,6 @@ async def changes_between(
 ) -> Sequence[TreeChange]:
     """The changes from one tree to another. Raises SessionError: a tree is gone."""
     return await snapshots.changes(before, after) if before != after else ()
-
-
-async def _changes_of_person(
-    snapshots: SnapshotRepository, before: FileState, after: FileState
-) -> set[str]:
-    changed = {c.path for c in await changes_between(snapshots, before.tree, after.tree)}
-    if not changed or not before.toward:
-        return changed
-    # A killed move had already restored some of these files.
-    other = await changes_between(snapshots, before.toward, after.tree)
-    return changed & {change.path for change in other}
 
 
 UncommittedDiff: TypeAlias = Callable[[], Awaitable[str | None]]

@@ -24,6 +24,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 VERSION = 1
 
+_ENVELOPE = ("v", "seq", "ts", "type", "id", "parent")
 _CRC_NAME = b',"crc":"'
 _CRC_LENGTH = len(_CRC_NAME) + 8 + len(b'"}')
 # Half of what the JSON parser can read within Python's recursion limit.
@@ -75,16 +76,8 @@ def encode(record: Record) -> bytes:
     Values that JSON can't represent are replaced: NaN and infinities by null, unknown objects by
     their text, nesting beyond 200 levels by a remark.
     """
-    members = [
-        f'"v":{record.v}',
-        f'"seq":{record.seq}',
-        f'"ts":{json.dumps(record.ts)}',
-        f'"type":{json.dumps(record.type)}',
-        f'"id":{json.dumps(record.id)}',
-        f'"parent":{json.dumps(record.parent)}',
-        f'"data":{json_text(record.data)}',
-    ]
-    body = ("{" + ",".join(members)).encode()
+    envelope = ",".join(f'"{n}":{json.dumps(getattr(record, n))}' for n in _ENVELOPE)
+    body = f'{{{envelope},"data":{json_text(record.data)}'.encode()
     return b'%b,"crc":"%b"}\n' % (body, _checksum(body))
 
 
@@ -159,15 +152,7 @@ def _checksum(body: bytes) -> bytes:
 
 def _from_members(members: Any) -> Record | None:
     try:
-        record = Record(
-            v=members["v"],
-            seq=members["seq"],
-            ts=members["ts"],
-            type=members["type"],
-            id=members["id"],
-            parent=members["parent"],
-            data=members["data"],
-        )
+        record = Record(**{name: members[name] for name in (*_ENVELOPE, "data")})
     except (KeyError, TypeError):
         return None
     numbers = type(record.v) is int and type(record.seq) is int

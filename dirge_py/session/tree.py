@@ -79,22 +79,15 @@ def records_to_fork(records: Sequence[Record], at: str | None = None) -> list[Re
     Unsent input stays with the original.
     """
     path = {record.id for record in branch(records, at)}
-    return [
-        record
-        for record in records
-        if _is_chosen_for_session(record)
-        or (
-            record.id in path
-            and record.type != "session"
-            and _setting_name(record) not in UNSENT_SETTINGS
+
+    def is_copied(record: Record) -> bool:
+        name = _setting_name(record)
+        is_of_branch = record.type not in SESSION_WIDE or name in BRANCH_SETTINGS
+        return name not in UNSENT_SETTINGS and (
+            not is_of_branch or (record.id in path and record.type != "session")
         )
-    ]
 
-
-def _is_chosen_for_session(record: Record) -> bool:
-    if record.type != "setting":
-        return record.type in SESSION_WIDE
-    return _setting_name(record) not in BRANCH_SETTINGS | UNSENT_SETTINGS
+    return list(filter(is_copied, records))
 
 
 def _setting_name(record: Record) -> str:

@@ -82,7 +82,10 @@ def read_appended(
     folder: Path, before: FileMarks, now: FileMarks, *, last_seq: int
 ) -> tuple[list[Record], FileMarks] | None:
     """The records added since `before`; None after any other change. Raises OSError."""
-    if not _have_only_grown(before, now):
+    same = len(before)
+    if not same or len(now) < same or not are_unchanged(before[:-1], now[: same - 1]):
+        return None
+    if before[-1][:2] != now[same - 1][:2] or now[same - 1].size < before[-1].read:
         return None
     marks = list(before[:-1])
     records: list[Record] = []
@@ -109,17 +112,6 @@ def decode_marks(text: str) -> FileMarks:
     """The marks that `encode_marks` wrote; raises ValueError or TypeError for any other text."""
     rows: Iterable[Any] = json.loads(text)
     return tuple(FileMark(*row) for row in rows)
-
-
-def _have_only_grown(before: FileMarks, now: FileMarks) -> bool:
-    if (
-        not before
-        or len(now) < len(before)
-        or not are_unchanged(before[:-1], now[: len(before) - 1])
-    ):
-        return False
-    last, same = before[-1], now[len(before) - 1]
-    return last[:2] == same[:2] and same.size >= last.read
 
 
 _LONGEST_WORDS = 200_000

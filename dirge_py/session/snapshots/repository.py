@@ -225,12 +225,11 @@ class SnapshotRepository:
         date = int(self._clock())
         if self._folder.is_there and not self._folder.is_whole:
             await self._set_aside()
-        attempt = 1
-        while True:
+        for attempt in range(1, _MOST_ATTEMPTS):
             try:
                 return await (await self._ready()).take_snapshot(date, also)
             except GitFailed as error:
-                if attempt == _MOST_ATTEMPTS or error.is_disk_full or self._is_closed:
+                if error.is_disk_full or self._is_closed:
                     raise
             # Git stops if a file changes while it is read; a retry usually works.
             if attempt == 2:
@@ -239,7 +238,7 @@ class SnapshotRepository:
                 self._release()
             elif attempt == 3 and await self._folder.is_damaged():
                 await self._set_aside()
-            attempt += 1
+        return await (await self._ready()).take_snapshot(date, also)
 
     async def _ready(self) -> SnapshotCapture:
         if self._capture is not None and self._lease is not None and self._lease.folder.is_dir():
@@ -291,23 +290,20 @@ class SnapshotRepository:
 
     async def _holds(self, tree: str) -> bool:
         try:
-            return await self._held(tree)
+            if self._folder.is_there and not self._folder.is_whole:
+                await self._set_aside()
+            if time.monotonic() - self._whole.get(tree, -_FRESH_S) < _FRESH_S:
+                return True
+            if await self._folder.holds(tree):
+                self._whole[tree] = time.monotonic()
+                return True
+            if not await self._folder.should_hold(tree):
+                return False
+            await self._set_aside()
+            return await self._folder.holds(tree)
         except (GitFailed, OSError) as error:
             self._failure = f"Can't read the snapshots of the files: {error}"
             return False
-
-    async def _held(self, tree: str) -> bool:
-        if self._folder.is_there and not self._folder.is_whole:
-            await self._set_aside()
-        if time.monotonic() - self._whole.get(tree, -_FRESH_S) < _FRESH_S:
-            return True
-        if await self._folder.holds(tree):
-            self._whole[tree] = time.monotonic()
-            return True
-        if not await self._folder.should_hold(tree):
-            return False
-        await self._set_aside()
-        return await self._folder.holds(tree)
 
     async def _ignored_then(self, tree: str, paths: Sequence[str]) -> Collection[str]:
         entries = await self._folder.entries(tree)

@@ -374,14 +374,9 @@ def _leases(store: Path) -> Iterator[tuple[Path, str | None]]:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    """Copy a file atomically, with the time of the original.
-
-    Git compares the time of an index with the times of files to find those it must read again.
-    """
-    status = source.stat()
     fresh = target.with_name(f"{target.name}.{os.getpid()}")
-    shutil.copyfile(source, fresh)
-    os.utime(fresh, ns=(status.st_atime_ns, status.st_mtime_ns))
+    # With its time, which git compares with those of files to find what it must read again.
+    shutil.copy2(source, fresh)
     os.rename(fresh, target)
 
 
