@@ -3,12 +3,6 @@ import os
 import sys
 import tempfile
 import time
-from pathlib import Path
-
-import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -23,7 +17,12 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim
+from hypothesis import assume, given, settings, strategies as st
+from pathlib import Path
 from tests.support.requirements import lacking
+
+import pytest
+
 
 
 def use(tools, ripgrep):
@@ -87,7 +86,7 @@ async def test_a_search_whose_program_breaks_off_says_so(tools, tmp_path):
     use(tools, str(broken))
     tools.put("a", "hit")
 
-    assert "broke off: no memory" in await tools.refusal("grep", pattern="hit")
+    assert "failed: no memory" in await tools.refusal("grep", pattern="hit")
 
 
 async def test_an_empty_line_has_no_edge_of_a_word(searching):

@@ -23,11 +23,11 @@ IsHit: TypeAlias = Callable[[str], re.Match[str] | None]
 
 def main(arguments: Sequence[str], out: TextIO) -> None:
     pattern, guarded, context, *paths = arguments
-    is_plain_hit, is_odd_hit = re.compile(pattern).search, re.compile(guarded).search
+    plain, guarded_pattern = re.compile(pattern), re.compile(guarded)
 
     def is_hit(line: str) -> re.Match[str] | None:
         line = line.rstrip("\r")
-        return is_odd_hit(line) if _UNMATCHED.search(line) else is_plain_hit(line)
+        return (guarded_pattern if _UNMATCHED.search(line) else plain).search(line)
 
     for path in paths:
         is_begun = False
@@ -61,11 +61,8 @@ def matches_in(path: str, is_hit: IsHit, context: int) -> Iterator[tuple[str, in
     for position, hit in enumerate(hits):
         following = hits[position + 1] if position + 1 < len(hits) else len(lines)
         for n in range(max(last + 1, hit - context), min(hit + context + 1, following, len(lines))):
-            yield (
-                "match" if n == hit else "context",
-                n + 1,
-                lines[n].removesuffix("\r")[:LINE_LIMIT],
-            )
+            shown = lines[n].removesuffix("\r")[:LINE_LIMIT]
+            yield "match" if n == hit else "context", n + 1, shown
             last = n
 
 
@@ -79,9 +76,7 @@ def decoded(content: bytes) -> str | None:
 
 
 def _sendable(text: str) -> str:
-    return (
-        text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
-    )
+    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Searches lines of files, or many names, for a pattern.
 
-It uses ripgrep if that is installed, else dirge's own program: a separate process, because a
-regular expression that never ends can't be stopped in this one.
+It runs ripgrep if that is installed, else `line_matcher.py`, also as a separate process: a regular
+expression that never ends can't be stopped in this one.
 """
 
 import base64
@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ class LineMatches:
 def find_ripgrep(roots: Sequence[str]) -> str | None:
     """Return the `rg` on PATH, or the one installed beside Python; None if there is none.
 
-    One in the workspace does not count: searching is reading, so it runs without a question.
+    One in the workspace does not count, because searching runs without asking.
     """
     path = (os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
     return find_program("rg", path=os.pathsep.join(path), outside=roots)
@@ -93,8 +94,7 @@ async def search_lines(
     """Return the matching lines with their context.
 
     Raises:
-        ToolFailed: aborted, it took longer than `TIMEOUT_S` for one batch of files, or the program
-            did not finish.
+        ToolFailed: aborted, a batch of files took longer than `TIMEOUT_S`, or the program failed.
         FileError: the program rejected the pattern.
     """
     count = 0
@@ -121,9 +121,9 @@ async def search_lines(
                     outcome="timeout",
                 )
             left = None if search.most_lines is None else search.most_lines - len(lines)
-            found = await in_thread(signal, _parse_matches, finished, search.pattern, batch, left)
-            count += found.count
-            lines += found.lines
+            matches = await in_thread(signal, _parse_matches, finished, search.pattern, batch, left)
+            count += matches.count
+            lines += matches.lines
     return LineMatches(count, lines)
 
 
@@ -139,7 +139,7 @@ def _search_command(search: LineSearch, ripgrep: str | None) -> tuple[list[str],
         command = [sys.executable, "-I", "-S", script, *patterns, str(search.context)]
         needed, most_bytes = [sys.prefix, sys.base_prefix, os.path.dirname(script)], OWN_BYTES
     if search.has_large:
-        # The program ends when it needs more memory. macOS has no such limit.
+        # With more, the program ends. macOS has no such limit.
         limits = f"ulimit -Sc 0; ulimit -Sd {most_bytes // 1024} 2>/dev/null"
         command = [*shell_arguments(f'{limits}; exec "$@"'), "grep", *command]
     return command, needed
@@ -162,17 +162,14 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 def _parse_matches(
     finished: CommandResult, pattern: str, batch: Sequence[str], most: int | None
 ) -> LineMatches:
-    order = {path: position for position, path in enumerate(batch)}
-    files = _by_file(_output_of(finished), pattern, most)
-    lines: list[MatchedLine] = []
-    for path in sorted(files, key=order.__getitem__):
-        if most is not None and len(lines) >= most:
-            break
-        lines += (_parse_line(raw) for raw in files[path].raw_lines)
-    return LineMatches(sum(file.count for file in files.values()), lines[:most])
+    files = _by_file(_read_output(finished), pattern, most)
+    reports = [files[path] for path in batch if path in files]
+    raw_lines = (raw for report in reports for raw in report.raw_lines)
+    lines = [_parse_line(raw) for raw in islice(raw_lines, most)]
+    return LineMatches(sum(report.count for report in reports), lines)
 
 
-def _output_of(finished: CommandResult) -> bytes:
+def _read_output(finished: CommandResult) -> bytes:
     output = finished.output
     if output.is_file_cut or output.file_error:
         raise FileError(
@@ -186,8 +183,8 @@ def _output_of(finished: CommandResult) -> bytes:
     return content
 
 
-class _File:
-    """The reports about one file: raw JSON lines, parsed on demand, as there may be many."""
+class _FileReport:
+    """The report about one file: its matches as JSON lines, which are parsed when needed."""
 
     def __init__(self) -> None:
         self.raw_lines: list[bytes] = []
@@ -197,12 +194,12 @@ class _File:
 _MATCH, _CONTEXT = b'{"type":"match",', b'{"type":"context",'
 
 
-def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
-    """Group what `rg --json` reported by path, without files that turned out to be binary."""
-    files: dict[str, _File] = {}
-    current = _File()
+def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _FileReport]:
+    """Return the reports of `rg --json` by path, without files that turned out to be binary."""
+    files: dict[str, _FileReport] = {}
+    current = _FileReport()
     is_whole = False
-    said = ""
+    message = ""
     for raw in output.split(b"\n"):
         if raw.startswith((_MATCH, _CONTEXT)):
             current.count += raw.startswith(_MATCH)
@@ -210,64 +207,54 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _File]:
                 current.raw_lines.append(raw)
             continue
         try:
-            message = json.loads(raw)
+            report = json.loads(raw)
         except ValueError:
             if raw.startswith((b"regex parse error", b"rg: regex parse error")):
                 raise FileError(f"{pattern!r} is not a regular expression for ripgrep.") from None
-            said = raw.decode(errors="replace") or said  # a warning about an unreadable file
+            message = raw.decode(errors="replace") or message  # such as: a file is unreadable
             continue
-        is_whole = is_whole or message["type"] == "summary"
-        if message["type"] == "begin":
-            current = files[_parse_path(message["data"])] = _File()
-        elif message["type"] == "end" and message["data"].get("binary_offset") is not None:
-            files.pop(_parse_path(message["data"]))
-    if not is_whole and said.startswith(_OUT_OF_MEMORY):
+        is_whole = is_whole or report["type"] == "summary"
+        if report["type"] == "begin":
+            current = files[_parse_path(report["data"])] = _FileReport()
+        elif report["type"] == "end" and report["data"].get("binary_offset") is not None:
+            files.pop(_parse_path(report["data"]))
+    if not is_whole and message.startswith(_OUT_OF_MEMORY):
         raise ToolFailed(
             "Not searched: the file is too large, or has lines too long, for the memory that a"
             " search may use. Search a part of it, or break its lines, as in `fold -w 4000 FILE |"
             " grep -n PATTERN` with `bash`."
         )
     if not is_whole:
-        raise ToolFailed(f"The search broke off: {said or 'its program ended early'}.")
+        raise ToolFailed(f"The search failed: {message or 'its program ended early'}.")
     return files
 
 
 def _parse_line(raw: bytes) -> MatchedLine:
-    found = json.loads(raw)["data"]
-    line = found["lines"]
+    data = json.loads(raw)["data"]
+    line = data["lines"]
     if "text" in line:
         content = line["text"].encode(errors="surrogatepass")
     else:
         content = base64.b64decode(line["bytes"])
     text = content.decode(errors="replace").removesuffix("\n").removesuffix("\r")
     is_match = raw.startswith(_MATCH)
-    return MatchedLine(_parse_path(found), found["line_number"], text[:LINE_LIMIT], is_match)
+    return MatchedLine(_parse_path(data), data["line_number"], text[:LINE_LIMIT], is_match)
 
 
-def _parse_path(found: dict[str, Any]) -> str:
-    path = found["path"]
+def _parse_path(data: dict[str, Any]) -> str:
+    path = data["path"]
     return path["text"] if "text" in path else os.fsdecode(base64.b64decode(path["bytes"]))
 
 
 async def search_names(
-    pattern: str,
-    names: Sequence[str],
-    *,
-    runner: Runner,
-    signal: AbortSignal,
-    ripgrep: str | None,
+    pattern: str, names: Sequence[str], *, runner: Runner, signal: AbortSignal, ripgrep: str | None
 ) -> list[int]:
-    """Return the indexes of the names in which `pattern`, in the shared dialect, is found.
-
-    Raises:
-        ToolFailed: aborted, or it took too long.
-        FileError: the program rejected the pattern.
-    """
+    """Return the indexes of the names that `pattern` matches. Raises like `search_lines`."""
     if not names:
         return []
     with tempfile.TemporaryDirectory(prefix="dirge-names-") as folder:
         listed = "\n".join(printable_name(name).replace("\n", "\ufffd") for name in names)
         Path(folder, "names").write_bytes(f"{listed}\n".encode())
-        search = LineSearch(pattern=pattern, folder=folder, paths=[f".{os.sep}names"])
-        found = await search_lines(search, runner=runner, signal=signal, ripgrep=ripgrep)
-    return [line.number - 1 for line in found.lines if line.is_match]
+        search = LineSearch(pattern=pattern, folder=folder, paths=["./names"])
+        matches = await search_lines(search, runner=runner, signal=signal, ripgrep=ripgrep)
+    return [line.number - 1 for line in matches.lines]

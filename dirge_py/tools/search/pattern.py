@@ -1,10 +1,9 @@
 """The regular expressions of `grep`: the syntax that ripgrep and Python share.
 
 Both support literals, classes, groups, alternation, greedy and lazy repetition, anchors, the usual
-escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are rejected,
-even with ripgrep, so that a pattern means the same on every machine. A brace or bracket that can
-only be literal is escaped. One difference remains, outside of ASCII: ripgrep treats combining marks
-as part of a word, Python `²` and `½`.
+escapes (word, digit, space, boundary) and `(?i)`. Look-around and back-references are rejected, so
+that a pattern means the same on every machine. A brace or bracket that can only be literal is
+escaped. One difference remains: combining marks are part of a word for ripgrep, `²` for Python.
 
 Glob patterns over relative paths: `*`, `?`, `[…]`, `{a,b}`, and `**` for any folders.
 """
@@ -52,15 +51,18 @@ def portable_pattern(pattern: str) -> str:
 def _translate(pattern: str) -> Iterator[str]:
     if "\n" in pattern:
         raise FileError(
-            "The pattern holds a line break; lines are searched one by one.",
+            "The pattern contains a line break; lines are searched one by one.",
             hint="Search for one line and use context_lines.",
         )
     for match in _TOKEN.finditer(pattern):
         token = match.group()
-        if token in _NOT_SHARED:
-            _refuse(pattern, _NOT_SHARED[token])
-        if re.fullmatch(r"\\[1-9]", token):
-            _refuse(pattern, "a back-reference")
+        is_back_reference = re.fullmatch(r"\\[1-9]", token) is not None
+        if is_back_reference or token in _NOT_SHARED:
+            raise FileError(
+                f"{pattern!r} uses {_NOT_SHARED.get(token, 'a back-reference')}, which `grep` does"
+                " not know.",
+                hint="Search with a simpler pattern and look at the lines.",
+            )
         if token in "{}":
             yield "\\" + token
         elif token.startswith("[") and len(token) > 1:
@@ -85,22 +87,17 @@ _ESCAPES = {
 
 
 def guard_pattern(portable_pattern: str) -> str:
-    """Return the pattern with every token changed so that no line break or invalid byte matches.
+    """Return the pattern in a form that never matches line breaks or invalid bytes, as in ripgrep.
 
-    For Python, and for lines with such characters: in ripgrep nothing matches them. It is several
-    times slower than the pattern itself.
+    It is several times slower, so it is only used for lines with such characters.
     """
     return "".join(
-        rf"(?:(?![\r\udc80-\udcff]){token})" if _is_one_of_many(token) else token
+        rf"(?:(?![\r\udc80-\udcff]){token})" if _CHARACTER_SET.fullmatch(token) else token
         for token in _TOKEN.findall(portable_pattern)
     )
 
 
-def _is_one_of_many(token: str) -> bool:
-    """Whether the token stands for one of several characters."""
-    return token in (".", r"\s", r"\S", r"\w", r"\W", r"\d", r"\D") or (
-        token.startswith("[") and len(token) > 1
-    )
+_CHARACTER_SET = re.compile(r"\.|\\[sSwWdD]|\[.+", re.DOTALL)
 
 
 def _class(token: str) -> str:
@@ -129,36 +126,28 @@ _POSIX = {
 }
 
 
-def _refuse(pattern: str, what: str) -> None:
-    raise FileError(
-        f"{pattern!r} uses {what}, which `grep` does not know.",
-        hint="Search with a simpler pattern and look at the lines.",
-    )
-
-
 MAX_ALTERNATIVES = 64
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test for relative paths. A pattern without `/` is tested on the last component
-    alone.
+    """Return a test for relative paths; without `/`, `pattern` is tested on the last component.
 
     Raises:
         FileError: its braces stand for too many patterns.
     """
     alternatives = [re.compile(_expression(each)) for each in _expanded(pattern.lstrip("/"))]
-    if "/" not in pattern.strip("/"):
-        return lambda path: _fits(alternatives, path.rpartition("/")[2])
-    return lambda path: _fits(alternatives, path)
+    is_name = "/" not in pattern.strip("/")
+
+    def is_match(path: str) -> bool:
+        text = path.rpartition("/")[2] if is_name else path
+        return any(each.fullmatch(text) for each in alternatives)
+
+    return is_match
 
 
 def mentions_hidden(pattern: str) -> bool:
     """Whether a component of the pattern matches names that begin with a dot."""
     return any(part.startswith((".", "{.", "[.]")) for part in pattern.split("/"))
-
-
-def _fits(alternatives: list[re.Pattern[str]], text: str) -> bool:
-    return any(each.fullmatch(text) for each in alternatives)
 
 
 _INNERMOST_BRACES = re.compile(r"\{([^{}]*)\}")
@@ -203,28 +192,20 @@ _GLOB_TOKEN = re.compile(r"\*+|\?|\[!?\]?[^\]]*\]|\\.|.", re.DOTALL)
 def _component(part: str) -> str:
     """Return the regex of one component. Text between two stars matches at its first place only.
 
-    For a star that is always correct, and it keeps a row of stars from taking exponential time.
+    That is always correct, and keeps many stars from taking exponential time.
     """
-    before_star, *between = _split_at_stars([_one(token) for token in _GLOB_TOKEN.findall(part)])
-    if not between:
-        return before_star
-    *middle, last = between
-    return before_star + "".join(f"(?>[^/]*?{each})" for each in middle if each) + "[^/]*" + last
-
-
-def _split_at_stars(tokens: list[str]) -> list[str]:
     runs = [""]
-    for token in tokens:
-        if token == "*":
+    for token in _GLOB_TOKEN.findall(part):
+        if token.startswith("*"):
             runs.append("")
         else:
-            runs[-1] += token
-    return runs
+            runs[-1] += _translate_token(token)
+    first, *middle = runs
+    last = f"[^/]*{middle.pop()}" if middle else ""
+    return first + "".join(f"(?>[^/]*?{each})" for each in middle if each) + last
 
 
-def _one(token: str) -> str:
-    if token.startswith("*"):
-        return "*"
+def _translate_token(token: str) -> str:
     if token == "?":
         return "[^/]"
     if len(token) > 1 and token.startswith("["):
