@@ -48,7 +48,7 @@ class PlanApprover(Protocol):
     """Decides about plans. It is asked again after `ReplacePlan` and `Revise`."""
 
     async def decide(self, plan: PlanDocument, grants: Sequence[str]) -> PlanAnswer:
-        """What to do with the plan; `grants` are rules that accepting it adds to the session."""
+        """Decide about the plan; `grants` are rules that accepting it adds to the session."""
 
 
 class AutoApprove:

@@ -18,7 +18,7 @@ _COST_DECIMALS = 9
 class PlanBudget:
     """The limits for all runs of a plan together, its forks included.
 
-    `stop` is called when the time is up; it passes from `begin` to `end`.
+    `stop` is called when the time is up; the clock runs from `begin` to `end`.
     """
 
     def __init__(self, terms: PlanTerms, stop: Callable[[], None]) -> None:
@@ -35,20 +35,19 @@ class PlanBudget:
             self._cost_usd += event.cost_usd or 0.0
 
     def bundle(self) -> Hooks:
-        """A hook that ends a run before its next model call if a limit is exceeded."""
+        """Return a hook that ends a run before its next model call if a limit is exceeded."""
 
         def before_model(info: TurnInfo) -> Context:
-            limit = self.exceeded()
-            if limit is not None:
+            if limit := self.exceeded():
                 raise StopRun(limit)
             return info.context
 
         return Hooks(name="allowance", transform_context=before_model)
 
     def exceeded(self) -> LimitExceeded | None:
-        """The limit that was exceeded, if any."""
+        """Return the exceeded limit; None if all are kept."""
         terms = self._terms
-        if terms.time_s is not None and self._left_s is not None and self._left_s <= 0:
+        if terms.time_s is not None and self._left_s == 0:
             return LimitExceeded(name="time", used=terms.time_s, max=terms.time_s)
         cost_usd = round(self._cost_usd, _COST_DECIMALS)
         if terms.cost_usd is not None and cost_usd > terms.cost_usd:
@@ -113,7 +112,7 @@ class PlanInterruption:
             raise PlanInterrupted
 
     async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which is not a run.
+        """Return the result of `work`, which is not a run.
 
         Raises:
             PlanInterrupted: the plan was stopped, before or meanwhile.
@@ -121,14 +120,12 @@ class PlanInterruption:
         if self.reason:
             work.close()
             raise PlanInterrupted
-        task = asyncio.get_running_loop().create_task(work)
-        self._pending = task
+        self._pending = task = asyncio.create_task(work)
         try:
             return await task
         except asyncio.CancelledError:
             current = asyncio.current_task()
-            is_cancelled = current is not None and current.cancelling() > 0
-            if self.reason and not is_cancelled:
+            if self.reason and not (current and current.cancelling()):
                 raise PlanInterrupted from None
             raise
         finally:

@@ -45,7 +45,7 @@ _NUMBER = re.compile(
     r"(?:step[ \t]+)?\d{1,4}[ \t]*[.):—–-]*[ \t]+|step[ \t]+\d{1,4}[ \t]*[.):—–-]+", re.I
 )
 _BOX = re.compile(r"\[[ xX]?\][ \t]+")
-_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,25 +59,28 @@ class _Line:
     title: str = ""
     """The text of a heading."""
     is_code: bool = False
+    """Whether it is in a fenced block, or a fence."""
+    language: str | None = None
+    """The language of the fenced block that begins here, "" if it names none; else None."""
+    ends_block: bool = False
+    """Whether it is the fence that ends a block."""
 
 
 def read_plan(text: str) -> PlanDocument:
-    """Parse a plan; only its first 100,000 characters are looked at."""
+    """Parse the first 100,000 characters of a plan."""
     lines = _read_lines(text[:_MAX_PLAN_CHARS])
     steps = _steps([line for line in lines if line.section == "steps"])
     if not steps:
         steps = _steps([line for line in lines if not line.section], only_numbered=True)
-    verify = commands_in([line.text for line in lines if line.section == "verify"])
+    verify = _commands_in([line for line in lines if line.section == "verify"])
     if not verify and steps:
-        verify = commands_in([line.text for line in steps[-1]])
-    texts = map(_step_text, steps[:_MAX_STEPS])
-    return PlanDocument(
-        name=_name(lines), steps=tuple(filter(None, texts)), verify=verify, text=text
-    )
+        verify = _commands_in(steps[-1])
+    texts = tuple(filter(None, map(_step_text, steps[:_MAX_STEPS])))
+    return PlanDocument(name=_name(lines), steps=texts, verify=verify, text=text)
 
 
 def _read_lines(text: str) -> list[_Line]:
-    """The lines with the sections they are in. A heading within a step belongs to the step."""
+    """Return the lines with their sections. A heading within a step belongs to the step."""
     source = text.split("\n")
     stripped = text.strip().split("\n")
     # Models like to put a fence around the whole plan.
@@ -91,12 +94,14 @@ def _read_lines(text: str) -> list[_Line]:
     for raw in source:
         line = raw.rstrip()
         mark = _FENCE.match(line)
-        if fence or mark:
-            lines.append(_Line(text=line, section=section, is_code=True))
-            if mark and not fence:
-                fence = mark[1]
-            elif mark and _closes(fence, mark, line):
-                fence = ""
+        if mark and not fence:
+            fence, language = mark[1], mark[2].casefold()
+            lines.append(_Line(text=line, section=section, is_code=True, language=language))
+            continue
+        if fence:
+            ends = bool(mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]))
+            lines.append(_Line(text=line, section=section, is_code=True, ends_block=ends))
+            fence = "" if ends else fence
             continue
         level, title, rest = _heading(line)
         if level:
@@ -107,25 +112,20 @@ def _read_lines(text: str) -> list[_Line]:
     return lines
 
 
-def _closes(fence: str, mark: re.Match[str], line: str) -> bool:
-    """Whether a line that begins with a fence mark ends the block that `fence` began."""
-    return mark[1].startswith(fence) and not line.strip().strip(fence[0])
-
-
 def _heading(line: str) -> tuple[int, str, str]:
-    """(level, title, what follows on the same line); level 0 if the line is no heading.
+    """Return the level, the title, and the rest of the line; level 0 if it is no heading.
 
     Bold text and a known word with a colon count as headings of the lowest level.
     """
     if len(line) > 500:
         return 0, "", ""
-    found = _HEADING.match(line)
-    if found:
-        title = _plain(found[2].rstrip("# "))
-        return len(found[1]), title, title.partition(":")[2] if _section_of(title) == "name" else ""
-    found = _BOLD.fullmatch(line) or _BARE.fullmatch(line)
-    if found and (not found[2] or _section_of(found[1]) == "name"):
-        return 7, _plain(found[1]), found[2]
+    if heading := _HEADING.match(line):
+        title = _plain(heading[2].rstrip("# "))
+        rest = title.partition(":")[2] if _section_of(title) == "name" else ""
+        return len(heading[1]), title, rest
+    heading = _BOLD.fullmatch(line) or _BARE.fullmatch(line)
+    if heading and (not heading[2] or _section_of(heading[1]) == "name"):
+        return 7, _plain(heading[1]), heading[2]
     return 0, "", ""
 
 
@@ -147,15 +147,15 @@ def _name(lines: Sequence[_Line]) -> str:
 
 
 def _steps(lines: Sequence[_Line], *, only_numbered: bool = False) -> list[list[_Line]]:
-    """The lines of each step. The first step shows what the others look like."""
+    """Return the lines of each step. All steps begin like the first one."""
     steps: list[list[_Line]] = []
     first: _Kind | None = None
     for line in lines:
         kind = _kind_of_step(line)
         if first is None and (not only_numbered or kind is None or kind[0] == "numbered"):
             first = kind
-        is_alike = first is not None and kind is not None and kind[0] == first[0]
-        if first and kind and is_alike and kind[1] <= first[1] + (first[0] != "heading"):
+        max_depth = first[1] + (first[0] != "heading") if first else 0
+        if first and kind and kind[0] == first[0] and kind[1] <= max_depth:
             steps.append([line])
         elif steps:
             steps[-1].append(line)
@@ -166,7 +166,7 @@ _Kind: TypeAlias = tuple[Literal["heading", "numbered", "bulleted"], int]
 
 
 def _kind_of_step(line: _Line) -> _Kind | None:
-    """The kind of step that begins here, and how deep; None if none begins."""
+    """Return the kind of step that begins here, and its level; None if none begins."""
     if line.level and _section_of(line.title) != "steps":
         return "heading", line.level
     item = None if line.is_code or line.level else _ITEM.match(line.text)
@@ -174,7 +174,7 @@ def _kind_of_step(line: _Line) -> _Kind | None:
 
 
 def _step_text(step: Sequence[_Line]) -> str:
-    """The first paragraph of a step, on one line."""
+    """Return the first paragraph of a step, on one line."""
     first, *rest = step
     if first.level:
         return one_line(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
@@ -190,11 +190,10 @@ def _step_text(step: Sequence[_Line]) -> str:
 _MAX_COMMAND_CHARS = 500
 _MAX_COMMANDS = 20
 _MAX_COMMAND_LINES = 100
-_SHELL_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _SHELLS = frozenset(("", "sh", "bash", "shell", "zsh", "console", "shell-session", "terminal"))
 _PROMPT = re.compile(r"[$%][ \t]+")
 _SPAN = re.compile(r"(?<!`)(`{1,3})(?!`)([^`]+)\1(?!`)")
-_GOES_ON = re.compile(r"(?:\\|\||&&|[({]|\b(?:do|then|else|in))\Z")
+_CONTINUES = re.compile(r"(?:\\|\||&&|[({]|\b(?:do|then|else|in))\Z")
 _BLOCK = re.compile(r"(?:for|while|until|if|case|select|function)\b")
 _BLOCK_END = re.compile(r"(?:\A|[;\s])(?:done|fi|esac|\})\s*\Z")
 _STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|\\.")
@@ -211,76 +210,63 @@ _CODE = re.compile(
 )
 
 
-def commands_in(lines: Sequence[str]) -> tuple[str, ...]:
-    """The commands of the fenced blocks, or of the `code spans` if no block has any.
+def _commands_in(lines: Sequence[_Line]) -> tuple[str, ...]:
+    """Return the commands of the fenced blocks, or of the `code spans` if no block has any.
 
     Each is one whole command without prompt signs and comments. Commands over several lines, of
     more than 500 characters or with unprintable characters are left out.
     """
-    fenced, prose = _split_blocks(lines)
-    commands = [command for block in fenced for command in _block_commands(block)]
+    blocks: list[list[str]] = []
+    is_shell = False
+    for line in lines:
+        if line.language is not None:
+            is_shell = line.language in _SHELLS
+            blocks.append([])
+        elif line.is_code and is_shell and not line.ends_block:
+            blocks[-1].append(line.text)
+    commands = [command for block in blocks for command in _block_commands(block)]
     if not commands:
-        commands = [command for line in prose for command in _prose_commands(line)]
+        prose = (line.text for line in lines if not line.is_code)
+        commands = [command for text in prose for command in _prose_commands(text)]
     fitting = (each for each in commands if len(each) <= _MAX_COMMAND_CHARS and each.isprintable())
     return tuple(dict.fromkeys(fitting))[:_MAX_COMMANDS]
 
 
-def _split_blocks(lines: Sequence[str]) -> tuple[list[list[str]], list[str]]:
-    """(the lines of each block that is for a shell, the lines outside of all blocks)."""
-    blocks: list[list[str]] = []
-    prose: list[str] = []
-    fence, is_shell = "", False
-    for line in lines:
-        mark = _SHELL_FENCE.match(line)
-        if fence:
-            if mark and _closes(fence, mark, line):
-                fence = ""
-            elif is_shell:
-                blocks[-1].append(line)
-        elif mark:
-            fence, is_shell = mark[1], mark[2].casefold() in _SHELLS
-            blocks += [[]] if is_shell else []
-        else:
-            prose.append(line)
-    return blocks, prose
-
-
 def _block_commands(lines: Sequence[str]) -> Iterator[str]:
-    """The commands of a block; if some lines have prompt signs, the others are output."""
+    """Yield the commands of a block; if some lines have prompt signs, the others are output."""
     has_prompts = any(_PROMPT.match(line.strip()) for line in lines)
-    opened: list[str] = []
+    command: list[str] = []
     for line in lines:
         text = line.strip()
-        if not opened:
+        if not command:
             prompt = _PROMPT.match(text)
             if not text or text.startswith("#") or (has_prompts and not prompt):
                 continue
             text = text[prompt.end() :].strip() if prompt else text
-        opened.append(text)
-        if len(opened) > _MAX_COMMAND_LINES:
+        command.append(text)
+        if len(command) > _MAX_COMMAND_LINES:
             return
-        if _is_complete_command(opened):
-            if len(opened) == 1:
+        if _is_complete_command(command):
+            if len(command) == 1:
                 yield _strip_comment(text)
-            opened = []
+            command = []
 
 
 def _is_complete_command(lines: Sequence[str]) -> bool:
     """Whether a command that begins with the first of these lines ends with the last."""
-    found = HERE_DOCUMENT.search(lines[0])
-    if found:
-        return lines[-1] == found[1]
+    if here_document := HERE_DOCUMENT.search(lines[0]):
+        return lines[-1] == here_document[1]
     if _BLOCK.match(lines[0]):
         return bool(_BLOCK_END.search(lines[-1]))
     bare = _STRINGS.sub("", "\n".join(lines))
-    return not ('"' in bare or "'" in bare or _GOES_ON.search(lines[-1]))
+    return not ('"' in bare or "'" in bare or _CONTINUES.search(lines[-1]))
 
 
 def _strip_comment(command: str) -> str:
-    """The command without a comment at its end."""
+    """Return the command without a comment at its end."""
     hidden = _STRINGS.sub(lambda string: "x" * len(string[0]), command)
-    found = re.search(r"[ \t]#", hidden)
-    return command[: found.start()].rstrip() if found else command
+    comment = re.search(r"[ \t]#", hidden)
+    return command[: comment.start()].rstrip() if comment else command
 
 
 def _prose_commands(line: str) -> Iterator[str]:

@@ -49,13 +49,13 @@ class Evidence:
 
     @property
     def event(self) -> EvidenceTaken:
-        """The event that reports it."""
+        """Return the event that reports it."""
         return EvidenceTaken(
             **{field.name: getattr(self, field.name) for field in fields(EvidenceTaken)}
         )
 
     def stored(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return it as a JSON object."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
@@ -72,18 +72,19 @@ _MAX_COMMAND_CHARS = 200
 
 
 def describe_ending(item: Evidence) -> str:
-    """The command and how it ended, for people: `` `make test` (E3): exit code 2``."""
-    code = item.exit_code
-    how = _ENDINGS[item.outcome] if code is None or item.outcome in UNFINISHED else ""
-    return f"{code_span(item.command)} ({item.id}): {how or f'exit code {code}'}"
+    """Return the command and how it ended, for people: `` `make test` (E3): exit code 2``."""
+    ending = f"exit code {item.exit_code}"
+    if item.exit_code is None or item.outcome in UNFINISHED:
+        ending = _ENDINGS[item.outcome]
+    return f"{code_span(item.command)} ({item.id}): {ending}"
 
 
 def code_span(command: str) -> str:
-    """A command in Markdown, in one line and between as many backticks as it takes."""
+    """Return a command as Markdown on one line, between as many backticks as needed."""
     text = one_line(command, _MAX_COMMAND_CHARS)
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * (longest + 1)
-    return f"{fence} {text} {fence}" if longest else f"{fence}{text}{fence}"
+    fence, blank = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{blank}{text}{blank}{fence}"
 
 
 class EvidenceLedger:
@@ -97,7 +98,7 @@ class EvidenceLedger:
         return tuple(self._items)
 
     def of(self, phase: PhaseName, step: int) -> tuple[Evidence, ...]:
-        """The evidence of this phase in this step."""
+        """Return the evidence of this phase in this step."""
         return tuple(item for item in self._items if (item.phase, item.step) == (phase, step))
 
     def add(self, item: Evidence) -> Evidence:
@@ -107,12 +108,12 @@ class EvidenceLedger:
         return self._items[-1]
 
     def stored(self) -> list[dict[str, Any]]:
-        """As JSON objects, for `load`."""
+        """Return the items as JSON objects, for `load`."""
         return [item.stored() for item in self._items]
 
     @classmethod
     def load(cls, stored: object) -> "EvidenceLedger":
-        """The ledger that was stored, without entries that can't be read."""
+        """Return the ledger that was stored, without invalid entries."""
         entries = stored if isinstance(stored, list | tuple) else ()
         return cls([item for entry in entries if (item := _load_item(entry))])
 
@@ -135,13 +136,12 @@ def _load_item(entry: object) -> Evidence | None:
         return None
     if not all(isinstance(entry[name], kind) for name, kind in _TYPES.items()):
         return None
-    number = entry["id"][1:]
-    is_known = entry["phase"] in get_args(PhaseName) and entry["outcome"] in get_args(
-        EvidenceOutcome
+    is_valid = (
+        entry["phase"] in get_args(PhaseName)
+        and entry["outcome"] in get_args(EvidenceOutcome)
+        and re.fullmatch(r"E[0-9]{1,9}", entry["id"])
     )
-    if not (is_known and entry["id"][:1] == "E" and number.isascii() and number.isdigit()):
-        return None
-    return Evidence(**entry) if len(number) < 10 else None
+    return Evidence(**entry) if is_valid else None
 
 
 _COMMANDS = "bash"
@@ -166,7 +166,7 @@ class EvidenceCollector:
         report: Callable[[EvidenceTaken], None],
         writes: ReviewerWrites | None = None,
     ) -> None:
-        """While a file of `writes` exists, no command is evidence."""
+        """Create a collector. While a file of `writes` exists, no command is evidence."""
         self._conversation = conversation
         self._ledger = ledger
         self._phase: PhaseName = phase
@@ -202,19 +202,18 @@ class EvidenceCollector:
         if "shell_id" in details:
             return  # A command in the background has no result yet.
         code = details.get("exit_code")
-        printed = "".join(b.text for b in event.result.content if isinstance(b, TextBlock))
+        output = "".join(b.text for b in event.result.content if isinstance(b, TextBlock))
         item = Evidence(
             phase=self._phase,
             step=self._step,
             command=command,
             outcome=_OUTCOMES.get(outcome, "passed" if code == 0 else "failed"),
             exit_code=code if isinstance(code, int) else None,
-            output_sha256=hashlib.sha256(printed.encode("utf-8", "surrogatepass")).hexdigest(),
+            output_sha256=hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest(),
             tree=tree,
             is_look=self._is_look(command),
         )
-        taken = self._ledger.add(item)
-        self._report(taken.event)
+        self._report(self._ledger.add(item).event)
 
     async def _before(self, _info: TurnInfo, call: ToolCall) -> None:
         command = _command_of(call)
@@ -247,7 +246,7 @@ class EvidenceCollector:
 
 
 def _command_of(call: ToolCall) -> str:
-    """The command line, with the `cd` to its folder; empty if there is none."""
+    """Return the command line, with a `cd` to its `workdir`; "" if the call has none."""
     command = call.arguments.get("command")
     if not isinstance(command, str):
         return ""

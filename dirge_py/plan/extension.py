@@ -13,7 +13,7 @@ def make(host: ExtensionHost) -> Plan:
 
 
 def plan_terms(config: Config) -> PlanTerms:
-    """The terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
+    """Return the terms of `[plan]`, with the models of `[roles]` for its phases, and `[limits]`.
 
     A role whose model can't be used is left out; the start reports that.
     """

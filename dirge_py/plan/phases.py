@@ -15,7 +15,7 @@ from dirge_py.lib.text import cut_middle, truncate
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.project_guard import read_tree
 from dirge_py.types.events import ForkEvent, LoopEvent, PhaseName, PlanPhase, UsageReported
-from dirge_py.types.hooks import Context, Hooks, TurnInfo
+from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import AssistantMessage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Done, Failed, MaxTurns, NeedsMoreTurns, Outcome
 
@@ -40,7 +40,7 @@ def explore_prompt(request: str) -> str:
 
 
 def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str = "") -> str:
-    """The prompt of the plan phase; `previous` is a plan that was turned down with `comment`."""
+    """Return the prompt of the plan phase; `previous` was rejected with `comment`."""
     again = ""
     if previous.strip() or comment.strip():
         again = _prompt(
@@ -57,15 +57,12 @@ def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str
 
 
 def implement_prompt(request: str, plan: str) -> str:
-    """The prompt of the implement phase; it begins with the request, which session lists show."""
+    """Return the prompt of the implement phase, which begins with the request."""
     return _prompt("implement", REQUEST=request, PLAN=quote_text("plan", plan))
 
 
 def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
-    """The prompt for an implement run that can't just be continued.
-
-    `missing` is what the last review found, if there was one.
-    """
+    """Return the prompt for an implement run that can't be continued, with the last review."""
     words = _prompt(
         "carry_on", REQUEST=quote_text("request", request), PLAN=quote_text("plan", plan)
     )
@@ -77,7 +74,7 @@ def retry_prompt(missing: str) -> str:
 
 
 def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
-    """The prompt of the review; `claims` are the implementer's commands, `changes` the diff."""
+    """Return the prompt of the review with the implementer's commands and the diff."""
     return _prompt(
         "review",
         REQUEST=quote_text("request", request),
@@ -88,12 +85,12 @@ def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
 
 
 def verdict_again_prompt(problem: str) -> str:
-    """A prompt for the verdict alone; `problem` is what `parse_verdict` returned for the last."""
+    """Return a prompt for the verdict alone; `problem` is why the last can't be read."""
     return _prompt("verdict_again", PROBLEM=problem.rstrip("."))
 
 
 def report_now_prompt(phase: PhaseName) -> str:
-    """A prompt for the report of a phase that has used up its turns."""
+    """Return a prompt for the report of a phase that has used up its turns."""
     return _prompt(f"report_now_{phase}")
 
 
@@ -109,10 +106,9 @@ _PLACE = re.compile(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """`template` with each `{{NAME}}` replaced by its value, in one pass from left to right.
+    """Return `template` with each `{{NAME}}` replaced by its value; unknown names stay.
 
-    Values are not searched for places, so a request that contains `{{PLAN}}` stays as it was typed.
-    Names that have no value, and places that are not closed, stay too.
+    Values are not searched, so a request that contains `{{PLAN}}` stays as it was typed.
     """
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
 
@@ -138,9 +134,10 @@ class PhaseFork:
         check: Callable[[], None],
         bundles: Sequence[Hooks] = (),
     ) -> None:
-        """`check` is called before each run and raises if the plan was stopped.
+        """Create a fork that is opened later.
 
-        `bundles` are hooks for all of its runs.
+        `check` is called before each run and raises if the plan was stopped. `bundles` are hooks
+        for all of its runs.
         """
         self._parent = parent
         self._spec = spec
@@ -154,11 +151,7 @@ class PhaseFork:
         self.has_ended = False
 
     async def open(self) -> None:
-        """Make the fork.
-
-        Raises:
-            DirgeError: it can't be made.
-        """
+        """Create the fork. Raises DirgeError if that fails."""
         fork = await self._parent.fork(self._spec)
         fork.subscribe(self._forward)
         self.conversation = fork
@@ -180,7 +173,7 @@ class PhaseFork:
         await self.conversation.close()
 
     async def tree(self) -> str:
-        """The hash of the files that it works on; "" if they can't be read."""
+        """Return the hash of the files that it works on; "" if they can't be read."""
         tree = await read_tree(self.opened)
         return tree.sha256 if tree is not None else ""
 
@@ -192,7 +185,7 @@ class PhaseFork:
     async def ask(
         self, prompt: UserMessage, *, bundles: Sequence[Hooks] = (), can_act: bool = True
     ) -> str:
-        """The final text of the answer; "" if there is none.
+        """Return the final text of the answer; "" if there is none.
 
         A model that uses up its turns, or stops without text, is asked once for its report so far.
         Without `can_act` it has no tools, and one turn.
@@ -200,21 +193,22 @@ class PhaseFork:
         Raises:
             PhaseEnded: the run did not finish.
         """
-        outcome, said = await self._ask(prompt, bundles, can_act=can_act)
-        is_silent = isinstance(outcome, Done) and not outcome.stopped_by and not _final_text(said)
-        has_worked = any(message.calls for message in said)
-        if isinstance(outcome, MaxTurns) or (is_silent and can_act and has_worked):
-            late = user_text(report_now_prompt(self._phase), "harness")
-            outcome, said = await self._ask(late, bundles, can_act=False)
+        outcome, answers = await self._ask(prompt, bundles, can_act=can_act)
+        is_done = isinstance(outcome, Done) and not outcome.stopped_by
+        has_worked = any(message.calls for message in answers)
+        is_silent = is_done and can_act and has_worked and not _final_text(answers)
+        if is_silent or isinstance(outcome, MaxTurns):
+            report_now = user_text(report_now_prompt(self._phase), "harness")
+            outcome, answers = await self._ask(report_now, bundles, can_act=False)
         if isinstance(outcome, NeedsMoreTurns):
             # It called a tool although it had none.
-            return _final_text(said, with_calls=True)
+            return _final_text(answers, with_calls=True)
         if isinstance(outcome, Done) and outcome.stopped_by:
-            words = "went round in circles and was stopped"
-            raise phase_failed(self._phase, words, kind=outcome.stopped_by)
+            problem = "repeated itself and was stopped"
+            raise phase_failed(self._phase, problem, kind=outcome.stopped_by)
         if not isinstance(outcome, Done):
             raise PhaseEnded(outcome)
-        return _final_text(said)
+        return _final_text(answers)
 
     async def ask_again(
         self,
@@ -224,9 +218,9 @@ class PhaseFork:
         can_act: bool = True,
         answer: AnswerSchema | None = None,
     ) -> str:
-        """As `ask`, but "" if the run fails.
+        """Ask like `ask`, but return "" if the run fails.
 
-        The service is asked to hold the answer to `answer`, if it can.
+        `answer` is the schema for the answer, if the service supports that.
 
         Raises:
             PhaseEnded: the run was stopped from outside.
@@ -243,7 +237,7 @@ class PhaseFork:
             fork.settings.answer_schema = None
 
     def ended(self, summary: str, text: str = "") -> PlanPhase:
-        """The event for the end of the phase."""
+        """Return the event for the end of the phase."""
         self.has_ended = True
         return PlanPhase(
             phase=self._phase,
@@ -260,7 +254,7 @@ class PhaseFork:
     async def _ask(
         self, prompt: UserMessage, bundles: Sequence[Hooks], *, can_act: bool
     ) -> tuple[Outcome, Sequence[AssistantMessage]]:
-        """How the run ended, and the model's messages in it."""
+        """Run a prompt; return its outcome and the model's messages."""
         self._check()
         fork = self.opened
         before = len(fork.messages)
@@ -288,29 +282,26 @@ _NAMES: dict[PhaseName, str] = {
 
 
 def phase_failed(phase: PhaseName, words: str, *, kind: str = "plan") -> PhaseEnded:
-    """The exception for a phase that failed; `words` follow its name."""
+    """Return the exception for a phase that failed; `words` follow its name."""
     hint = "`/plan resume` tries it again; another model may do better."
     return PhaseEnded(Failed(kind=kind, message=f"{_NAMES[phase]} {words}.", hint=hint))
 
 
 def summary_line(phase: PhaseName, text: str) -> str:
-    """The result of a read-only phase in one line: the name of its plan, else the first line."""
+    """Return the result of a read-only phase in one line: its plan's name, or its first line."""
     if not text:
         return "It produced nothing."
     name = read_plan(text).name if phase == "plan" else ""
     lines = (line.strip("#*- \t") for line in text.splitlines())
-    line = name or next((line for line in lines if line), "")
-    return truncate(line, 100)
+    return truncate(name or next(filter(None, lines), ""), 100)
 
 
-def _remove_tools(info: TurnInfo) -> Context:
-    return replace(info.context, tools=())
-
-
-_WITHOUT_TOOLS = Hooks(name="last words", transform_context=_remove_tools)
+_WITHOUT_TOOLS = Hooks(
+    name="last words", transform_context=lambda info: replace(info.context, tools=())
+)
 
 
 def _final_text(answers: Sequence[AssistantMessage], *, with_calls: bool = False) -> str:
-    """The last text of an answer without calls, which is a fork's report; "" if there is none."""
+    """Return the last text of an answer without calls; "" if there is none."""
     texts = (m.text.strip() for m in reversed(answers) if with_calls or not m.calls)
     return next(filter(None, texts), "")

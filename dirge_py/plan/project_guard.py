@@ -1,8 +1,8 @@
 """Guards the project against changes by a reviewer.
 
-`ProjectGuard` finds and undoes what a fork changed in the project. `ReviewerWrites` finds the files
-that a reviewer wrote by hand in its copy of the project: builds and test runs may write there, but
-a check that passes because of a file that isn't in the project proves nothing.
+`ProjectGuard` finds and undoes changes of a fork in the project. `ReviewerWrites` finds the files
+that a reviewer wrote by hand in its copy: a check that passes because of a file that isn't in the
+project proves nothing. Builds and test runs may write there.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class ProjectChanges:
 
 
 async def read_tree(conversation: Conversation) -> TreeState | None:
-    """The files that the conversation works on; None if they can't be read."""
+    """Return the files that the conversation works on; None if they can't be read."""
     read = conversation.environment.read_tree
     try:
         return await read() if read is not None else None
@@ -55,8 +55,8 @@ async def read_tree(conversation: Conversation) -> TreeState | None:
 class ProjectGuard:
     """Compares the project's files before and after one fork, and around each of its commands.
 
-    Changes made while an unconfined command ran are undone from a snapshot. Changes at other times,
-    or after that, belong to the user or other programs and stay.
+    Changes made while an unconfined command ran are undone from a snapshot. Others are the user's,
+    or another program's, and stay.
     """
 
     def __init__(self, conversation: Conversation) -> None:
@@ -67,15 +67,15 @@ class ProjectGuard:
         self._own: dict[str, str | None] = {}
         self._is_mixed = False
 
-    async def begin(self, *, needs_way_back: bool) -> None:
+    async def begin(self, *, needs_snapshot: bool) -> None:
         """Read the files to compare with; also take a snapshot if the fork may be unconfined."""
         self._before = await read_tree(self._conversation)
         snapshots = self._conversation.snapshots
-        if needs_way_back and snapshots is not None:
+        if needs_snapshot and snapshots is not None:
             self._snapshot = await snapshots.take_snapshot()
 
     def bundle(self) -> Hooks:
-        """The hooks for the runs of a fork whose commands nothing confines."""
+        """Return the hooks for the runs of a fork without a sandbox."""
 
         async def before(_info: TurnInfo, call: ToolCall) -> None:
             now = await read_tree(self._conversation) if call.name == _COMMANDS else None
@@ -93,7 +93,7 @@ class ProjectGuard:
         )
 
     async def compare(self) -> ProjectChanges:
-        """The changes since `begin`, after the fork's own are undone."""
+        """Return the changes since `begin`, after the fork's own are undone."""
         after = await read_tree(self._conversation)
         if self._before is None or after is None:
             return ProjectChanges(tree=after.sha256 if after else "")
@@ -107,9 +107,9 @@ class ProjectGuard:
             tree = left.sha256 if left and is_undone else ""
             is_left = self._is_mixed or not is_undone
         elif self._own or self._is_mixed:
-            words = "A command of this phase changed the project, which it must not."
+            words = "A command of this phase changed the project, which is not allowed."
         if others:
-            words += f" Files were changed meanwhile, and are left alone: {_list_paths(others)}."
+            words += f" Others changed files meanwhile, which stay: {_list_paths(others)}."
         is_its_own = bool(self._own) or self._is_mixed
         return ProjectChanges(
             tree=tree,
@@ -129,20 +129,20 @@ class ProjectGuard:
                 self._is_mixed = True
 
     async def _undo(self, paths: tuple[str, ...]) -> tuple[bool, str]:
-        """Restore the files from the snapshot: (whether all were restored, words for the user)."""
-        words = f"This phase must not change the project, and did: {_list_paths(paths)}."
+        """Restore the files; return whether all were restored, and a text for the user."""
+        words = f"This phase must not change the project, but did: {_list_paths(paths)}."
         snapshots, snapshot = self._conversation.snapshots, self._snapshot
         if snapshots is None or snapshot is None:
-            return False, f"{words} There is no snapshot to undo it from: look at them yourself."
+            return False, f"{words} There is no snapshot to undo it from: check them yourself."
         try:
-            now = await snapshots.take_snapshot()  # The files may be somebody's work all the same.
+            now = await snapshots.take_snapshot()  # The changes may still be somebody's work.
             restored = await snapshots.restore(snapshot.tree, paths)
         except DirgeError as error:
             return False, f"{words} It could not be undone: {error.message}"
         failed = [path for path, _why in restored.failed]
         words += f" Undone, except for {_list_paths(failed)}." if failed else " It is undone."
         if now is not None:
-            words += f" What stood there is kept in the snapshot {now.tree[:12]}."
+            words += f" The changed files are in the snapshot {now.tree[:12]}."
         return not failed, words
 
 
@@ -189,16 +189,19 @@ class ReviewerWrites:
         self._made: set[str] = set()
 
     async def begin(self, call_id: str, command: str) -> None:
-        """Call it before each command runs."""
+        """Prepare for a command that is about to run."""
         # The copy itself is a temporary folder, too.
         if _BY_HAND.search(command.replace(self._top, ".")):
-            self._before[call_id] = await asyncio.to_thread(_files_below, self._top)
+            self._before[call_id] = await self._files()
 
     async def end(self, call_id: str) -> None:
-        """Call it when the command is over."""
+        """Record the files that the command wrote."""
         before = self._before.pop(call_id, None)
         if before is not None:
-            self._made |= await asyncio.to_thread(_files_below, self._top) - before
+            self._made |= await self._files() - before
+
+    async def _files(self) -> frozenset[str]:
+        return await asyncio.to_thread(lambda: frozenset(_walk_entries(self._top)))
 
     @property
     def are_there(self) -> bool:
@@ -206,24 +209,19 @@ class ReviewerWrites:
         return any(os.path.lexists(path) for path in self._made)
 
 
-def _files_below(top: str) -> frozenset[str]:
-    return frozenset(_walk_entries(top))
-
-
 def _walk_entries(top: str) -> Iterator[str]:
-    """Everything below `top` but the files of version control, builds and caches."""
+    """Yield everything below `top` except for files of version control, builds and caches."""
     waiting = [top]
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     name = entry.name
-                    if name in _NOT_WRITTEN_BY_HAND or name.endswith(".pyc"):
-                        continue
-                    if is_build_artifact(f"{name}/"):
+                    is_generated = name.endswith(".pyc") or is_build_artifact(f"{name}/")
+                    if is_generated or name in _NOT_WRITTEN_BY_HAND:
                         continue
                     yield entry.path
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
         except OSError:
-            continue  # The content of an unreadable folder can't be compared either.
+            continue  # An unreadable folder can't be compared.

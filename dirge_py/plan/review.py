@@ -24,18 +24,18 @@ from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import TextBlock, UserBlock, UserMessage, user_text
 
-_MOST_OF_CHANGES = 20_000
-_PROVE_IT = """Your verdict says DONE, but this is not shown by what you ran:
+_MAX_CHANGES_CHARS = 20_000
+_PROVE_IT = """Your verdict says DONE, but the commands that you ran do not show this:
 
 {{WHY}}
 
-Run, for each of these, a command that fails where the requirement is not met, and cite it. Files \
-of your own do not belong into the copy: as long as one is there, nothing that you run counts; \
-remove them, and write to /tmp. Then write your report again, with the verdict block at its end. \
-What cannot be run here is "cannot_verify"; what fails makes the verdict NEEDS_FIX."""
-_MOST_OF_SUMMARY = 200
-_CHANGED_IT = "a command of the review changed the project, so that nothing of it counts"
-_NO_CHANGES = "(Nothing recorded what was changed: look at the files.)"
+For each of these, run a command that fails if the requirement is not met, and cite it. Remove \
+files that you wrote into the copy, because no command counts while one is there; write to /tmp \
+instead. Then write your report again, with the verdict block at its end. A check that cannot be \
+run here is "cannot_verify"; one that fails makes the verdict NEEDS_FIX."""
+_MAX_SUMMARY_CHARS = 200
+_CHANGED_IT = "a command of the review changed the project, so the review does not count"
+_NO_CHANGES = "(The changes were not recorded: look at the files.)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Reviewer:
 
     @property
     def _ledger(self) -> EvidenceLedger:
-        """All evidence, without that of an earlier review of this step."""
+        """Return all evidence, without that of an earlier review of this step."""
         items = self._whole_ledger.items
         earlier, step = items[: self._earlier], self._state.cycle.step
         known = [item for item in earlier if (item.phase, item.step) != ("review", step)]
@@ -77,7 +77,7 @@ class Reviewer:
 
     @property
     def _checks(self) -> list[Evidence]:
-        """The commands of this review that do more than look."""
+        """Return the commands of this review that do more than read."""
         ran = self._ledger.of("review", self._state.cycle.step)
         return [item for item in ran if not item.is_look]
 
@@ -87,7 +87,7 @@ class Reviewer:
         return bool(self._checks)
 
     async def prompt(self, attached: Sequence[UserBlock]) -> UserMessage:
-        """The request, the plan, what was changed, and what the implementer ran."""
+        """Return the prompt: the request, the plan, the changes and the implementer's commands."""
         state = self._state
         claims = [
             f"{item.id}: `{item.command}` -> "
@@ -98,13 +98,13 @@ class Reviewer:
         text = review_prompt(
             state.request,
             state.plan,
-            claims="\n".join(claims) or "(The implementer ran nothing that could show anything.)",
+            claims="\n".join(claims) or "(The implementer ran no command that verifies anything.)",
             changes=await self._changes(),
         )
         return UserMessage(content=(TextBlock(text), *attached))
 
     async def ask(self, fork: PhaseFork, prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
-        """The reviewer's report; asks again if it has no verdict, or an unproved one.
+        """Return the reviewer's report; ask again if it has no verdict, or an unproved one.
 
         Raises:
             PhaseEnded: it gave no report.
@@ -120,7 +120,7 @@ class Reviewer:
         return text
 
     def _proof_request(self, text: str, tree: str) -> UserMessage | None:
-        """The prompt for a reviewer whose DONE isn't proved; None if it is."""
+        """Return the prompt for a reviewer whose DONE isn't proved; None if none is needed."""
         verdict = parse_verdict(text)
         if not isinstance(verdict, ReviewVerdict) or not verdict.is_done:
             return None
@@ -134,22 +134,17 @@ class Reviewer:
         judgement = self._judged(parse_verdict(text), changes.tree)
         if changes.is_its_own:
             judgement = replace(judgement, is_approved=False, problem=_CHANGED_IT)
-        summary = _summary(judgement)
-        report = final_report(
-            judgement,
-            self._ledger,
-            request=self._state.request,
-            ended=summary,
-            tree=changes.tree,
-            notes=notes,
-        )
+        summary, request, tree = _summary(judgement), self._state.request, changes.tree
+        is_rejected = not judgement.is_approved
         return Review(
             judgement=judgement,
             summary=summary,
-            report=report,
+            report=final_report(
+                judgement, self._ledger, request=request, ended=summary, tree=tree, notes=notes
+            ),
             feedback=feedback_for(judgement, text),
-            is_hopeless=not judgement.is_approved and self._is_hopeless(),
-            is_outdated=not judgement.is_approved and bool(changes.paths) and not changes.is_left,
+            is_hopeless=is_rejected and self._is_hopeless(),
+            is_outdated=is_rejected and bool(changes.paths) and not changes.is_left,
         )
 
     def _judged(self, verdict: ReviewVerdict | str, tree: str) -> CheckedVerdict:
@@ -165,16 +160,16 @@ class Reviewer:
             return _NO_CHANGES
         try:
             now = await snapshots.take_snapshot()
-            if now is None:
-                return _NO_CHANGES
-            diff = await snapshots.difference(base, now.tree)
+            diff = await snapshots.difference(base, now.tree) if now is not None else ""
         except DirgeError:
+            now = None
+        if now is None:
             return _NO_CHANGES
-        if len(diff) <= _MOST_OF_CHANGES:
+        if len(diff) <= _MAX_CHANGES_CHARS:
             return diff or "(No file was changed.)"
         changes = await snapshots.changes(base, now.tree)
         listed = "\n".join(f"{change.kind}: {change.path}" for change in changes)
-        return f"{listed[:_MOST_OF_CHANGES]}\n(The whole difference is too long to show.)"
+        return f"{listed[:_MAX_CHANGES_CHARS]}\n(The whole difference is too long to show.)"
 
 
 def _why_not_verified(judgement: CheckedVerdict) -> str:
@@ -184,7 +179,7 @@ def _why_not_verified(judgement: CheckedVerdict) -> str:
 
 
 def feedback_for(judgement: CheckedVerdict, text: str) -> str:
-    """What the implementer gets of a review whose report is `text`; never empty."""
+    """Return the feedback of a review, with the report `text`, for the implementer."""
     missing = judgement.missing if judgement.missing.strip() else text
     if not judgement.problem:
         return missing
@@ -196,19 +191,19 @@ def _summary(judgement: CheckedVerdict) -> str:
         count = len(judgement.verified)
         return f"Verified: {count} requirement{'s' * (count != 1)}."
     if not judgement.has_verdict:
-        return "The review came to no verdict that can be read."
+        return "The review has no verdict that can be read."
     parts = []
     if judgement.not_verified:
         parts.append(f"{len(judgement.not_verified)} not verified")
     if judgement.cannot:
         parts.append(f"{len(judgement.cannot)} cannot be verified here")
     words = ", ".join(parts) or judgement.problem or judgement.missing.strip().splitlines()[0]
-    return f"Not done: {truncate(words, _MOST_OF_SUMMARY)}."
+    return f"Not done: {truncate(words, _MAX_SUMMARY_CHARS)}."
 
 
-_MOST_OF_LINE = 300
-_MOST_LINES = 40
-_CHANGED_SINCE = "The files have changed since the review: what it verified may hold no longer."
+_MAX_LINE_CHARS = 300
+_MAX_LINES = 40
+_CHANGED_SINCE = "The files have changed since the review, so its results may be outdated."
 
 
 def final_report(
@@ -220,18 +215,18 @@ def final_report(
     tree: str,
     notes: Sequence[str] = (),
 ) -> str:
-    """The report in Markdown.
+    """Return the report in Markdown.
 
-    `judgement` is that of the last review; None if there was none. `ended` is a sentence about how
-    the plan ended; `tree` is the hash of the files as they are now, "" if they can't be read:
-    evidence about other files is marked.
+    `judgement` is the last review's; None if there was none. `ended` is a sentence about how the
+    plan ended. `tree` is the hash of the current files, "" if they can't be read; evidence about
+    other files is marked.
     """
     blocks = [f"**Plan:** {_one_line(request)}", ended.strip()]
     if judgement and judgement.verified and not any(_is_about(e, tree) for e in ledger.items):
         blocks.append(_CHANGED_SINCE)
     sections = dict(_findings(judgement, ledger))
     if last := _last_checks(ledger):
-        title = "Run by the implementation, and reviewed by nobody"
+        title = "Run by the implementation, not reviewed"
         if last[0].phase == "review":
             title = f"Run by review {last[0].step}"
         sections[title] = [_check_line(item, tree) for item in last]
@@ -273,7 +268,7 @@ def _finding_lines(findings: Sequence[Finding]) -> list[str]:
 
 
 def _last_checks(ledger: EvidenceLedger) -> list[Evidence]:
-    """The last run of each check of the last review, or else of the last implementation."""
+    """Return the last run of each check of the last review, or else of the last implementation."""
     for phase in ("review", "implement"):
         items = [item for item in ledger.items if item.phase == phase and not item.is_look]
         if items:
@@ -288,11 +283,8 @@ def _check_line(item: Evidence, tree: str) -> str:
     if item.has_passed and hides_failures(item.command):
         remarks += "; that is not the exit code of every check in it"
     if not _is_about(item, tree):
-        remarks += (
-            "; the files are no longer those it was run on"
-            if tree and item.tree
-            else "; on which files is not known"
-        )
+        is_known = tree and item.tree
+        remarks += "; the files have changed since" if is_known else "; on unknown files"
     return f"{mark} {describe_ending(item)}{remarks}"
 
 
@@ -301,12 +293,11 @@ def _is_about(item: Evidence, tree: str) -> bool:
 
 
 def _section(title: str, lines: Sequence[str]) -> str:
-    shown = [f"- {line}" for line in lines[:_MOST_LINES]]
-    if len(lines) > _MOST_LINES:
-        shown.append(f"- … and {len(lines) - _MOST_LINES} more")
+    shown = [f"- {line}" for line in lines[:_MAX_LINES]]
+    if len(lines) > _MAX_LINES:
+        shown.append(f"- … and {len(lines) - _MAX_LINES} more")
     return "\n".join([f"### {title}", "", *shown])
 
 
 def _one_line(text: str) -> str:
-    """The text on one line, without line separators of any kind."""
-    return one_line(text, _MOST_OF_LINE)
+    return one_line(text, _MAX_LINE_CHARS)

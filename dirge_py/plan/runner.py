@@ -54,8 +54,8 @@ _PHASE_LABELS: dict[PhaseName, str] = {
 }
 _TIME = "time"
 _LOCKED = (
-    "The mode is plan, in which nothing can be changed: the implementation will be denied what it "
-    "needs. /mode standard lets it work."
+    "The mode is plan, in which nothing can be changed, so the implementation will be denied its "
+    "changes. /mode standard allows them."
 )
 
 
@@ -110,7 +110,7 @@ async def resume_plan(
 
 
 class PlanRun:
-    """One request worked through its phases; the conversation's exclusive owner meanwhile."""
+    """The run of one plan through its phases; meanwhile it owns the conversation exclusively."""
 
     def __init__(
         self, conversation: Conversation, approver: PlanApprover, state: PlanState
@@ -148,7 +148,7 @@ class PlanRun:
     # -- the phases in order
 
     async def execute(self) -> PlanResult:
-        """Work until the plan is done or can't continue; the session stores every change."""
+        """Run the plan until it is done or can't continue. The session stores every change."""
         conversation = self._conversation
         conversation.check_idle()
         conversation.exclusive_owner = self
@@ -188,9 +188,8 @@ class PlanRun:
             outcome = ended.outcome
         except DirgeError as error:
             outcome = Failed(kind="plan", message=error.message, hint=error.hint)
-        if isinstance(outcome, Cancelled) and self._interruption.reason == _TIME:
-            return self._budget.exceeded() or outcome
-        return outcome
+        is_timeout = isinstance(outcome, Cancelled) and self._interruption.reason == _TIME
+        return (self._budget.exceeded() if is_timeout else None) or outcome
 
     async def _phases(self) -> Outcome:
         if not self._state.findings:
@@ -199,19 +198,17 @@ class PlanRun:
             findings = await self._look("frozen", phases.EXPLORE_TOOLS, prompt)
             self._update(findings=findings)
         if self._state.is_accepted and isinstance(self._approver, AutoApprove):
-            # Permissions for the session ended with the process that began it.
+            # Grants for the session ended with the process that started the plan.
             self._grant_verifications(read_plan(self._state.plan))
         while not self._state.is_accepted:
             if not self._state.plan or self._state.comment:
                 await self._plan()
-            outcome = await self._decide()
-            if outcome is not None:
+            if (outcome := await self._decide()) is not None:
                 return outcome
         while True:
-            if not self._state.cycle.is_implemented:
-                outcome = await self._implement()
-                if outcome is not None:
-                    return outcome
+            is_implemented = self._state.cycle.is_implemented
+            if not is_implemented and (outcome := await self._implement()) is not None:
+                return outcome
             review = await self._review()
             if review.is_outdated:
                 review = await self._review()
@@ -237,10 +234,10 @@ class PlanRun:
     async def _look(
         self, history: Literal["frozen", "empty"], tools: Sequence[str], prompt: str
     ) -> str:
-        """The report of a read-only fork. Raises PhaseEnded if it is empty."""
+        """Return the report of a read-only fork. Raises PhaseEnded if it is empty."""
         phase = self._state.phase
         guard = ProjectGuard(self._conversation)
-        await self._interruption.wait(guard.begin(needs_way_back=False))
+        await self._interruption.wait(guard.begin(needs_snapshot=False))
         spec = ForkOptions(
             history=history,
             workspace="read_only",
@@ -249,8 +246,7 @@ class PlanRun:
             max_turns=self._terms.max_turns,
         )
         async with self._opened(spec) as fork:
-            message = UserMessage(content=(TextBlock(prompt), *self._attached))
-            text = await fork.ask(message)
+            text = await fork.ask(UserMessage(content=(TextBlock(prompt), *self._attached)))
             self._note(await self._interruption.wait(guard.compare()))
             self._conversation.report(fork.ended(summary_line(phase, text), text))
         if not text:
@@ -258,7 +254,7 @@ class PlanRun:
         return text
 
     async def _decide(self) -> Outcome | None:
-        """Ask the approver about the plan; an outcome if the plan ends here."""
+        """Ask the approver about the plan; return an outcome if the plan ends here."""
         plan = read_plan(self._state.plan)
         grants = self._verification_grants(plan)
         self._update(status="waiting")
@@ -274,11 +270,12 @@ class PlanRun:
             case Revise(comment=comment):
                 self._update(status="active", comment=comment)
             case Reject():
-                self._update(status="dropped", why="It was dropped before anything was changed.")
+                self._update(status="dropped", why="It was discarded before anything was changed.")
                 return Cancelled(reason="dropped")
             case DeferPlan():
-                self._update(status="waiting", why="It waits to be accepted.")
-                return AwaitingConfirmation(call_ids=(), description="The plan waits for a yes.")
+                self._update(why="It waits to be accepted.")
+                description = "The plan waits to be accepted."
+                return AwaitingConfirmation(call_ids=(), description=description)
         return None
 
     async def _accept(self, text: str) -> None:
@@ -288,16 +285,14 @@ class PlanRun:
         if conversation.settings.mode == "plan":
             conversation.report(SystemNotice(_LOCKED))
         self._grant_verifications(plan)
-        todo = conversation.extension(Todo)
-        if todo is not None and plan.steps:
-            todo.list.give(
-                [TodoItem(id=str(at), text=step) for at, step in enumerate(plan.steps, start=1)]
-            )
+        if plan.steps and (todo := conversation.extension(Todo)) is not None:
+            steps = enumerate(plan.steps, start=1)
+            todo.list.give([TodoItem(id=str(number), text=step) for number, step in steps])
         base = taken.tree if taken is not None else ""
         self._update(status="active", plan=text, is_accepted=True, base_tree=base)
 
     def _verification_grants(self, plan: PlanDocument) -> Sequence[str]:
-        """The rules that would allow the plan's verifications: exactly those commands, no others.
+        """Return the rules that would allow exactly the plan's verifications.
 
         Commands that are already allowed, denied, or that can be allowed only once get no rule.
         """
@@ -305,31 +300,29 @@ class PlanRun:
         for command in plan.verify:
             with suppress(DirgeError):
                 decision = self._conversation.settings.why("bash", command)
-                if decision.effect == "ask" and all(
-                    rule.startswith("execute:") for rule in decision.grant
-                ):
-                    rules += decision.grant
+                is_execute_only = all(rule.startswith("execute:") for rule in decision.grant)
+                rules += decision.grant if decision.effect == "ask" and is_execute_only else ()
         return tuple(dict.fromkeys(rules))
 
     def _grant_verifications(self, plan: PlanDocument) -> None:
         for rule in self._verification_grants(plan):
-            # A command that no rule can allow is asked about as usual.
+            # If no rule can allow a command, the user is asked as usual.
             with suppress(DirgeError):
                 self._conversation.settings.add_grant(rule)
-                words = f"Allowed for this session, as the plan verifies with it: {rule}"
+                words = f"Allowed for this session, because the plan verifies with it: {rule}"
                 self._conversation.report(SystemNotice(words))
 
     # -- implement
 
     async def _implement(self) -> Outcome | None:
-        """Run the implementation in the main session; an outcome unless it finished."""
+        """Run the implementation in the main session; return an outcome unless it finished."""
         self._enter("implement")
         conversation, step = self._conversation, self._state.cycle.step
         prompt = self._implement_prompt()
         last = conversation.messages[-1] if conversation.messages else None
         is_sent = isinstance(last, UserMessage) and last.text == prompt.text
         if is_sent and not self._state.cycle.has_begun:
-            # The program was killed right after it had sent the prompt.
+            # The program was killed right after the prompt was sent.
             self._mark_begun()
         began = time.monotonic()
         collector = EvidenceCollector(
@@ -337,7 +330,7 @@ class PlanRun:
         )
 
         def watch(event: LoopEvent) -> None:
-            # A prompt that is held back never enters history, and begins nothing.
+            # A prompt that is withheld never enters history, and starts nothing.
             if isinstance(event, MessageEnd) and event.message is prompt:
                 self._mark_begun()
 
@@ -380,7 +373,7 @@ class PlanRun:
         return UserMessage(content=(TextBlock(state.request), TextBlock(rest), *self._attached))
 
     def _start_run(self, prompt: UserMessage, bundles: Sequence[Hooks]) -> Run:
-        """Begin the implement run, or continue one that didn't finish.
+        """Start the implement run, or continue one that didn't finish.
 
         The model gets a new prompt if its last answer is complete, or the user sent other prompts.
 
@@ -396,13 +389,9 @@ class PlanRun:
                 "calls of the last run were cut off, so their outcome is unknown.",
                 hint="/continue asks about them and continues; then use /plan resume.",
             )
-        # Whether the user's last message is the request, with the plan after it.
-        said = (
-            m.content
-            for m in reversed(conversation.messages)
-            if isinstance(m, UserMessage) and m.origin == "user"
-        )
-        last = next(said, ())
+        messages = (m for m in reversed(conversation.messages) if isinstance(m, UserMessage))
+        last = next((m.content for m in messages if m.origin == "user"), ())
+        # The user's last message is the request, with the plan after it.
         if len(last) > 1 and last[0] == TextBlock(state.request):
             with suppress(DirgeError):
                 return conversation.continue_run(by=self, bundles=bundles)
@@ -415,8 +404,8 @@ class PlanRun:
         self._enter("review")
         guard = ProjectGuard(self._conversation)
         reviewer = Reviewer(self._conversation, self._ledger, self._state)
-        # Which sandbox there is, if any, is known only once the fork exists.
-        await self._interruption.wait(guard.begin(needs_way_back=True))
+        # Whether there is a sandbox is known only once the fork exists.
+        await self._interruption.wait(guard.begin(needs_snapshot=True))
         spec = ForkOptions(
             history="empty",
             workspace="copy",
@@ -458,8 +447,7 @@ class PlanRun:
     def _enter(self, phase: PhaseName) -> None:
         self._interruption.check()
         self._update(phase=phase)
-        limit = self._budget.exceeded()
-        if limit is not None:
+        if limit := self._budget.exceeded():
             raise PhaseEnded(limit)
 
     @asynccontextmanager

@@ -46,7 +46,7 @@ class Plan(Extension):
 
 
 def terms_of(conversation: "Conversation") -> PlanTerms:
-    """The terms of plans in this conversation."""
+    """Return the terms of plans in this conversation."""
     plan = conversation.extension(Plan)
     return plan.terms if plan is not None else PlanTerms()
 
@@ -77,7 +77,7 @@ class PlanCycle:
     """What the last review reported as missing."""
 
     def next(self) -> "PlanCycle":
-        """The next cycle, with the same feedback."""
+        """Return the next cycle, with the same feedback."""
         return PlanCycle(
             step=self.step + 1, cycles_left=self.cycles_left - 1, feedback=self.feedback
         )
@@ -118,7 +118,7 @@ class PlanState:
         return self.status in RESUMABLE
 
     def stored(self) -> dict[str, Any]:
-        """The members as JSON values, those of the cycle among them."""
+        """Return the members as JSON values, together with those of the cycle."""
         stored: dict[str, Any] = {}
         for name, value in _members(self).items():
             stored |= _members(value) if isinstance(value, PlanCycle) else {name: value}
@@ -126,7 +126,7 @@ class PlanState:
 
 
 def load_state(stored: Any) -> PlanState | None:
-    """The state that `PlanState.stored` returned; None if that is no plan.
+    """Return the state that `PlanState.stored` returned; None if that is no plan.
 
     A damaged member has its default.
     """
@@ -154,7 +154,7 @@ def _members(record: PlanState | PlanCycle) -> dict[str, Any]:
 
 
 def _intact(stored: Mapping[str, Any], blank: PlanState | PlanCycle) -> dict[str, Any]:
-    """The stored members that have the type which they have in `blank`."""
+    """Return the stored members whose type is the same as in `blank`."""
     return {
         name: stored[name]
         for name, default in _members(blank).items()
@@ -163,22 +163,20 @@ def _intact(stored: Mapping[str, Any], blank: PlanState | PlanCycle) -> dict[str
 
 
 def notice_at_start(stored: Any) -> str:
-    """The notice about an unfinished plan when its session is opened; "" if there is none."""
+    """Return the notice about an unfinished plan for the opened session; "" if there is none."""
     state = load_state(stored)
     if state is None or state.status not in ("active", "waiting", "stopped"):
         return ""
-    words = "A plan waits to be accepted"
-    if state.status != "waiting":
-        how = "cut off" if state.status == "active" else "stopped"
-        words = f"A plan was {how} in its {state.phase} phase"
-    return f"{words}: /plan resume continues it, /plan drop discards it."
+    problem = f"A plan was stopped in its {state.phase} phase"
+    if state.status == "active":
+        problem = f"A plan was cut off in its {state.phase} phase"
+    elif state.status == "waiting":
+        problem = "A plan waits to be accepted"
+    return f"{problem}: /plan resume continues it, /plan drop discards it."
 
 
 def describe_progress(stored: Any) -> str:
-    """The plan that is being implemented, for a model whose context was folded; or "".
-
-    A stopped plan doesn't concern other runs, and a resumed one is sent anew.
-    """
+    """Return the plan that is being implemented, for a model after compaction; else ""."""
     state = load_state(stored)
     if state is None or not state.is_accepted or state.status != "active":
         return ""

@@ -1,7 +1,7 @@
 """The reviewer's verdict: its schema, its parser, and its check against the recorded evidence.
 
-Only a clear DONE counts as done. A command is no evidence if its exit code 0 doesn't mean that
-every check in it passed; see `hides_failures`.
+Only a clear DONE counts. A command is no evidence if it can exit with 0 although a check in it
+failed; see `hides_failures`.
 """
 
 import json
@@ -54,11 +54,10 @@ class ReviewVerdict:
 
 
 class _Unreadable(Exception):
-    """Raised for an unreadable verdict; the message tells the reviewer why."""
+    """The verdict can't be read; the message tells the reviewer why."""
 
 
 _OPENING = re.compile(r"^ {0,3}(`{3,})json[ \t]*\r?$", re.MULTILINE)
-_VALUE = re.compile(r"\S")
 _MARKER = re.compile(r"\A\s*(?:[-*+•]|\d{1,3}[.)])?\s*")
 _CHECKED = re.compile(r"\A(?:\[[xX]\]|[✓✔✅])\ufe0f?\s*")
 _UNCHECKED = re.compile(r"\A(?:\[ ?\]|[✗✘❌])\ufe0f?\s*")
@@ -66,7 +65,7 @@ _NOTHING = frozenset(("none", "nothing", "n/a", "na", "-", "--", "[]", "empty", 
 
 
 def parse_verdict(text: str) -> ReviewVerdict | str:
-    """The verdict at the end of `text`, or why it can't be read, in words for the reviewer.
+    """Return the verdict at the end of `text`, or why it can't be read, in words for the reviewer.
 
     It is one block of JSON, tagged `json`, at the very end. Earlier blocks with a verdict must
     agree with it.
@@ -89,9 +88,9 @@ def _parse(text: str) -> ReviewVerdict:
     value, end = _decode(text, last)
     rest = text[end:].strip()
     if not rest.startswith(last[1]):
-        raise _Unreadable("the block of JSON is not closed by a line ``` of its own")
+        raise _Unreadable("the block of JSON does not end with a line ```")
     if rest.strip("`"):
-        raise _Unreadable("something stands behind the block of JSON; it must be the very last")
+        raise _Unreadable("there is text after the block of JSON, which must come last")
     verdict = _read_verdict(value)
     if verdict.is_done and not all(_agrees(text, block) for block in earlier):
         raise _Unreadable("there are two verdicts, and they differ; give one")
@@ -99,7 +98,7 @@ def _parse(text: str) -> ReviewVerdict:
 
 
 def _agrees(text: str, opening: re.Match[str]) -> bool:
-    """Whether an earlier block has no verdict, or DONE; an unreadable verdict is another one."""
+    """Whether an earlier block has no verdict, or DONE. One that can't be read doesn't agree."""
     try:
         value, _ = _decode(text, opening)
     except _Unreadable:
@@ -108,20 +107,19 @@ def _agrees(text: str, opening: re.Match[str]) -> bool:
 
 
 def _decode(text: str, opening: re.Match[str]) -> tuple[object, int]:
-    """The JSON value in the block, and where it ends."""
-    value = _VALUE.search(text, opening.end())
+    """Return the JSON value in the block, and where it ends."""
+    value = re.compile(r"\S").search(text, opening.end())
     if value is None:
         raise _Unreadable("the block of JSON is empty")
     try:
         return _DECODER.raw_decode(text, value.start())
-    except json.JSONDecodeError as error:
-        raise _Unreadable(f"its JSON is not valid: {error.msg}") from None
-    except ValueError:
-        raise _Unreadable("its JSON is not valid") from None
+    except ValueError as error:
+        reason = f": {error.msg}" if isinstance(error, json.JSONDecodeError) else ""
+        raise _Unreadable(f"its JSON is not valid{reason}") from None
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object that names each member once."""
+    """Return a JSON object; raise _Unreadable if it names a member twice."""
     if len({name for name, _ in pairs}) < len(pairs):
         raise _Unreadable("its JSON names a member twice")
     return dict(pairs)
@@ -136,13 +134,12 @@ def _read_verdict(value: object) -> ReviewVerdict:
     verdict = value.get("verdict")
     if verdict not in ("DONE", "NEEDS_FIX"):
         raise _Unreadable('its "verdict" is neither "DONE" nor "NEEDS_FIX"')
-    claims_done = verdict == "DONE"
     missing = _missing_text(value.get("missing"))
     if missing.casefold().strip(" .()") in _NOTHING:
-        if claims_done:
-            raise _Unreadable('where nothing is missing, "missing" is ""')
+        if verdict == "DONE":
+            raise _Unreadable('"missing" must be "" if nothing is missing')
         missing = ""
-    is_done = claims_done and not missing
+    is_done = verdict == "DONE" and not missing
     checklist = value.get("checklist")
     entries = checklist if isinstance(checklist, list) else []
     is_itemised = any(isinstance(entry, dict) for entry in entries)
@@ -155,25 +152,20 @@ def _read_verdict(value: object) -> ReviewVerdict:
 
 
 def _missing_text(value: object) -> str:
-    """The member as text, a list as bullets."""
+    """Return the member as text, a list as bullets."""
     if value is None:
         return ""
-    if isinstance(value, list):
-        entries = [entry if isinstance(entry, str) else _as_json(entry) for entry in value]
-        return "\n".join(f"- {entry.strip()}" for entry in entries if entry.strip())
-    return value.strip() if isinstance(value, str) else _as_json(value)
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    entries = value if isinstance(value, list) else [value]
+    texts = (e if isinstance(e, str) else json.dumps(e, ensure_ascii=False) for e in entries)
+    bullet = "- " if isinstance(value, list) else ""
+    return "\n".join(f"{bullet}{text.strip()}" for text in texts if text.strip())
 
 
 def _items_of_entries(entries: list[object], is_done: bool) -> Iterator[ChecklistItem]:
     for entry in entries:
         if isinstance(entry, str) and entry.strip():
-            yield ChecklistItem(
-                requirement=entry.strip(), status="not_verified", note="no evidence is told"
-            )
+            note = "no evidence is named"
+            yield ChecklistItem(requirement=entry.strip(), status="not_verified", note=note)
             continue
         members = entry if isinstance(entry, dict) else {}
         requirement = members.get("requirement")
@@ -202,7 +194,7 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def _items_of_text(value: object, is_done: bool) -> Iterator[ChecklistItem]:
-    """The lines of a checklist in plain text; a tick or a cross sets their status."""
+    """Yield the lines of a checklist in plain text; a tick or a cross sets their status."""
     for text in _texts(value):
         for line in text.splitlines():
             bare = _MARKER.sub("", line, count=1).strip()
@@ -235,14 +227,11 @@ SCHEMA: dict[str, Any] = {
     "required": ["verdict", "checklist", "missing"],
     "additionalProperties": False,
 }
-"""Every member is required, as the strictest services want it."""
+"""Every member is required, because the strictest services demand it."""
 
 
 class _VerdictAnswer(AnswerSchema):
-    """The answer of a reviewer who is asked for the verdict alone.
-
-    It also reads a block of JSON after other text, which some services send.
-    """
+    """The answer of a reviewer who is asked for the verdict alone; it may follow other text."""
 
     __slots__ = ()
 
@@ -252,12 +241,12 @@ class _VerdictAnswer(AnswerSchema):
 
 
 def verdict_answer_schema() -> AnswerSchema:
-    """The schema of a verdict, for services that can hold an answer to it."""
+    """Return the schema of a verdict, for services that support schemas of answers."""
     return _VerdictAnswer(json_schema=SCHEMA, is_wrapped=False, check=lambda value: ())
 
 
 def as_json_block(text: str) -> str:
-    """`text` as a block if it is a bare JSON object, as `parse_verdict` wants it."""
+    """Return `text` as a block for `parse_verdict` if it is a bare JSON object."""
     return f"```json\n{text.strip()}\n```" if text.lstrip().startswith("{") else text
 
 
@@ -292,9 +281,9 @@ def check_verdict(
 ) -> CheckedVerdict:
     """Check the verdict of this step's review against the evidence.
 
-    `tree` is the hash of the files as they are now, "" if they can't be read. DONE counts only if
-    nothing is missing, every requirement rests on commands that this review ran on these files and
-    that passed, and one of them did more than look.
+    `tree` is the hash of the current files, "" if they can't be read. DONE counts only if nothing
+    is missing, and commands that passed in this review on these files show every requirement. One
+    of them must have done more than read.
     """
     if isinstance(verdict, str):
         return CheckedVerdict(is_approved=False, problem=verdict, has_verdict=False)
@@ -316,16 +305,16 @@ def check_verdict(
 
 def _problem(verdict: ReviewVerdict, unmet: int, *, is_proved: bool, is_known: bool) -> str:
     if not verdict.is_done:
-        is_told = verdict.missing or unmet
-        return "" if is_told else "the verdict is NEEDS_FIX, without a word on what is missing"
+        is_explained = verdict.missing or unmet
+        return "" if is_explained else "the verdict is NEEDS_FIX, but names nothing that is missing"
     if verdict.missing:
-        return "the verdict is DONE, and yet something is missing"
+        return "the verdict is DONE, but something is missing"
     if not verdict.checklist:
         return "the verdict is DONE, without a checklist"
     if not is_known:
-        return "the files cannot be read, so no evidence is about them as they are"
+        return "the files cannot be read, so no evidence is about the current files"
     if not is_proved:
-        return "no command that does more than look has passed on the files as they are"
+        return "no command that does more than read has passed on the current files"
     if unmet:
         return f"{unmet} of {len(verdict.checklist)} requirements have no evidence that counts"
     return ""
@@ -337,8 +326,8 @@ _PROMPT = re.compile(r"\A\$\s+")
 _WITHIN_WORD = re.compile(r"[\w./-]")
 _MIN_CITATION_CHARS = 3
 
-# What may follow a command in a sentence. Anything else could be another argument, and so belong to
-# a command that never ran.
+# The text that may follow a command in a sentence. Anything else could be one more argument, of a
+# command that never ran.
 _REMARK = re.compile(
     r"\s*(?:\Z|[.!?](?!\w)|[→—–:,;()]|[-=]>)"
     r"|\s+(?:pass|succe|exit|ok|show|return|ran|run|was|is|and|gives|prints)"
@@ -348,8 +337,7 @@ _REMARK = re.compile(
 class _EvidenceCheck:
     """Checks items of a verdict against the commands that one review ran on the current files.
 
-    Of equal commands the last run counts: one that failed and passed later, passed. Commands of
-    this review are preferred to all others.
+    Of equal commands, the last run counts. Commands of this review are preferred to all others.
     """
 
     def __init__(self, ledger: EvidenceLedger, *, tree: str, step: int) -> None:
@@ -367,7 +355,7 @@ class _EvidenceCheck:
         return any(self._is_passed(check) for check in self._checks)
 
     def results(self, verdict: ReviewVerdict) -> list[_Result]:
-        """The result for each item of the checklist."""
+        """Return the result for each item of the checklist."""
         items = verdict.checklist
         if verdict.is_itemised:
             evidence = [[e for entry in i.evidence for e in self._cited_in(entry)] for i in items]
@@ -382,31 +370,29 @@ class _EvidenceCheck:
         if item.status == "cannot_verify":
             return "cannot_verify", item.note or "the reviewer could not verify it"
         if item.status == "not_verified":
-            return "not_verified", item.note or "the review did not find it met"
+            return "not_verified", item.note or "the reviewer says that it is not met"
+        if not evidence and item.evidence:
+            return "not_verified", f"the review ran no such command: {', '.join(item.evidence)}"
         if not evidence:
-            claimed = ", ".join(item.evidence)
-            if claimed:
-                return "not_verified", f"the review ran no such command: {claimed}"
             return "not_verified", "no command that was run is named for it"
         results = [self._evidence_result(each) for each in evidence]
         for status in ("not_verified", "cannot_verify"):
-            for result in results:
-                if result[0] == status:
-                    return result
+            if result := next((each for each in results if each[0] == status), None):
+                return result
         return "verified", "; ".join(dict.fromkeys(why for _, why in results))
 
     def _is_passed(self, item: Evidence) -> bool:
         return self._evidence_result(item)[0] == "verified"
 
     def _evidence_result(self, item: Evidence) -> _Result:
-        """What one piece of evidence proves by itself."""
+        """Return the result that one piece of evidence has by itself."""
         ending = describe_ending(item)
         if item.phase != "review":
             return "not_verified", f"{ending}, but only the implementation ran it"
         if item.step != self._step:
             return "not_verified", f"{ending}, but in an earlier review"
         if not self._tree or item.tree != self._tree:
-            return "not_verified", f"{ending}, but the files are no longer those it was run on"
+            return "not_verified", f"{ending}, but the files have changed since"
         if item.outcome in UNFINISHED:
             return "cannot_verify", ending
         if not item.has_passed:
@@ -416,34 +402,32 @@ class _EvidenceCheck:
         return "verified", ending
 
     def _cited_in(self, entry: str) -> list[Evidence]:
-        """The evidence that an entry names: a command of several lines, or one on each line."""
+        """Return the evidence that an entry names as one command, or with one in each line."""
         lines = entry.splitlines()
         return self._cited(entry) or [
             item for line in lines if len(lines) > 1 for item in self._cited(line)
         ]
 
     def _cited(self, citation: str) -> list[Evidence]:
-        """The evidence that a citation names, as a command or by an id.
+        """Return the evidence that a citation names, as a command or by an id.
 
-        The same command is preferred to those that contain what was written, and these to one that
+        An equal command is preferred to those that contain the citation, and these to commands that
         a remark follows.
         """
         text = normalize_command(citation)
-        for known in (self._current, self._any):
-            if text in known:
-                return [known[text]]
+        if equal := self._current.get(text, self._any.get(text)):
+            return [equal]
         if _ID.match(text):
             return self._by_ids(text)
         for known in (self._current, self._any) if len(text) >= _MIN_CITATION_CHARS else ():
-            longer = [item for command, item in known.items() if _contains_words(command, text)]
-            if longer:
+            if longer := [item for each, item in known.items() if _contains_words(each, text)]:
                 return longer
         if "`" in text:
             return self._in_spans(text)
         return self._remarked(text, starts=True)
 
     def _named_in(self, sentence: str) -> list[Evidence]:
-        """The evidence that a sentence names: by id, between backticks, or as two plain words."""
+        """Return the evidence that a sentence names by id, between backticks, or as plain words."""
         text = normalize_command(sentence)
         named = self._by_ids(text) + self._in_spans(sentence)
         return named or self._remarked(text, starts=False)
@@ -471,7 +455,7 @@ class _EvidenceCheck:
 
 
 def normalize_command(text: str) -> str:
-    """A command for comparison: without a prompt sign, enclosing backticks and repeated blanks."""
+    """Return a command for comparison: without prompt sign, backticks and repeated blanks."""
     bare = text.strip()
     if len(bare) > 1 and bare[0] == bare[-1] == "`" and "`" not in bare.strip("`"):
         bare = bare.strip("`")
@@ -484,7 +468,7 @@ def _contains_words(command: str, text: str) -> bool:
 
 
 def _word_ends(text: str, words: str) -> Iterator[int]:
-    """The positions at which `words` end in `text`, unless they begin within a word."""
+    """Yield the positions at which `words` end in `text`, unless they begin within a word."""
     start = text.find(words) if words else -1
     while start >= 0:
         if start == 0 or not _WITHIN_WORD.match(text[start - 1]):
@@ -502,7 +486,7 @@ _BEFOREHAND = word_set(
 )
 _SHELLS = word_set("sh bash zsh dash")
 
-# Lines that the strict lexer refuses (substitutions, here-documents, loops) are only searched.
+# For lines that the strict lexer rejects (substitutions, here-documents, loops).
 _COVERED = re.compile(
     r"\|\|(?!\s*(?:exit\s+[1-9]|false\b))"
     rf"|(?<!\|)\|(?!\|)&?\s*(?:{'|'.join(sorted(_FILTERS))})\b(?![^|;&\n]*\s-q)"
@@ -517,8 +501,8 @@ _SHELL_WITHIN = re.compile(rf"\b(?:{'|'.join(sorted(_SHELLS))})\s+-\w*c\b")
 def hides_failures(command: str) -> bool:
     """Whether a check in `command` may have failed although the whole exits with 0.
 
-    As in `pytest | tail`, `make test || true` and `pytest; echo done`. Guessed high: a line that
-    can't be parsed counts by what it looks like.
+    As in `pytest | tail`, `make test || true` and `pytest; echo done`. If a line can't be parsed,
+    a regular expression decides.
     """
     if len(command) > MAX_BYTES:
         return True
@@ -556,7 +540,7 @@ def _is_hidden(part: Part, then: Part, *, keeps_pipes: bool, stops_at_once: bool
 
 
 def _without_inner_shells(command: str) -> str:
-    """The command line without the content of substitutions, here-documents and strings."""
+    """Return the command line without the content of substitutions, here-documents and strings."""
     kept = "\n".join(without_here_documents(command.split("\n")))
     text = _SUBSTITUTION.sub("$", kept)
     return text if _SHELL_WITHIN.search(text) else _STRING.sub("''", text)

@@ -120,8 +120,8 @@ async def test_what_a_review_changes_here_is_undone_and_a_person_s_work_is_not(
     assert (check.read_text(), notes.read_text()) == (before, "mine")
     assert isinstance(result.outcome, NotVerified)
     text = " ".join(e.content for e in project.events if isinstance(e, SystemNotice))
-    assert "must not change the project, and did: check.sh. It is undone." in text
-    assert "left alone: notes.txt" in text
+    assert "must not change the project, but did: check.sh. It is undone." in text
+    assert "which stay: notes.txt" in text
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ Not verified: the cycles are used up.
 
 - ✓ `make test` (E1): exit code 0
 - ✗ `make lint` (E3): exit code 1
-- ✓ `make old` (E4): exit code 0; the files are no longer those it was run on
+- ✓ `make old` (E4): exit code 0; the files have changed since
 - ✗ `docker run x` (E6): was not allowed to run
 - ✓ `pytest | tail` (E7): exit code 0; that is not the exit code of every check in it
 
@@ -82,7 +82,7 @@ def test_without_a_review_only_what_was_run_is_told() -> None:
     record_command(ledger, "make test", phase="implement", step=2)
     text = report(None, ledger)
     assert text.endswith(
-        "### Run by the implementation, and reviewed by nobody\n\n- ✓ `make test` (E2): exit code 0"
+        "### Run by the implementation, not reviewed\n\n- ✓ `make test` (E2): exit code 0"
     )
     assert "erified\n" not in text
     assert report(None, EvidenceLedger()) == "**Plan:** Add dates\n\nIt is over."
@@ -98,7 +98,7 @@ def test_files_that_changed_since_the_review_are_named() -> None:
     assert judgement.is_approved
     assert "have changed since" not in report(judgement, ledger)
     assert "have changed since" in report(judgement, ledger, tree="later")
-    assert "on which files is not known" in report(judgement, ledger, tree="")
+    assert "on unknown files" in report(judgement, ledger, tree="")
 
 
 def test_long_reports_are_cut() -> None:

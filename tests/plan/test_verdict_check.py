@@ -1,12 +1,11 @@
 """A claim counts only with evidence of this review on the current files."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dirge_py.plan.evidence import Evidence, EvidenceLedger
 from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, check_verdict
+from hypothesis import given, strategies as st
 from tests.support.plan_evidence import record_command
+
 
 
 def item(*evidence: str, requirement: str = "it adds") -> ChecklistItem:
@@ -136,8 +135,8 @@ def test_evidence_of_others_or_about_other_files_counts_for_nothing() -> None:
     assert [why.partition(", but ")[2] for _, why in judgement.not_verified] == [
         "only the implementation ran it",
         "in an earlier review",
-        "the files are no longer those it was run on",
-        "the files are no longer those it was run on",
+        "the files have changed since",
+        "the files have changed since",
     ]
 
 
@@ -173,7 +172,7 @@ def test_looking_proves_nothing(verdict: ReviewVerdict) -> None:
     record_command(ledger, "ls src", is_look=True)
     judgement = judged(verdict, ledger)
     assert not judgement.is_approved
-    assert "more than look" in judgement.problem
+    assert "more than read" in judgement.problem
 
 
 @pytest.mark.parametrize("command", ["pytest | tail -5", "make test || true", "pytest; echo ok"])
@@ -212,7 +211,7 @@ def test_needs_fix_is_believed_as_it_is() -> None:
         verified=(("it adds", "`make test` (E1): exit code 0"),),
         missing="two cases",
     )
-    assert "without a word" in judged(ReviewVerdict(is_done=False), ledger).problem
+    assert "names nothing that is missing" in judged(ReviewVerdict(is_done=False), ledger).problem
 
 
 def test_done_needs_a_checklist_and_nothing_missing_whoever_made_the_verdict() -> None:

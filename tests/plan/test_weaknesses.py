@@ -11,7 +11,7 @@ from dirge_py.types.events import ForkEvent, PermissionAnswered, ToolExecutionEn
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns, NotVerified
 from dirge_py.types.questions import PermissionAnswer
-from tests.support.plan_project import CHECK, PLAN, REQUEST, PlanProject, stored_plan, verdict
+from tests.support.plan_project import CHECK, PLAN, PlanProject, REQUEST, stored_plan, verdict
 
 NO_CYCLES = "[plan]\nmax_review_cycles = 0\n"
 
@@ -205,7 +205,7 @@ async def test_a_fork_that_goes_in_circles_ends_the_plan(project: PlanProject) -
         result = await project.plan(conversation)
 
     assert isinstance(result.outcome, Failed)
-    assert "circles" in result.outcome.message
+    assert "repeated itself" in result.outcome.message
 
 
 async def test_a_fork_that_has_used_up_its_turns_is_asked_for_its_report(
