@@ -114,8 +114,7 @@ class PlanInterruption:
     async def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which is not a run.
 
-        Raises:
-            PlanInterrupted: the plan was stopped, before or meanwhile.
+        Raises PlanInterrupted if the plan was stopped, before or meanwhile.
         """
         if self.reason:
             work.close()

@@ -190,8 +190,7 @@ class PhaseFork:
         A model that uses up its turns, or stops without text, is asked once for its report so far.
         Without `can_act` it has no tools, and one turn.
 
-        Raises:
-            PhaseEnded: the run did not finish.
+        Raises PhaseEnded if the run did not finish.
         """
         outcome, answers = await self._ask(prompt, bundles, can_act=can_act)
         is_done = isinstance(outcome, Done) and not outcome.stopped_by
@@ -222,8 +221,7 @@ class PhaseFork:
 
         `answer` is the schema for the answer, if the service supports that.
 
-        Raises:
-            PhaseEnded: the run was stopped from outside.
+        Raises PhaseEnded if the run was stopped from outside.
         """
         fork = self.opened
         fork.settings.answer_schema = answer if fork.settings.holds_schema else None

@@ -106,8 +106,7 @@ class Reviewer:
     async def ask(self, fork: PhaseFork, prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
         """Return the reviewer's report; ask again if it has no verdict, or an unproved one.
 
-        Raises:
-            PhaseEnded: it gave no report.
+        Raises PhaseEnded if it gave no report.
         """
         text = await fork.ask(prompt, bundles=bundles)
         verdict = parse_verdict(text)

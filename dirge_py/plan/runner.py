@@ -76,8 +76,7 @@ async def start_plan(
 ) -> PlanResult:
     """Work through a request. `approver` decides about the plan before anything is changed.
 
-    Raises:
-        DirgeError: the request is empty, or the conversation is busy.
+    Raises DirgeError if the request is empty, or the conversation is busy.
     """
     if not request.strip():
         raise DirgeError("there is nothing to plan: the request is empty.")
@@ -91,8 +90,7 @@ async def resume_plan(
 ) -> PlanResult:
     """Continue the session's plan; `is_accepted` accepts a waiting one as it is.
 
-    Raises:
-        DirgeError: there is no plan to continue, or the conversation is busy.
+    Raises DirgeError if there is no plan to continue, or the conversation is busy.
     """
     state = load_state(conversation.session.metadata.get(NAME))
     if state is None or not state.is_resumable:
@@ -377,8 +375,7 @@ class PlanRun:
 
         The model gets a new prompt if its last answer is complete, or the user sent other prompts.
 
-        Raises:
-            DirgeError: it was cut off during calls that the user has to decide about.
+        Raises DirgeError if it was cut off during calls that the user has to decide about.
         """
         conversation, state = self._conversation, self._state
         if not state.cycle.has_begun:

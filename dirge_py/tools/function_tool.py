@@ -167,8 +167,7 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     returns False, or a text with the reason. `around` are interceptors of this tool alone, the
     first one outermost, inside those of all tools.
 
-    Raises:
-        TypeError: the function cannot be a tool; the message says why.
+    Raises TypeError if the function cannot be a tool; the message says why.
     """
 
     def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:

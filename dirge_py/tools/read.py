@@ -39,10 +39,7 @@ class ReadArgs(ToolArgs):
     model_config = ConfigDict(
         json_schema_extra={
             "x-together": [
-                {
-                    "requires": ["offset", "limit"],
-                    "defaults": {"offset": 1, "limit": DEFAULT_LINES},
-                }
+                {"requires": ["offset", "limit"], "defaults": {"offset": 1, "limit": DEFAULT_LINES}}
             ]
         }
     )

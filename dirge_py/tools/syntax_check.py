@@ -58,7 +58,7 @@ _LANGUAGES = {file: language for language, files in _FILES.items() for file in f
 _COMMENTED_JSON = re.compile(
     r"(ts|js|app)?config(\..*)?\.json|\.?eslintrc\.json|\.?devcontainer\.json|\.?swcrc|settings\.json"
     r"|(launch|tasks|keybindings|extensions)\.json|\.?jshintrc|deno\.json"
-    r"|(turbo|nx|biome|api-extractor|angular|language-configuration|tslint|typedoc)\.json",
+    r"|(turbo|nx|biome|api-extractor|angular|language-configuration|tslint|typedoc)\.json"
 )
 
 

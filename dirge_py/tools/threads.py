@@ -21,8 +21,7 @@ async def in_thread(
 ) -> R:
     """Run `work` in its own thread, which is abandoned when the run is aborted.
 
-    Raises:
-        ToolFailed: the run was aborted first.
+    Raises ToolFailed if the run was aborted first.
     """
     if signal.aborted:
         raise ToolFailed("Aborted.", outcome="aborted")

@@ -186,8 +186,7 @@ class Toolbox:
 
         Other required fields may be missing, if the claims don't depend on them.
 
-        Raises:
-            UsageError: there is no such tool, or the input is invalid.
+        Raises UsageError if there is no such tool, or the input is invalid.
         """
         tool = self._bound.get(name)
         if tool is None:

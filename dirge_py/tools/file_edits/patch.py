@@ -91,8 +91,7 @@ class _Section:
 def parse_patch(text: str) -> list[PatchOperation]:
     """Parse a patch into its operations, in order.
 
-    Raises:
-        ValueError: it is not a patch; the message names the line.
+    Raises ValueError if it is not a patch; the message names the line.
     """
     operations = [_operation(section) for section in _sections(_body(text))]
     if not operations:

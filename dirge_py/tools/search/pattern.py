@@ -132,8 +132,7 @@ MAX_ALTERNATIVES = 64
 def path_matcher(pattern: str) -> Callable[[str], bool]:
     """Return a test for relative paths; without `/`, `pattern` is tested on the last component.
 
-    Raises:
-        FileError: its braces stand for too many patterns.
+    Raises FileError if its braces stand for too many patterns.
     """
     alternatives = [re.compile(_expression(each)) for each in _expanded(pattern.lstrip("/"))]
     is_name = "/" not in pattern.strip("/")

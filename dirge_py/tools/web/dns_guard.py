@@ -48,8 +48,7 @@ class DnsGuard:
     def admit(self, target: ParsedUrl) -> None:
         """Reject what can be rejected without a lookup.
 
-        Raises:
-            ToolFailed: the port is unusual, or the host an address that is not public.
+        Raises ToolFailed if the port is unusual, or the host an address that is not public.
         """
         if self.is_private(target):
             return
@@ -68,8 +67,7 @@ class DnsGuard:
 
         Empty only when proxied, for a name that cannot be resolved here.
 
-        Raises:
-            ToolFailed: the target may not be reached, or cannot be resolved.
+        Raises ToolFailed if the target may not be reached, or cannot be resolved.
         """
         self.admit(target)
         if target.address is not None:

@@ -94,8 +94,7 @@ class WebSearch:
     async def find(self, query: str, count: int) -> Sequence[SearchHit]:
         """Return at most `count` results with usable URLs, best first.
 
-        Raises:
-            ToolFailed: the service cannot be reached, or did not answer the query.
+        Raises ToolFailed if the service cannot be reached, or did not answer the query.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -282,8 +281,7 @@ BACKENDS: Mapping[str, SearchBackend] = {
             path="/search",
             key_env="EXA_API_KEY",
             ask=lambda query, count, key: _post(
-                {"query": query, "numResults": count, "contents": _EXA_CONTENTS},
-                {"x-api-key": key},
+                {"query": query, "numResults": count, "contents": _EXA_CONTENTS}, {"x-api-key": key}
             ),
             hits=lambda status, body: _hits(json.loads(body)["results"], "text"),
         ),

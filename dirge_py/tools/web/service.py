@@ -62,8 +62,7 @@ class WebService:
     def target(self, url: str) -> ParsedUrl:
         """Parse `url` and check it as far as possible without a lookup.
 
-        Raises:
-            ToolFailed: it would not be fetched.
+        Raises ToolFailed if it would not be fetched.
         """
         target = parse_url(url)
         self._reach.admit(target)
@@ -72,8 +71,7 @@ class WebService:
     async def page(self, target: ParsedUrl, *, is_continued: bool = False) -> "WebPage":
         """Return the page at `target`; with `is_continued`, a recently fetched version.
 
-        Raises:
-            ToolFailed: it may not be reached, cannot be, or contains no text.
+        Raises ToolFailed if it may not be reached, cannot be, or contains no text.
         """
         fetched_at, cached = self._pages.get(target.url, (0.0, None))
         if is_continued and cached is not None and time.monotonic() - fetched_at < _CACHED_S:

@@ -59,8 +59,7 @@ class GuardedTransport:
 
         Redirects are not followed, cookies are not kept.
 
-        Raises:
-            ToolFailed: the target may not be reached, cannot be, or the connection broke.
+        Raises ToolFailed if the target may not be reached, cannot be, or the connection broke.
         """
         addresses = await self.reach.addresses(target)
         proxy = None if self.reach.is_private(target) else self._proxy
@@ -154,8 +153,7 @@ def _failure(target: ParsedUrl, error: Exception, *, is_proxied: bool) -> ToolFa
 async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
     """Return at most `max_bytes` of the decompressed body, and whether that is all.
 
-    Raises:
-        ToolFailed: it cannot be decompressed, or grows too large.
+    Raises ToolFailed if it cannot be decompressed, or grows too large.
     """
     unpacker = Decompressor(response.headers.get("content-encoding", ""))
     body = bytearray()
@@ -170,8 +168,7 @@ async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bo
 class Decompressor:
     """Decodes one `Content-Encoding`, a piece at a time; "" is none.
 
-    Raises:
-        ToolFailed: it is neither gzip nor deflate, or more than one.
+    Raises ToolFailed if it is neither gzip nor deflate, or more than one.
     """
 
     def __init__(self, encoding: str) -> None:
@@ -187,8 +184,7 @@ class Decompressor:
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the decompressed `chunk`, in pieces of at most 64 KiB.
 
-        Raises:
-            ToolFailed: it cannot be decompressed, or grows too large.
+        Raises ToolFailed if it cannot be decompressed, or grows too large.
         """
         if self._kind in ("", "identity"):
             yield chunk
@@ -239,8 +235,7 @@ async def request(
 ) -> tuple[int, bytes, bool]:
     """Send one request; return status, at most `max_bytes` of the body, and if that is all.
 
-    Raises:
-        ToolFailed: as `GuardedTransport.send` and `read_body`.
+    Raises ToolFailed like `GuardedTransport.send` and `read_body`.
     """
     async with GuardedTransport(reach, proxy=proxy).send(target, outgoing) as response:
         return response.status_code, *await read_body(response, max_bytes)

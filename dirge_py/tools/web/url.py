@@ -68,8 +68,7 @@ class ParsedUrl:
 def parse_url(text: str) -> ParsedUrl:
     """Parse `text`; a fragment is dropped.
 
-    Raises:
-        ToolFailed: it is not a URL that can be fetched, or parsers could disagree about it.
+    Raises ToolFailed if it is not a URL that can be fetched, or parsers could disagree about it.
     """
     _check_characters(text)
     match = _URL.fullmatch(text)
