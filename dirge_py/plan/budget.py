@@ -112,10 +112,7 @@ class PlanInterruption:
             raise PlanInterrupted
 
     async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`, which is not a run.
-
-        Raises PlanInterrupted if the plan was stopped, before or meanwhile.
-        """
+        """Return the result of `work`, or raise PlanInterrupted if the plan is stopped."""
         if self.reason:
             work.close()
             raise PlanInterrupted

@@ -106,10 +106,7 @@ _PLACE = re.compile(r"\{\{([A-Z][A-Z0-9_]*)\}\}")
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """Return `template` with each `{{NAME}}` replaced by its value; unknown names stay.
-
-    Values are not searched, so a request that contains `{{PLAN}}` stays as it was typed.
-    """
+    """Return `template` with each `{{NAME}}` replaced by its value. Values are not searched."""
     return _PLACE.sub(lambda place: values.get(place[1], place[0]), template)
 
 

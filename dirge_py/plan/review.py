@@ -104,10 +104,7 @@ class Reviewer:
         return UserMessage(content=(TextBlock(text), *attached))
 
     async def ask(self, fork: PhaseFork, prompt: UserMessage, bundles: Sequence[Hooks]) -> str:
-        """Return the reviewer's report; ask again if it has no verdict, or an unproved one.
-
-        Raises PhaseEnded if it gave no report.
-        """
+        """Return the reviewer's report; ask again if it has no verdict, or an unproved one."""
         text = await fork.ask(prompt, bundles=bundles)
         verdict = parse_verdict(text)
         if isinstance(verdict, str):

@@ -290,10 +290,7 @@ class PlanRun:
         self._update(status="active", plan=text, is_accepted=True, base_tree=base)
 
     def _verification_grants(self, plan: PlanDocument) -> Sequence[str]:
-        """Return the rules that would allow exactly the plan's verifications.
-
-        Commands that are already allowed, denied, or that can be allowed only once get no rule.
-        """
+        """Return the rules that allow exactly the plan's verifications, where these would ask."""
         rules: list[str] = []
         for command in plan.verify:
             with suppress(DirgeError):

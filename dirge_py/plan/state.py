@@ -126,10 +126,7 @@ class PlanState:
 
 
 def load_state(stored: Any) -> PlanState | None:
-    """Return the state that `PlanState.stored` returned; None if that is no plan.
-
-    A damaged member has its default.
-    """
+    """Return the stored state, with defaults for damaged members; None if it is no plan."""
     if not isinstance(stored, Mapping) or not isinstance(stored.get("request"), str):
         return None
     members = _intact(stored, PlanState(request=stored["request"]))

@@ -65,11 +65,7 @@ _NOTHING = frozenset(("none", "nothing", "n/a", "na", "-", "--", "[]", "empty", 
 
 
 def parse_verdict(text: str) -> ReviewVerdict | str:
-    """Return the verdict at the end of `text`, or why it can't be read, in words for the reviewer.
-
-    It is one block of JSON, tagged `json`, at the very end. Earlier blocks with a verdict must
-    agree with it.
-    """
+    """Return the last verdict, in a final block of JSON, or why it can't be read."""
     try:
         return _parse(text)
     except _Unreadable as problem:
@@ -179,12 +175,12 @@ def _items_of_entries(entries: list[object], is_done: bool) -> Iterator[Checklis
                 words = " or ".join(f'"{each}"' for each in get_args(Status))
                 raise _Unreadable(f'the "status" of an entry of its "checklist" is not {words}')
             status = "not_verified"
-        note = members.get("note")
+        remark = members.get("note")
         yield ChecklistItem(
             requirement=requirement.strip(),
             status=cast(Status, status),
             evidence=_texts(members.get("evidence")),
-            note=note.strip() if isinstance(note, str) else "",
+            note=remark.strip() if isinstance(remark, str) else "",
         )
 
 
@@ -206,27 +202,27 @@ def _items_of_text(value: object, is_done: bool) -> Iterator[ChecklistItem]:
                 yield ChecklistItem(requirement=bare, status=status)
 
 
-_ITEM: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "requirement": {"type": "string"},
-        "status": {"type": "string", "enum": list(get_args(Status))},
-        "evidence": {"type": "array", "items": {"type": "string"}},
-        "note": {"type": "string"},
-    },
-    "required": ["requirement", "status", "evidence", "note"],
-    "additionalProperties": False,
-}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "verdict": {"type": "string", "enum": ["DONE", "NEEDS_FIX"]},
-        "checklist": {"type": "array", "items": _ITEM},
-        "missing": {"type": "string"},
-    },
-    "required": ["verdict", "checklist", "missing"],
-    "additionalProperties": False,
-}
+def _object_schema(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_TEXT = {"type": "string"}
+_ITEM = _object_schema(
+    requirement=_TEXT,
+    status={"type": "string", "enum": list(get_args(Status))},
+    evidence={"type": "array", "items": _TEXT},
+    note=_TEXT,
+)
+SCHEMA = _object_schema(
+    verdict={"type": "string", "enum": ["DONE", "NEEDS_FIX"]},
+    checklist={"type": "array", "items": _ITEM},
+    missing=_TEXT,
+)
 """Every member is required, because the strictest services demand it."""
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 
+
 def check_path_text(path: str) -> str:
     """Return the path. Raises ValueError if no file can have this name."""
     try:
@@ -54,10 +55,7 @@ class ToolArgs(BaseModel):
 
 
 class MemoryStore(Protocol):
-    """Memory beyond a session: one store about the project, one about the user.
-
-    Raises DirgeError with a text for the model.
-    """
+    """Memory beyond a session, of the project and of the user. Raises DirgeError."""
 
     async def read(self, store: "StoreName") -> str:
         """Return everything in a store."""
@@ -204,10 +202,7 @@ class Tool(ABC, Generic[Args]):
 
     @abstractmethod
     async def run(self, args: Args, ctx: ToolContext) -> LoopToolResult | str:
-        """Execute the call. A plain string is a successful result of that text.
-
-        Raises DirgeError if it failed; message and hint go to the model.
-        """
+        """Return the result; a string is a success. Raises DirgeError with a text for the model."""
 
     @abstractmethod
     def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
@@ -241,10 +236,7 @@ class SessionTool(Tool[Args]):
 
 
 def rename_keys(arguments: Any, names: Mapping[str, str]) -> Any:
-    """Return `arguments` with the names that other agents use replaced by dirge's.
-
-    Keys stay as they are if two of them would become one with different values.
-    """
+    """Return `arguments` with other agents' names replaced, unless that merges different values."""
     if not isinstance(arguments, dict):
         return arguments
     changed: dict[str, Any] = {}

@@ -4,30 +4,17 @@ import os.path
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-from pydantic import Field
-
 from dirge_py.processes.output import excerpt
-from dirge_py.processes.runner import (
-    BACKGROUND_TIMEOUT_S,
-    MAX_TIMEOUT_S,
-    NewOutput,
-    ShellState,
-)
+from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import FileError, ToolFailed
-from dirge_py.types.tools import (
-    Claim,
-    LoopToolResult,
-    Preview,
-    ShellCommand,
-    ToolOutcome,
-    command_in_folder,
-    text_result,
-)
+from dirge_py.types.tools import Claim, LoopToolResult, Preview, ShellCommand, ToolOutcome, command_in_folder, text_result
+from pydantic import Field
+from typing import Any
+
+
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5
@@ -198,10 +185,7 @@ _MIN_QUIET_S = 1.0
 
 
 def _finished_result(command: str, finished: CommandResult, timeout_s: float) -> LoopToolResult:
-    """Return the result of a command. A failed one is a result, not an error of the tool.
-
-    `outcome="failed_command"` marks it for guards, the last line for the model.
-    """
+    """Return the result of a command. A failed one is a result, not an error of the tool."""
     outcome, code = _outcome(finished)
     output = excerpt(finished.output).removesuffix("\n")
     parts = [output or "(no output)", *_notes(finished, timeout_s)]

@@ -202,11 +202,7 @@ _MARKS = (
 
 
 def _decode_lines(lines: Iterable[bytes], cut: Iterable[bool]) -> tuple[list[str], bool]:
-    """Return the lines as text, and whether all of them are UTF-8.
-
-    Other lines are read as Windows-1252, which includes all letters of Latin-1. `cut` lines may end
-    in the middle of a character.
-    """
+    """Return the lines as text, and whether all are UTF-8; others are read as Windows-1252."""
     texts: list[str] = []
     is_utf8 = True
     for line, is_cut in zip(lines, cut, strict=True):
@@ -291,7 +287,7 @@ def scan(
 ) -> str | None:
     """Feed a file to the window; return its sha256, or None if it was not read to its end.
 
-    With `stop_after`, it stops that many lines after the window.
+    If `stop_after` is given, it stops that many lines after the window.
     """
     digest = hashlib.sha256()
     max_lines = None if stop_after is None else window.first - 1 + window.count + stop_after

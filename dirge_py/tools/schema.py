@@ -1,7 +1,4 @@
-"""JSON Schemas of tools: generated from argument models, and used to check values.
-
-Errors are described as text for the model.
-"""
+"""JSON Schemas of tools: generated from argument models, and used to check values."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,10 +30,7 @@ _OPENING = ("additionalProperties", "patternProperties")
 
 @lru_cache(maxsize=256)
 def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
-    """Return the JSON Schema of `args`: no titles, no nulls, keys in declaration order.
-
-    It is sent, and cached by providers, with every request: so it is short and always the same.
-    """
+    """Return the JSON Schema of `args`, as short as possible: every request contains it."""
     schema: dict[str, Any] = _slim(args.model_json_schema())
     schema.pop("description", None)
     return schema
@@ -156,14 +150,7 @@ _LONGEST_MESSAGE = 300
 def validate_schema(
     schema: Mapping[str, Any], arguments: Any, *, tool: str = "the tool"
 ) -> Mapping[str, Any]:
-    """Return the arguments if they match the schema.
-
-    JSON Schema 2020-12 unless the schema names another draft. Nothing is fetched: a `$ref` that
-    leads out of the schema is an error.
-
-    Raises:
-        InvalidArguments: with the place of every problem, or because the schema itself is wrong.
-    """
+    """Return the arguments if they match. Raises InvalidArguments; a `$ref` is never fetched."""
     if not isinstance(arguments, Mapping):
         raise InvalidArguments(f"The arguments of `{tool}` must be one JSON object.")
     try:
@@ -192,10 +179,7 @@ def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
 
 
 def schema_fault(schema: Mapping[str, Any]) -> str:
-    """Return why no value can be checked against this schema, or "".
-
-    Every `$ref` must lead to a place within it.
-    """
+    """Return why no value can be checked against this schema, such as a lost `$ref`; else ""."""
     if not isinstance(schema.get("$schema", ""), str):
         return "its $schema must be text"
     try:

@@ -112,11 +112,8 @@ class _Bracket:
 
 
 def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator[tree_sitter.Node]:
-    """Yield every node in the order of the text; `only_faulty` skips subtrees without errors.
-
-    Iterative, because trees are deeper than Python's recursion limit.
-    """
-    cursor = root.walk()
+    """Yield the nodes in the order of the text; `only_faulty` skips subtrees without errors."""
+    cursor = root.walk()  # Trees can be deeper than Python's recursion limit.
     while True:
         node = cursor.node
         assert node is not None
@@ -273,10 +270,7 @@ def check_syntax(path: str, before: str, after: str) -> str:
 
 
 def _parser_fault(language: str, text: str, deadline: float) -> str:
-    """Return the parser's error for JSON, TOML or YAML, with its place; "" if there is none.
-
-    Raises ValueError if it took too long, or the text is not Unicode.
-    """
+    """Return the parser's error with its place, or "". Raises ValueError if it takes too long."""
     text.encode()
     text = text.removeprefix("\ufeff")
     try:
@@ -321,10 +315,7 @@ def _parse_json(text: str) -> None:
 
 
 def _parse(language: str, text: str, deadline: float) -> tuple[tree_sitter.Node, bytes]:
-    """Return the root of the text's tree, and the text as bytes.
-
-    Raises ValueError if it took too long, or the text is too large or not Unicode.
-    """
+    """Return the tree's root, and the text as bytes. Raises ValueError if it takes too long."""
     source = text.encode()
     if len(source) > MAX_BYTES:
         raise ValueError("too large")

@@ -1,8 +1,4 @@
-"""Runs blocking work of tools in daemon threads.
-
-A thread that hangs in a system call must neither keep the program from exiting nor block other
-work, so none of these threads belongs to a pool.
-"""
+"""Runs blocking work in daemon threads, not in a pool: it blocks neither exit nor other work."""
 
 import asyncio
 import threading
@@ -19,10 +15,7 @@ R = TypeVar("R")
 async def in_thread(
     signal: AbortSignal, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs
 ) -> R:
-    """Run `work` in its own thread, which is abandoned when the run is aborted.
-
-    Raises ToolFailed if the run was aborted first.
-    """
+    """Run `work` in its own thread; raise ToolFailed when the run is aborted."""
     if signal.aborted:
         raise ToolFailed("Aborted.", outcome="aborted")
     answer = _start_thread(work, *args, **kwargs)

@@ -93,11 +93,7 @@ class BoundTool:
         return self.tool.claims(model, self._context())
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
-        """Return what a call would change. Reads files: call it in a thread where that matters.
-
-        Raises:
-            DirgeError: the change cannot be made, for the reason that the call itself would give.
-        """
+        """Return what a call would change. Reads files. Raises DirgeError like the call itself."""
         return self.tool.preview(self._parse(arguments), self._context())
 
     async def execute(
@@ -182,11 +178,9 @@ class Toolbox:
         return validate_schema(tool.parameters, arguments, tool=tool.name)
 
     def claims(self, name: str, arguments: str | Mapping[str, Any]) -> Sequence[Claim]:
-        """Return the claims of a call. A string fills the tool's first required field.
+        """Return the claims of a call. Raises UsageError if the call is invalid.
 
-        Other required fields may be missing, if the claims don't depend on them.
-
-        Raises UsageError if there is no such tool, or the input is invalid.
+        A string fills the tool's first required field. Others may be missing.
         """
         tool = self._bound.get(name)
         if tool is None:

@@ -90,13 +90,7 @@ def preview_changes(files: Sequence[PlannedChange]) -> Preview:
 
 
 def apply_changes(files: Sequence[PlannedChange], ctx: ToolContext) -> AppliedChanges:
-    """Write the files, with the user's changes; all or none.
-
-    Raises:
-        FileError: it cannot be done; nothing was changed.
-        ToolFailed: it would break a file's syntax or overwrite secrets, or the run was aborted;
-            nothing was changed.
-    """
+    """Write all files, with the user's changes, or raise FileError or ToolFailed and write none."""
     wanted, notes = _apply_choices(files, ctx.files)
     notes += _check(wanted, ctx)
     ctx.stop_if_aborted()

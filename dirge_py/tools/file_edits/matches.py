@@ -76,10 +76,7 @@ class ViewLines:
 def _replacements(
     file_lines: Sequence[bytes], block: LineBlock, *, is_open: bool
 ) -> tuple[Replacement, ...]:
-    """Return the changes of the block in these lines of the file, relative to their start.
-
-    With `is_open`, the last of them has no line end.
-    """
+    """Return the block's changes, relative to these lines. `is_open`: the last has no line end."""
     starts = list(accumulate((len(each) + 1 for each in file_lines), initial=0))
     if block.takes_end and not is_open:
         return (Replacement(0, starts[-1], b"\n".join(block.new)),)
@@ -107,10 +104,7 @@ def _replacement(
 def _adapt_indentation(
     new: Sequence[bytes], pairs: Sequence[tuple[bytes, bytes]]
 ) -> list[bytes] | None:
-    """Return `new` with the file's indentation; None if no consistent mapping exists.
-
-    `pairs` are lines as the model wrote them and as they are in the file.
-    """
+    """Return `new` with the file's indentation; None if `pairs` of lines contradict each other."""
     known: dict[bytes, bytes] = {}
     for written, actual in pairs:
         indent = _indent(actual)
@@ -151,15 +145,13 @@ STRATEGIES = (EXACT, TRAILING, INDENTATION, ANCHORED)
 
 @dataclass(frozen=True, slots=True)
 class TextMatches:
-    """All places found by one strategy: where the text begins, and the changes there.
-
-    `changes` are relative to the start of the place. They are those of the first place, and apply
-    to the others only if the strategy is exact.
-    """
+    """All places found by one strategy."""
 
     strategy: Strategy
     starts: Sequence[int]
+    """Where the text begins."""
     changes: Sequence[Replacement]
+    """The changes at the first place, relative to its start; exact matches all have the same."""
 
     def replacements(self) -> Iterator[Replacement]:
         """Yield the changes of all places, ascending; lazily, because there may be 100,000."""
@@ -177,10 +169,7 @@ class TextMatch:
 
 
 def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
-    """Return the changes that turn `old` into `new`; None if `old` is not found. All texts use LF.
-
-    More than one place is ambiguous, unless the edit replaces all.
-    """
+    """Return the changes that turn `old` into `new`; None if `old` is not found. All use LF."""
     starts = list(_occurrences(view, old))
     if starts:
         # Searched as lines, of which the first and the last may be partial.
@@ -267,15 +256,14 @@ _MAX_LINE_BYTES_COMPARED = 400
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """A region of `count` lines from `line` that matches a block; `runs` are relative to it.
-
-    `pairs` are lines of the block and of the file that are equal, or differ only in blanks.
-    """
+    """A region of the file that matches a block: `count` lines from `line`."""
 
     line: int
     count: int
     runs: Sequence[Stretch]
+    """The lines to change, relative to the region."""
     pairs: Sequence[tuple[bytes, bytes]]
+    """Lines of the block and of the file that are equal, or differ only in blanks."""
 
 
 def _find_anchored(lines: ViewLines, block: LineBlock) -> list[_Region]:

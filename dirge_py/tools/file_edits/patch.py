@@ -89,10 +89,7 @@ class _Section:
 
 
 def parse_patch(text: str) -> list[PatchOperation]:
-    """Parse a patch into its operations, in order.
-
-    Raises ValueError if it is not a patch; the message names the line.
-    """
+    """Parse a patch into its operations. Raises ValueError, naming the line, if it is invalid."""
     operations = [_operation(section) for section in _sections(_body(text))]
     if not operations:
         raise ValueError(f"the patch names no file. {FORM}")

@@ -263,12 +263,7 @@ class _PlacedHunk:
 def apply_hunks(
     content: bytes, hunks: Sequence[PatchHunk], *, path: str
 ) -> tuple[bytes, list[Strategy]]:
-    """Return the new content, and the tolerant strategies that were needed.
-
-    Raises:
-        TextNotFound: a hunk does not match exactly one place.
-        FileError: the file is not text.
-    """
+    """Return the new content, and the tolerant strategies that were needed."""
     document = TextDocument.parse(content, path)
     lines = ViewLines(document.view)
     placed: list[_PlacedHunk] = []

@@ -91,12 +91,7 @@ def find_ripgrep(roots: Sequence[str]) -> str | None:
 async def search_lines(
     search: LineSearch, *, runner: Runner, signal: AbortSignal, ripgrep: str | None
 ) -> LineMatches:
-    """Return the matching lines with their context.
-
-    Raises:
-        ToolFailed: aborted, a batch of files took longer than `TIMEOUT_S`, or the program failed.
-        FileError: the program rejected the pattern.
-    """
+    """Return the matching lines with their context. Raises FileError for an invalid pattern."""
     count = 0
     lines: list[MatchedLine] = []
     program, needed = _search_command(search, ripgrep)

@@ -26,10 +26,7 @@ def require_folder(asked: str, ctx: ToolContext) -> str:
 
 
 def walk_folder(asked: str, search: FileSearch, ctx: ToolContext) -> list[FoundFile]:
-    """Return the files below the folder `asked`, which becomes the root of `search`.
-
-    Raises FileError if it is not a folder.
-    """
+    """Return the files below the folder `asked`, which becomes the root of `search`."""
     search.root = require_folder(asked, ctx)
     return list(ctx.files.walk(search))
 

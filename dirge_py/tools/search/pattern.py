@@ -32,11 +32,7 @@ _NOT_SHARED = {
 
 
 def portable_pattern(pattern: str) -> str:
-    """Return the pattern in the form that means the same to both programs.
-
-    Raises:
-        FileError: it is not a regular expression, or uses syntax that only one of them supports.
-    """
+    """Return the pattern in the form that means the same to both. Raises FileError if it can't."""
     translated = "".join(_translate(pattern))
     try:
         re.compile(translated)
@@ -87,10 +83,7 @@ _ESCAPES = {
 
 
 def guard_pattern(portable_pattern: str) -> str:
-    """Return the pattern in a form that never matches line breaks or invalid bytes, as in ripgrep.
-
-    It is several times slower, so it is only used for lines with such characters.
-    """
+    """Return a slower pattern that never matches line breaks or invalid bytes, as in ripgrep."""
     return "".join(
         rf"(?:(?![\r\udc80-\udcff]){token})" if _CHARACTER_SET.fullmatch(token) else token
         for token in _TOKEN.findall(portable_pattern)
@@ -130,10 +123,7 @@ MAX_ALTERNATIVES = 64
 
 
 def path_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test for relative paths; without `/`, `pattern` is tested on the last component.
-
-    Raises FileError if its braces stand for too many patterns.
-    """
+    """Return a test for relative paths; without `/`, `pattern` is tested on the last component."""
     alternatives = [re.compile(_expression(each)) for each in _expanded(pattern.lstrip("/"))]
     is_name = "/" not in pattern.strip("/")
 

@@ -46,10 +46,7 @@ class DnsGuard:
         return target.port in PORTS and (target.host, None) in self._listed
 
     def admit(self, target: ParsedUrl) -> None:
-        """Reject what can be rejected without a lookup.
-
-        Raises ToolFailed if the port is unusual, or the host an address that is not public.
-        """
+        """Raise ToolFailed if the port or address is not allowed, without looking up the name."""
         if self.is_private(target):
             return
         if target.port not in PORTS:
@@ -63,12 +60,7 @@ class DnsGuard:
             raise ToolFailed(f"{target} is not fetched: it names a local host. {_EXCEPTION}")
 
     async def addresses(self, target: ParsedUrl) -> Sequence[IPAddress]:
-        """Return the checked addresses to connect to, best first.
-
-        Empty only when proxied, for a name that cannot be resolved here.
-
-        Raises ToolFailed if the target may not be reached, or cannot be resolved.
-        """
+        """Return the checked addresses, best first; none if only the proxy can resolve the name."""
         self.admit(target)
         if target.address is not None:
             return (target.address,)
@@ -183,10 +175,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 def why_not_public(address: IPAddress) -> str:
-    """Return what kind of non-public address this is; "" if connecting to it is allowed.
-
-    An IPv6 address that contains an IPv4 address is judged by that.
-    """
+    """Return what kind of non-public address this is, or contains; "" if it is public."""
     if isinstance(address, IPv4Address):
         named = next((name for net, name in _SPECIAL_IPV4.items() if address in net), "")
         return named or ("" if address.is_global else "not public")

@@ -27,7 +27,7 @@ _HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGN
 # The parser takes quadratic time for a text full of these.
 _ELEMENT = re.compile(r"<[A-Za-z]")
 _LOOSE_BRACKET = re.compile(r"<(?![A-Za-z/!?])")
-_PROGRAM = re.compile(r"<(script|style)\b", re.IGNORECASE)
+_PROGRAM = re.compile(r"<(script|style)\b.*?(?:</\1[^>]{0,100}>|\Z)", re.IGNORECASE | re.DOTALL)
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 _MAIN_CHARS = 200
 
@@ -69,31 +69,16 @@ def html_to_markdown(html: str, source: ParsedUrl) -> Article:
 def _start(html: str) -> tuple[str, bool]:
     """Return the part of `html` that is parsed, and whether that is all of it."""
     if len(html) > MAX_CHARS:
-        html = _without_programs(html)
+        # Scripts and styles are most of many long pages.
+        html = _PROGRAM.sub("", html)
     start = html[:MAX_CHARS]
     too_many = next(islice(_ELEMENT.finditer(start), MAX_ELEMENTS, None), None)
     start = start if too_many is None else start[: too_many.start()]
     return start, len(start) == len(html)
 
 
-def _without_programs(html: str) -> str:
-    """Return `html` without scripts and styles, which are most of many long pages."""
-    kept: list[str] = []
-    position = 0
-    while begin := _PROGRAM.search(html, position):
-        kept.append(html[position : begin.start()])
-        end = re.compile(f"</{begin[1]}[^>]{{0,100}}>", re.IGNORECASE).search(html, begin.end())
-        if end is None:
-            return "".join(kept)
-        position = end.end()
-    return "".join((*kept, html[position:]))
-
-
 def _visible(root: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (element, the table around it) of everything visible, from the outside in.
-
-    Invisible elements are removed on the way.
-    """
+    """Yield the visible elements, each with the table around it; remove invisible ones."""
     waiting: list[tuple[Any, Any]] = [(root, None)]
     while waiting:
         node, table = waiting.pop()

@@ -56,10 +56,7 @@ class FetchResult:
 
 
 async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> FetchResult:
-    """Fetch the text at `target`, following redirects that stay on its host.
-
-    Raises ToolFailed if it may not or cannot be reached, or is not text.
-    """
+    """Fetch the text at `target`, following redirects that stay on its host."""
     first = target
     for _ in range(MAX_REDIRECTS + 1):
         async with transport.send(target, OutgoingRequest(headers=_HEADERS)) as response:
@@ -159,10 +156,7 @@ class WebPage:
 
 
 def page_from(fetched: FetchResult) -> WebPage:
-    """Convert a response to text without control characters, HTML to Markdown. Slow: use a thread.
-
-    Raises ToolFailed if there is nothing to read.
-    """
+    """Convert a response to text without control characters, HTML to Markdown. Use a thread."""
     if fetched.moved_to is not None:
         return WebPage(target=fetched.target, moved_to=fetched.moved_to)
     text = _decode_body(fetched)
@@ -186,10 +180,7 @@ def page_from(fetched: FetchResult) -> WebPage:
 
 
 async def fetch_page(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> WebPage:
-    """Fetch `target`; a response of more than `max_bytes` is cut.
-
-    Raises ToolFailed if it may not be reached, cannot be, or contains no text.
-    """
+    """Fetch `target`; a response of more than `max_bytes` is cut."""
     fetched = await fetch(transport, target, max_bytes=max_bytes)
     return await run_in_daemon_thread(page_from, fetched)
 

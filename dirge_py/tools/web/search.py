@@ -92,10 +92,7 @@ class WebSearch:
         return self._backend.name
 
     async def find(self, query: str, count: int) -> Sequence[SearchHit]:
-        """Return at most `count` results with usable URLs, best first.
-
-        Raises ToolFailed if the service cannot be reached, or did not answer the query.
-        """
+        """Return at most `count` results with usable URLs, best first."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 status, body = await self._answer(query, count)

@@ -60,19 +60,13 @@ class WebService:
         self.search_problem = search_problem
 
     def target(self, url: str) -> ParsedUrl:
-        """Parse `url` and check it as far as possible without a lookup.
-
-        Raises ToolFailed if it would not be fetched.
-        """
+        """Parse `url`, and check it as far as possible without a lookup."""
         target = parse_url(url)
         self._reach.admit(target)
         return target
 
     async def page(self, target: ParsedUrl, *, is_continued: bool = False) -> "WebPage":
-        """Return the page at `target`; with `is_continued`, a recently fetched version.
-
-        Raises ToolFailed if it may not be reached, cannot be, or contains no text.
-        """
+        """Return the page at `target`; with `is_continued`, a recently fetched version."""
         fetched_at, cached = self._pages.get(target.url, (0.0, None))
         if is_continued and cached is not None and time.monotonic() - fetched_at < _CACHED_S:
             return cached

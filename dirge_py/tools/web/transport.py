@@ -55,12 +55,7 @@ class GuardedTransport:
     async def send(
         self, target: ParsedUrl, outgoing: OutgoingRequest | None = None
     ) -> AsyncIterator[httpx.Response]:
-        """Yield the response with its headers read; close it at the end of the block.
-
-        Redirects are not followed, cookies are not kept.
-
-        Raises ToolFailed if the target may not be reached, cannot be, or the connection broke.
-        """
+        """Yield the response with its headers read. Follow no redirects, and keep no cookies."""
         addresses = await self.reach.addresses(target)
         proxy = None if self.reach.is_private(target) else self._proxy
         # A proxy can't get the address: certificates are checked for the name that it gets.
@@ -151,10 +146,7 @@ def _failure(target: ParsedUrl, error: Exception, *, is_proxied: bool) -> ToolFa
 
 
 async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bool]:
-    """Return at most `max_bytes` of the decompressed body, and whether that is all.
-
-    Raises ToolFailed if it cannot be decompressed, or grows too large.
-    """
+    """Return at most `max_bytes` of the decompressed body, and whether that is all."""
     unpacker = Decompressor(response.headers.get("content-encoding", ""))
     body = bytearray()
     async for chunk in response.aiter_raw():
@@ -166,10 +158,7 @@ async def read_body(response: httpx.Response, max_bytes: int) -> tuple[bytes, bo
 
 
 class Decompressor:
-    """Decodes one `Content-Encoding`, a piece at a time; "" is none.
-
-    Raises ToolFailed if it is neither gzip nor deflate, or more than one.
-    """
+    """Decompresses gzip or deflate, a piece at a time; rejects other encodings."""
 
     def __init__(self, encoding: str) -> None:
         kind = encoding.strip().lower().removeprefix("x-")
@@ -182,10 +171,7 @@ class Decompressor:
         self._bytes_written = 0
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the decompressed `chunk`, in pieces of at most 64 KiB.
-
-        Raises ToolFailed if it cannot be decompressed, or grows too large.
-        """
+        """Yield the decompressed `chunk`, in pieces of at most 64 KiB."""
         if self._kind in ("", "identity"):
             yield chunk
             return
@@ -233,9 +219,6 @@ async def request(
     proxy: str | None,
     max_bytes: int,
 ) -> tuple[int, bytes, bool]:
-    """Send one request; return status, at most `max_bytes` of the body, and if that is all.
-
-    Raises ToolFailed like `GuardedTransport.send` and `read_body`.
-    """
+    """Send one request; return status, at most `max_bytes` of the body, and if that is all."""
     async with GuardedTransport(reach, proxy=proxy).send(target, outgoing) as response:
         return response.status_code, *await read_body(response, max_bytes)

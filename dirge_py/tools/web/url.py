@@ -31,17 +31,16 @@ _UNSAFE_IN_PATH = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~:/?@!$&'()*+,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedUrl:
-    """One http or https URL, in ASCII. `host` is lower case, `path` includes the query.
-
-    `host` is a name as name servers know it, or an address without brackets, which is then also in
-    `address`.
-    """
+    """One http or https URL, in ASCII."""
 
     scheme: Scheme
     host: str
+    """The host name in lower case, or the address without brackets."""
     port: int
     path: str
+    """The path with the query."""
     address: IPAddress | None = None
+    """The address, if the host is one."""
 
     @property
     def authority(self) -> str:
@@ -66,10 +65,7 @@ class ParsedUrl:
 
 
 def parse_url(text: str) -> ParsedUrl:
-    """Parse `text`; a fragment is dropped.
-
-    Raises ToolFailed if it is not a URL that can be fetched, or parsers could disagree about it.
-    """
+    """Parse `text` without its fragment; reject it if parsers could disagree about it."""
     _check_characters(text)
     match = _URL.fullmatch(text)
     if match is None:
@@ -94,7 +90,7 @@ def parse_url(text: str) -> ParsedUrl:
 
 
 def parse_reference(reference: str, base: ParsedUrl) -> ParsedUrl:
-    """Resolve `reference`, found in a document from `base`. Raises ToolFailed like `parse_url`."""
+    """Resolve `reference`, found in a document from `base`."""
     # `urljoin` silently drops some characters, so they are checked before.
     _check_characters(reference)
     try:
