@@ -11,16 +11,18 @@ from typing import Any, TypeAlias, TypeVar
 
 from dirge_py.config.services import SERVICE_OF, check_base_url
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers import errors
 from dirge_py.providers.catalog import ModelProfile
 from dirge_py.providers.client import (
     Framing,
     HttpClient,
     HttpRequest,
     StreamRequest,
+    TransportError,
     request_headers,
     stream_response,
 )
-from dirge_py.providers.errors import endpoint_of
+from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
@@ -292,6 +294,39 @@ def _encode_body(body: Mapping[str, Any], history: str, json_cache: JsonCache) -
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+async def fetch_json(
+    http: HttpClient,
+    endpoint: Endpoint,
+    request: HttpRequest,
+    *,
+    timeout_s: float,
+    max_bytes: int,
+    awaited: str = "answer",
+) -> Any:
+    """The JSON of a response that isn't streamed; `awaited` is what errors call it.
+
+    Raises:
+        ProviderError: the service can't be reached, refused, or didn't send JSON.
+    """
+    try:
+        response = await http.fetch(request, timeout_s=timeout_s, max_bytes=max_bytes)
+    except TimeoutError:
+        why = f"no {awaited} within {timeout_s:g} s"
+        raise errors.timeout_error(endpoint, why, "establish") from None
+    except TransportError as error:
+        raise errors.connection_error(endpoint, error.kind, str(error)) from error
+    text = response.body.decode("utf-8-sig", errors="replace")
+    if response.status != 200:
+        raise errors.status_error(endpoint, response.status, response.headers, text)
+    if text.lstrip().startswith("<"):
+        raise errors.web_page_error(endpoint, text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        why = "it is not JSON"
+        raise errors.unreadable_error(endpoint, why, text[:500], "establish") from error
 
 
 LearnFromError: TypeAlias = Callable[[ProviderError, LlmContext, StreamOptions], bool]

@@ -25,23 +25,15 @@ from dirge_py.config.services import (
 )
 from dirge_py.config.sources import LocalServer
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.providers.adapter import fetch_json
 from dirge_py.providers.client import (
-    FetchedResponse,
     HttpClient,
     HttpRequest,
     TransportError,
     bearer_header,
     request_headers,
 )
-from dirge_py.providers.errors import (
-    HTML_PAGE,
-    Endpoint,
-    connection_error,
-    endpoint_of,
-    status_error,
-    unreadable_error,
-    web_page_error,
-)
+from dirge_py.providers.errors import endpoint_of, unreadable_error
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
 
@@ -227,50 +219,39 @@ async def list_models(
         {"accept": "application/json"}, listing.headers(key) if key else {}, settings.headers
     )
     try:
-        got = await client.fetch(
-            HttpRequest("GET", url, headers), timeout_s=limit_s, max_bytes=_MAX_LIST_BYTES
+        body = await fetch_json(
+            client,
+            at,
+            HttpRequest("GET", url, headers),
+            timeout_s=limit_s,
+            max_bytes=_MAX_LIST_BYTES,
+            awaited="list of models",
         )
-    except TransportError as failed:
-        raise connection_error(at, failed.kind, str(failed)) from failed
-    except TimeoutError:
+        return parse_model_ids(body, wire=wire)
+    except ValueError as error:
+        raise unreadable_error(at, str(error), json.dumps(body), "establish") from error
+    except ProviderError as error:
+        if error.status not in (404, 405):
+            raise
         raise ProviderError(
-            f"{at.alias} ({at.host}) gave no list of models within {limit_s:g} s.",
-            kind="network",
-            hint="Check whether it runs, and whether the address is right.",
-        ) from None
-    return _parse_model_list(at, got, wire)
+            f"{at.alias} has no list of models at {at.url} ({error.status}).",
+            kind="invalid_request",
+            status=error.status,
+            raw=error.raw,
+            hint="Check `base_url`.",
+        ) from error
 
 
-def parse_model_ids(body: bytes, *, wire: str) -> Sequence[str]:
-    """The ids in a list of models. Raises ValueError if it isn't one."""
+def parse_model_ids(body: Any, *, wire: str) -> Sequence[str]:
+    """The ids in a list of models, as parsed JSON. Raises ValueError if it isn't such a list."""
     try:
-        ids = list(_MODEL_LISTS[wire].ids(json.loads(body)))
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"no list of models ({error!r})") from error
+        ids = list(_MODEL_LISTS[wire].ids(body))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"not a list of models ({error!r})") from error
     if not all(isinstance(name, str) for name in ids):
-        raise ValueError("no list of models (an id is no text)")
+        raise ValueError("not a list of models (an id is not text)")
     usable = (name for name in ids if 0 < len(name) <= _MAX_ID_CHARS and name.isprintable())
     return list(dict.fromkeys(usable))[:_MAX_MODELS]
-
-
-def _parse_model_list(at: Endpoint, got: FetchedResponse, wire: str) -> Sequence[str]:
-    text = got.body.decode("utf-8", errors="replace")
-    if got.status in (404, 405):
-        raise ProviderError(
-            f"{at.alias} has no list of models at {at.url} ({got.status}).",
-            kind="invalid_request",
-            status=got.status,
-            raw=at.redacted(text),
-            hint="Check `base_url`.",
-        )
-    if got.status != 200:
-        raise status_error(at, got.status, got.headers, text)
-    try:
-        return parse_model_ids(got.body, wire=wire)
-    except ValueError as error:
-        if HTML_PAGE.search(text[:4096]):
-            raise web_page_error(at, text) from error
-        raise unreadable_error(at, str(error), text, "establish") from error
 
 
 def _openai_ids(body: Any) -> Iterator[Any]:

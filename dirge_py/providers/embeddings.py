@@ -25,10 +25,10 @@ from dirge_py.config.services import SERVICE_OF, check_base_url, wire_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
+from dirge_py.providers.adapter import fetch_json
 from dirge_py.providers.client import (
     HttpClient,
     HttpRequest,
-    TransportError,
     bearer_header,
     request_headers,
 )
@@ -36,7 +36,7 @@ from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.models import provider_settings
 from dirge_py.providers.ollama import explain_error
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.providers.stream_parser import as_object, as_objects, parse_json
+from dirge_py.providers.stream_parser import as_object, as_objects
 from dirge_py.types.errors import ConfigError, ProviderError
 
 MAX_INPUTS = 2048
@@ -214,31 +214,19 @@ class EmbeddingProvider:
             self._settings.headers,
         )
         body = json.dumps(self._body(request, model)).encode()
-        timeout_s = self._settings.timeouts.establish_s
         try:
-            answer = await self._http.fetch(
+            payload = await fetch_json(
+                self._http,
+                at,
                 HttpRequest("POST", at.url, headers, body),
-                timeout_s=timeout_s,
+                timeout_s=self._settings.timeouts.establish_s,
                 max_bytes=_MAX_BYTES,
             )
-        except TimeoutError:
-            waited = f"no answer within {timeout_s:g} s"
-            raise errors.timeout_error(at, waited, "establish") from None
-        except TransportError as error:
-            raise self._explained(
-                errors.connection_error(at, error.kind, str(error)), model
-            ) from error
-        text = answer.body.decode("utf-8-sig", errors="replace")
-        if answer.status != 200:
-            raise self._explained(
-                errors.status_error(at, answer.status, answer.headers, text), model
-            )
-        return _parse_embeddings(self._format, at, text, request)
-
-    def _explained(self, error: ProviderError, model: str) -> ProviderError:
-        if not self._is_ollama:
-            return error
-        return explain_error(error, model=model, base_url=self._base_url)
+        except ProviderError as error:
+            if self._is_ollama:
+                raise explain_error(error, model=model, base_url=self._base_url) from error
+            raise
+        return _parse_embeddings(self._format, at, payload, request)
 
     def _body(self, request: EmbeddingRequest, model: str) -> Mapping[str, Any]:
         body = {"model": model, **self._format.members}
@@ -250,13 +238,11 @@ class EmbeddingProvider:
 
 
 def _parse_embeddings(
-    api_format: EmbeddingFormat, at: Endpoint, text: str, request: EmbeddingRequest
+    api_format: EmbeddingFormat, at: Endpoint, payload: Any, request: EmbeddingRequest
 ) -> Embeddings:
-    if text.lstrip().startswith("<"):
-        raise errors.web_page_error(at, text)
-    payload = parse_json(text)
+    raw = json.dumps(payload)[:500]
     if not isinstance(payload, dict):
-        raise errors.unreadable_error(at, "it is no JSON object", text[:500], "establish")
+        raise errors.unreadable_error(at, "it is not a JSON object", raw, "establish")
     if payload.get("error"):
         raise errors.body_error(at, payload, "establish")
     vectors = api_format.vectors(payload)
@@ -265,7 +251,7 @@ def _parse_embeddings(
         raise ProviderError(
             f"{at.alias}: the embeddings of {at.model} cannot be used: {wrong}.",
             kind="invalid_request",
-            raw=at.redacted(text[:500]),
+            raw=at.redacted(raw),
             hint="Is it an embedding model, and does it know `dimensions`?",
         )
     prompt_tokens, total_tokens = api_format.tokens(payload)

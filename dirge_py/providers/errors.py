@@ -170,7 +170,7 @@ def timeout_error(endpoint: Endpoint, what: str, phase: Phase) -> ProviderError:
     return ProviderError(
         f"{endpoint.alias} ({endpoint.host}) timed out: {what}.",
         kind="network",
-        hint="`[timeouts]` holds the limits.",
+        hint="Check whether it runs, and its address; `[timeouts]` holds the limits.",
         phase=phase,
     )
 

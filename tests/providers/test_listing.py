@@ -1,18 +1,16 @@
 """Lists of models in the formats of all services."""
 
-import json
 from collections.abc import Callable
-from typing import Any
-
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import list_models, parse_model_ids
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
+from hypothesis import given, strategies as st
 from tests.support.fake_service import FakeService, RawReply
+from typing import Any
+
+import pytest
+
 
 WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
@@ -25,7 +23,7 @@ JSON = st.recursive(
 @given(JSON, st.sampled_from(WIRES))
 def test_whatever_comes_is_a_list_of_ids_or_none(body: Any, wire: str) -> None:
     try:
-        ids = parse_model_ids(json.dumps(body).encode(), wire=wire)
+        ids = parse_model_ids(body, wire=wire)
     except ValueError:
         return
     assert all(isinstance(each, str) and each and each.isprintable() for each in ids)
@@ -43,12 +41,12 @@ def test_whatever_comes_is_a_list_of_ids_or_none(body: Any, wire: str) -> None:
     ],
 )
 def test_each_format_has_its_own_list(wire: str, body: Any, ids: list[str]) -> None:
-    assert parse_model_ids(json.dumps(body).encode(), wire=wire) == ids
+    assert parse_model_ids(body, wire=wire) == ids
 
 
-@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b"[" * 100_000, b'{"data": [{"id": 1}]}'])
-def test_what_is_no_list_is_said_to_be_none(body: bytes) -> None:
-    with pytest.raises(ValueError, match="no list of models"):
+@pytest.mark.parametrize("body", [None, "text", {}, [[]], {"data": [{"id": 1}]}])
+def test_what_is_no_list_is_said_to_be_none(body: Any) -> None:
+    with pytest.raises(ValueError, match="not a list of models"):
         parse_model_ids(body, wire="openai")
 
 
