@@ -139,17 +139,35 @@ class HttpClient:
         """The client for one configured service, which speaks `wire`."""
         return self
 
-    async def post(
-        self, request: HttpRequest, *, connect_s: float, is_late: Callable[[], bool]
+    async def send(
+        self,
+        request: HttpRequest,
+        *,
+        connect_s: float | None,
+        is_late: Callable[[], bool],
+        is_whole: bool = False,
     ) -> HttpResponse:
         """Send `request` and return when the head of the response has arrived.
 
-        `is_late` tells a recording whether a response is given up because time ran out.
+        For recordings `is_late` returns whether the response is given up because time ran out, and
+        `is_whole` is True for a response that isn't streamed.
 
         Raises:
             TransportError: there is no connection, or it broke.
         """
-        return await self._send(request, _httpx().Timeout(None, connect=connect_s))
+        httpx = _httpx()
+        try:
+            client = self._httpx_client(request.url)
+            built = client.build_request(
+                request.method,
+                request.url,
+                headers=dict(request.headers),
+                content=request.body,
+                timeout=httpx.Timeout(None, connect=connect_s),
+            )
+            return _HttpxResponse(await client.send(built, stream=True))
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
+            raise _transport_error(error) from error
 
     async def fetch(
         self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
@@ -160,8 +178,10 @@ class HttpClient:
             TransportError: there is no connection, it broke, or the body exceeds `max_bytes`.
             TimeoutError: it took longer than `timeout_s`.
         """
-        async with asyncio.timeout(timeout_s):
-            response = await self._send(request, None)
+        async with asyncio.timeout(timeout_s) as limit:
+            response = await self.send(
+                request, connect_s=None, is_late=limit.expired, is_whole=True
+            )
             async with contextlib.aclosing(response):
                 body = bytearray()
                 await _collect(response.chunks(), body, max_bytes + 1)
@@ -191,21 +211,6 @@ class HttpClient:
         if clients:
             # The event loop closes sockets one round later.
             await asyncio.sleep(0)
-
-    async def _send(self, request: HttpRequest, timeout: Any) -> "_HttpxResponse":
-        httpx = _httpx()
-        try:
-            client = self._httpx_client(request.url)
-            built = client.build_request(
-                request.method,
-                request.url,
-                headers=dict(request.headers),
-                content=request.body,
-                timeout=timeout,
-            )
-            return _HttpxResponse(await client.send(built, stream=True))
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ImportError, ValueError) as error:
-            raise _transport_error(error) from error
 
     def _httpx_client(self, url: str) -> "httpx.AsyncClient":
         httpx, parts = _httpx(), urlsplit(url)
@@ -425,7 +430,7 @@ class _StreamingCall:
     async def _post_and_read(self) -> Sequence[StreamEvent]:
         """Queue all events but the last ones, which are returned."""
         connect_s = self._request.timeouts.connect_s
-        answer = await self._http.post(
+        answer = await self._http.send(
             self._request.http, connect_s=connect_s, is_late=self._time_out.expired
         )
         async with contextlib.aclosing(answer), contextlib.aclosing(answer.chunks()) as chunks:

@@ -20,8 +20,6 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from dirge_py.lib.version import __version__
 from dirge_py.providers.client import (
-    MAX_BODY_BYTES,
-    FetchedResponse,
     HttpClient,
     HttpRequest,
     HttpResponse,
@@ -201,51 +199,17 @@ class RecordingClient(HttpClient):
         }
         return RecordingClient(self._client, self._recording, self._redact, service)
 
-    async def post(
-        self, request: HttpRequest, *, connect_s: float, is_late: Callable[[], bool]
-    ) -> HttpResponse:
-        if not self._recording.is_open:
-            return await self._client.post(request, connect_s=connect_s, is_late=is_late)
-        exchange = await self._begin_exchange(request, is_late)
-        try:
-            answer = await self._client.post(request, connect_s=connect_s, is_late=is_late)
-        except BaseException as error:
-            exchange.end(error)
-            raise
-        exchange.head(answer.status, answer.headers)
-        return _RecordedResponse(answer, exchange)
-
-    async def fetch(
-        self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
-    ) -> FetchedResponse:
-        exchange = await self._begin_exchange(request, is_whole=True)
-        try:
-            fetched = await self._client.fetch(request, timeout_s=timeout_s, max_bytes=max_bytes)
-        except BaseException as error:
-            exchange.end(error)
-            raise
-        exchange.head(fetched.status, fetched.headers)
-        exchange.piece(fetched.body)
-        exchange.end()
-        return fetched
-
-    async def warm_up(self) -> None:
-        await self._client.warm_up()
-
-    def linger(self, task: asyncio.Task[None]) -> None:
-        self._client.linger(task)
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
-    async def _begin_exchange(
+    async def send(
         self,
         request: HttpRequest,
-        is_late: Callable[[], bool] = lambda: False,
         *,
+        connect_s: float | None,
+        is_late: Callable[[], bool],
         is_whole: bool = False,
-    ) -> "_ExchangeWriter":
-        exchange = _ExchangeWriter(self._recording, self._redact, is_late)
+    ) -> HttpResponse:
+        if not self._recording.is_open:
+            return await self._client.send(request, connect_s=connect_s, is_late=is_late)
+        exchange = _RecordedResponse(self._recording, self._redact, is_late)
         body = request.body or b""
         if len(body) < _SMALL_BYTES:
             recorded = _recorded_body(body, self._redact)
@@ -266,11 +230,29 @@ class RecordingClient(HttpClient):
                 **recorded,
             }
         )
+        try:
+            answer = await self._client.send(request, connect_s=connect_s, is_late=is_late)
+        except BaseException as error:
+            exchange.end(error)
+            raise
+        exchange.begin(answer)
         return exchange
 
+    async def warm_up(self) -> None:
+        await self._client.warm_up()
 
-class _ExchangeWriter:
-    """Writes one exchange."""
+    def linger(self, task: asyncio.Task[None]) -> None:
+        self._client.linger(task)
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+class _RecordedResponse:
+    """Writes one exchange: the request, then the response as it is read."""
+
+    status: int
+    headers: Mapping[str, str]
 
     def __init__(
         self, recording: HttpRecording, redact: Redact, is_late: Callable[[], bool]
@@ -279,25 +261,23 @@ class _ExchangeWriter:
         self._redact = redact
         self._is_late = is_late
         self._number = recording.next_exchange()
-        self._at = recording.seconds()
         self._body = BodyRedactor(redact)
+        self._answer: HttpResponse | None = None
         self._is_over = False
 
-    def write(self, members: Mapping[str, Any]) -> None:
-        self._recording.write(self._number, self._at, members)
+    def write(self, members: Mapping[str, Any], at: float | None = None) -> None:
+        at = self._recording.seconds() if at is None else at
+        self._recording.write(self._number, at, members)
 
-    def head(self, status: int, headers: Mapping[str, str]) -> None:
-        self._at = self._recording.seconds()
+    def begin(self, answer: HttpResponse) -> None:
+        """Write the head of the response."""
+        self._answer, self.status, self.headers = answer, answer.status, answer.headers
         shown = {
             name.lower(): self._redact(value)
-            for name, value in headers.items()
+            for name, value in answer.headers.items()
             if name.lower() not in _PRIVATE_HEADERS
         }
-        self.write({"status": status, "headers": shown})
-
-    def piece(self, content: bytes) -> None:
-        if self._recording.is_open:
-            self._write_pieces(self._body.feed((self._recording.seconds(), content)))
+        self.write({"status": answer.status, "headers": shown})
 
     def end(self, error: BaseException | None = None) -> None:
         """Write how the exchange ended: complete, with `error`, or closed by dirge."""
@@ -305,7 +285,6 @@ class _ExchangeWriter:
             return
         self._is_over = True
         self._write_pieces(self._body.close())
-        self._at = self._recording.seconds()
         if error is None:
             self.write({"end": "complete"})
         elif isinstance(error, TransportError):
@@ -321,37 +300,30 @@ class _ExchangeWriter:
                 members = {"text": content.decode()}
             except UnicodeDecodeError:
                 members = {"base64": base64.b64encode(content).decode()}
-            self._recording.write(self._number, at, members)
-
-
-class _RecordedResponse:
-    """A response whose body is recorded as it is read."""
-
-    def __init__(self, answer: HttpResponse, exchange: _ExchangeWriter) -> None:
-        self._answer = answer
-        self._exchange = exchange
-        self.status = answer.status
-        self.headers = answer.headers
+            self.write(members, at)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
+        assert self._answer is not None
         try:
             async with aclosing(self._answer.chunks()) as chunks:
                 begun = time.monotonic()
                 async for chunk in chunks:
-                    self._exchange.piece(chunk)
+                    if self._recording.is_open:
+                        self._write_pieces(self._body.feed((self._recording.seconds(), chunk)))
                     yield chunk
                     if time.monotonic() - begun > _WITHOUT_PAUSE_S:
                         # Chunks that have arrived already don't yield to the event loop.
                         await asyncio.sleep(0)
                         begun = time.monotonic()
         except BaseException as error:
-            self._exchange.end(error)
+            self.end(error)
             raise
-        self._exchange.end()
+        self.end()
 
     async def aclose(self) -> None:
-        self._exchange.end(asyncio.CancelledError())
-        await self._answer.aclose()
+        self.end(asyncio.CancelledError())
+        if self._answer is not None:
+            await self._answer.aclose()
 
 
 def _changed_quirks(quirks: Quirks) -> Mapping[str, Any]:

@@ -16,8 +16,6 @@ from typing import Any, NoReturn, cast, get_args
 
 from dirge_py.providers import registry
 from dirge_py.providers.client import (
-    MAX_BODY_BYTES,
-    FetchedResponse,
     HttpClient,
     HttpRequest,
     HttpResponse,
@@ -144,6 +142,15 @@ class Cassette:
         self.whole = [exchange for exchange in exchanges if exchange.is_whole]
         self.total = len(self.streamed)
 
+    def whole_exchange(self, request: HttpRequest) -> RecordedExchange:
+        """Remove and return the next response that wasn't streamed, of the same address."""
+        wanted = request.method, request.url.partition("?")[0]
+        for exchange in self.whole:
+            if (exchange.method, exchange.url.partition("?")[0]) == wanted:
+                self.whole.remove(exchange)
+                return exchange
+        raise TransportError("unusable", f"the recording has no {' '.join(wanted)}")
+
     def exhausted_error(self) -> ProviderError:
         return ProviderError(
             f"The recording holds {self.total} answers of models and was asked for one more.",
@@ -162,34 +169,28 @@ class ReplayClient(HttpClient):
         self.put: deque[RecordedExchange] = deque()
         """The exchanges for the calls under way."""
 
-    async def post(
-        self, request: HttpRequest, *, connect_s: float, is_late: Callable[[], bool]
+    async def send(
+        self,
+        request: HttpRequest,
+        *,
+        connect_s: float | None,
+        is_late: Callable[[], bool],
+        is_whole: bool = False,
     ) -> HttpResponse:
-        """The next streamed response. Raises TransportError if it was an error."""
-        pending = self.put or self._cassette.streamed
-        if not pending:
+        """The next streamed response, or the next whole one from the same address.
+
+        Raises:
+            TransportError: it was an error.
+        """
+        if is_whole:
+            exchange = self._cassette.whole_exchange(request)
+        elif pending := self.put or self._cassette.streamed:
+            exchange = pending.popleft()
+        else:
             raise self._cassette.exhausted_error()
-        exchange = pending.popleft()
         if exchange.status is None:
             await _end(exchange)
         return _ReplayedResponse(exchange)
-
-    async def fetch(
-        self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
-    ) -> FetchedResponse:
-        """The next response that wasn't streamed, to the same address."""
-        wanted = request.method, request.url.partition("?")[0]
-        for exchange in self._cassette.whole:
-            if (exchange.method, exchange.url.partition("?")[0]) == wanted:
-                break
-        else:
-            raise TransportError("unusable", f"the recording has no {' '.join(wanted)}")
-        self._cassette.whole.remove(exchange)
-        if exchange.end != COMPLETE:
-            async with asyncio.timeout(timeout_s):
-                await _end(exchange)
-        status, whole = exchange.status or 0, b"".join(exchange.pieces)
-        return FetchedResponse(status=status, headers=exchange.headers, body=whole)
 
     def linger(self, task: asyncio.Task[None]) -> None:
         self._client.linger(task)
