@@ -22,7 +22,7 @@ from dirge_py.config.services import (
     SERVICE_OF,
     SERVICES,
     Service,
-    base_url_problem,
+    check_base_url,
     is_loopback,
     ollama_url,
 )
@@ -164,7 +164,8 @@ def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool
     """The address from the flag, the settings, or the usual variable, checked."""
     chosen = config.origin.chosen.base_url if is_main else None
     if chosen:
-        return _accepted(chosen, "--base-url", entry.allow_insecure)
+        check_base_url(chosen, entry.allow_insecure, source="--base-url")
+        return chosen
     if entry.base_url is not None or entry.type not in SERVICE_OF:
         return entry.base_url
     service = SERVICE_OF[entry.type]
@@ -174,14 +175,8 @@ def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool
         return found.base_url if found else service.base_url
     if variable == "OLLAMA_HOST":
         named = ollama_url(named)
-    return _accepted(named, variable, entry.allow_insecure)
-
-
-def _accepted(url: str, source: str, allow_insecure: bool) -> str:
-    problem = base_url_problem(url, allow_insecure)
-    if problem:
-        raise ConfigError(f"{source}: {problem}.", hint="Use https, or an address of this machine.")
-    return url
+    check_base_url(named, entry.allow_insecure, source=variable)
+    return named
 
 
 def _key(config: Config, entry: ProviderEntry) -> str | None:

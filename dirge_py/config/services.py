@@ -75,56 +75,34 @@ def wire_of(provider_type: str) -> str:
 
 
 def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
-    """Why `url` can't be a `base_url`; None if it can.
+    """Why `url` can't be a `base_url`, to follow its name; None if it can.
 
     Keys are sent to it, so it needs https, unless it is on this machine or `allow_insecure`.
     """
     try:
         parts = urlsplit(url)
-        host = parts.hostname
+        host, _ = parts.hostname, parts.port
     except ValueError as error:
-        return f"no URL ({error})"
-    if parts.scheme not in ("http", "https") or not host:
-        return "no http or https URL"
+        return f"must be a URL ({error})"
+    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+        return "must be an http or https URL"
     if parts.username is not None or parts.query or parts.fragment:
-        return "may hold no user name, query or fragment"
+        return "must not contain a user name, query or fragment"
     if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
         return "would send the key unencrypted: use https, or `allow_insecure = true`"
     return None
 
 
-def check_base_url(url: str, allow_insecure: bool = False) -> None:
-    """Accept https anywhere and http to this machine; other http only with `allow_insecure`.
-
-    Stricter than `base_url_problem`, which also accepts the URLs of older settings.
+def check_base_url(url: str, allow_insecure: bool = False, *, source: str = "`base_url`") -> None:
+    """Check that `url` can be a `base_url`; `source` is the setting, flag or variable it is from.
 
     Raises:
-        ConfigError: `url` is not acceptable; the message says why.
+        ConfigError: it can't.
     """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ConfigError(f"`base_url` {url!r} is no URL: {error}.") from error
-    if parts.scheme not in {"http", "https"} or not host:
-        raise ConfigError(
-            f"`base_url` {url!r} is no http or https URL.", hint="Write it as `https://host/path`."
-        )
-    if parts.username is not None or parts.password is not None:
-        raise ConfigError(
-            "`base_url` holds a user name or password.", hint="Give the key as `api_key_env`."
-        )
-    if parts.query or parts.fragment:
-        raise ConfigError(
-            f"`base_url` {url!r} has a query or fragment.", hint="Give the path only."
-        )
-    if any(ord(char) <= 32 or ord(char) == 127 for char in url):
-        raise ConfigError(f"`base_url` {url!r} holds a blank or control character.")
-    if parts.scheme == "http" and not allow_insecure and not is_loopback(host):
-        raise ConfigError(
-            f"`base_url` {url!r} would send the key unencrypted.",
-            hint="Use https, or set `allow_insecure = true` if the network is yours.",
-        )
+    problem = base_url_problem(url, allow_insecure)
+    if problem:
+        hint = "Write it as `https://host/path`; http works for this machine only."
+        raise ConfigError(f"{source} {problem}.", hint=hint)
 
 
 def is_loopback(host: str) -> bool:
