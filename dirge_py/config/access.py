@@ -290,10 +290,7 @@ class ApiKey(str):
 
 
 def resolve_key(
-    api_key_env: str | None,
-    api_key: str | None,
-    key_file: Path | None,
-    environ: Mapping[str, str],
+    api_key_env: str | None, api_key: str | None, key_file: Path | None, environ: Mapping[str, str]
 ) -> ApiKey | None:
     """The first key of: `api_key` (with `${VAR}` filled in), the variable, the file.
 

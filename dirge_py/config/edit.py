@@ -57,6 +57,8 @@ def save_provider(
         entry["api_key_file"] = f"keys/{alias}"
 
     def change(document: tomlkit.TOMLDocument) -> None:
+        if key is not None:
+            write_key(file.parent / "keys" / alias, key)
         document["provider"] = alias
         providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
         is_new = alias not in providers
@@ -68,11 +70,7 @@ def save_provider(
         if is_new and not isinstance(table, tomlkit.items.InlineTable):
             table.add(tomlkit.nl())
 
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with hold_lock(file.with_name(f".{file.name}.lock"), _LOCK_S):
-        if key is not None:
-            write_key(file.parent / "keys" / alias, key)
-        edit_config(file, change)
+    edit_config(file, change)
     return file
 
 
@@ -85,7 +83,7 @@ def has_provider(alias: str, *, file: Path | None = None) -> bool:
 def save_rules(rules: Sequence[str], *, file: Path) -> Path:
     """Append allow rules (`op:pattern`) to the settings file; returns the file.
 
-    Rules that already stand after every ask rule are not repeated.
+    Rules that are already behind the last ask rule are not repeated.
 
     Raises:
         ConfigError: the file can't be read or would be invalid afterwards; it is unchanged.
@@ -94,11 +92,11 @@ def save_rules(rules: Sequence[str], *, file: Path) -> Path:
 
     def change(document: tomlkit.TOMLDocument) -> None:
         table = document.setdefault("permission", tomlkit.table(is_super_table=True))
-        held = [dict(entry) for entry in table.get("rule", ())]
-        asking = max((at for at, one in enumerate(held) if one["effect"] == "ask"), default=-1)
+        old = [dict(entry) for entry in table.get("rule", ())]
+        last_ask = max((at for at, rule in enumerate(old) if rule["effect"] == "ask"), default=-1)
         parts = (rule.partition(":") for rule in rules)
         wanted = [{"op": op, "match": match, "effect": "allow"} for op, _, match in parts]
-        new = [entry for entry in wanted if entry not in held[asking + 1 :]]
+        new = [entry for entry in wanted if entry not in old[last_ask + 1 :]]
         # Keep the style of a file that writes its rules as a list of inline tables.
         entries = table["rule"] if "rule" in table else tomlkit.aot()
         is_list = not isinstance(entries, tomlkit.items.AoT)
@@ -109,23 +107,23 @@ def save_rules(rules: Sequence[str], *, file: Path) -> Path:
         if new and "rule" not in table:
             table["rule"] = entries
 
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with hold_lock(file.with_name(f".{file.name}.lock"), _LOCK_S):
-        edit_config(file, change)
+    edit_config(file, change)
     return file
 
 
 def edit_config(file: Path, change: Callable[[tomlkit.TOMLDocument], Any]) -> None:
-    """Apply `change` to the file; the version before it is kept as `config.toml.bak`."""
-    old = read_text(file, may_be_absent=True)
-    parse(old or "", file)  # its errors have better messages than tomlkit's
-    document = tomlkit.parse(old or "")
-    change(document)
-    new = f"{tomlkit.dumps(document).rstrip()}\n"
-    try:
-        Config.model_validate(parse(new, file))
-    except ValidationError as error:
-        raise config_error(error, file=str(file), lines=key_lines(new), sources={}) from None
-    if old is not None:
-        atomic_write(file.with_name(f"{file.name}.bak"), old.encode(), mode=0o600)
-    atomic_write(file, new.encode(), mode=0o600)
+    """Apply `change` to the file under its lock; keep the old version as `config.toml.bak`."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with hold_lock(file.with_name(f".{file.name}.lock"), _LOCK_S):
+        old = read_text(file, may_be_absent=True)
+        parse(old or "", file)  # its errors have better messages than tomlkit's
+        document = tomlkit.parse(old or "")
+        change(document)
+        new = f"{tomlkit.dumps(document).rstrip()}\n"
+        try:
+            Config.model_validate(parse(new, file))
+        except ValidationError as error:
+            raise config_error(error, file=str(file), lines=key_lines(new), sources={}) from None
+        if old is not None:
+            atomic_write(file.with_name(f"{file.name}.bak"), old.encode(), mode=0o600)
+        atomic_write(file, new.encode(), mode=0o600)

@@ -19,6 +19,7 @@ def state_dir(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def config_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """The usual settings file: `config.toml` in `config_dir`."""
     return config_dir(environment) / "config.toml"
 
 
@@ -26,18 +27,14 @@ def _folder(environment: Mapping[str, str], own: str, xdg: str, default: str) ->
     named = environment.get(own)
     if named:
         return from_home(named).absolute()
-    # The XDG specification: a relative value is invalid and to be ignored.
+    # The XDG specification says to ignore a relative path.
     base = environment.get(xdg, "")
     if os.path.isabs(base):
         return Path(base) / "dirge"
-    return _home(environment) / default / "dirge"
-
-
-def _home(environment: Mapping[str, str]) -> Path:
     home = environment.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
         raise ConfigError(
             "There is no home folder to keep settings in.",
             hint="Set HOME, or DIRGE_CONFIG_DIR and DIRGE_STATE_DIR.",
         )
-    return Path(home)
+    return Path(home, default, "dirge")

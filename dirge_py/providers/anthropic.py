@@ -126,11 +126,7 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
     reply_tokens = call.max_output_tokens or usual_tokens
     body |= _thinking(level, options.thinking_budgets, profile, reply_tokens)
     tools = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": dict(tool.parameters),
-        }
+        {"name": tool.name, "description": tool.description, "input_schema": dict(tool.parameters)}
         for tool in context.tools
     ]
     if tools:

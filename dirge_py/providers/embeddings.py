@@ -26,12 +26,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
 from dirge_py.providers.adapter import fetch_json
-from dirge_py.providers.client import (
-    HttpClient,
-    HttpRequest,
-    bearer_header,
-    request_headers,
-)
+from dirge_py.providers.client import HttpClient, HttpRequest, bearer_header, request_headers
 from dirge_py.providers.errors import Endpoint, endpoint_of
 from dirge_py.providers.models import provider_settings
 from dirge_py.providers.ollama import explain_error

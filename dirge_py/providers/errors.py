@@ -9,7 +9,7 @@ says less than the status in front of it.
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal
@@ -43,6 +43,7 @@ class Endpoint:
 
     @property
     def host(self) -> str:
+        """The host and the port in the address."""
         return urlsplit(self.url).netloc
 
     def redacted(self, text: str) -> str:
@@ -61,15 +62,14 @@ class Endpoint:
 def endpoint_of(settings: ProviderSettings, *, url: str, model: str, key: str | None) -> Endpoint:
     """The address of one request made with `settings`."""
     service = SERVICE_OF.get(settings.type)
-    places = [*(service.key_env[:1] if service else ())]
-    places.append(f"`api_key_env` of `[providers.{settings.alias}]`")
+    variables = service.key_env[:1] if service else ()
+    places = [*variables, f"`api_key_env` of `[providers.{settings.alias}]`"]
+    place = settings.key_place
     return Endpoint(
         alias=settings.alias,
         url=url,
         model=model,
-        key_hint=f"Check {settings.key_place}."
-        if settings.key_place
-        else f"Set {', or '.join(places)}.",
+        key_hint=f"Check {place}." if place else f"Set {', or '.join(places)}.",
         api_key=key or "",
         redact=settings.redact,
     )
@@ -153,7 +153,7 @@ def connection_error(
         "unknown_host": (f"The host {host} is not known", "Check the name and the network."),
         "tls": (f"No secure connection to {host}", "Check the clock, or set SSL_CERT_FILE."),
         "timeout": (f"Connecting to {host} timed out", "Check the network and proxies."),
-        "proxy": (f"The proxy on the way to {host} refused", "Check HTTPS_PROXY and NO_PROXY."),
+        "proxy": (f"The proxy for {host} refused", "Check HTTPS_PROXY and NO_PROXY."),
         "unusable": (f"{endpoint.url} cannot be used", "Check `base_url` and the headers."),
     }.get(kind, (f"The connection to {host} broke off", ""))
     return ProviderError(
@@ -181,7 +181,7 @@ def web_page_error(endpoint: Endpoint, body: str) -> ProviderError:
         f"{endpoint.alias}: a web page came from {endpoint.host} instead of an answer.",
         kind="proxy_page",
         raw=endpoint.redacted(body),
-        hint="A proxy or login page is in between, or `base_url` names a website.",
+        hint="A proxy or login page may have answered, or `base_url` is a website.",
     )
 
 
@@ -212,11 +212,11 @@ def aborted_error(phase: Phase = "stream") -> ProviderError:
 
 
 def _kind_of_status(status: int, words: str, wait_s: float | None) -> ErrorKind:
-    said = classify_text(words)
+    kind = classify_text(words)
     if "API_KEY_INVALID" in words:
         return "auth"
     if status == 429 and "RESOURCE_EXHAUSTED" in words:
-        # Google says "check your plan and billing" of every limit: only the quota's name tells.
+        # Google writes "check your plan and billing" for all limits; only the quota's name differs.
         is_cap = bool(re.search(r"PerDay|limit: 0\b", words)) or (wait_s or 0.0) > LONGEST_WAIT_S
         return "usage_cap" if is_cap else "rate_limit"
     if status in {401, 402, 403}:
@@ -224,15 +224,15 @@ def _kind_of_status(status: int, words: str, wait_s: float | None) -> ErrorKind:
     if NO_CREDIT.search(words) and status < 500:
         return "auth"
     if status in {429, 529}:
-        is_cap = said == "usage_cap" or (wait_s or 0.0) > LONGEST_WAIT_S
+        is_cap = kind == "usage_cap" or (wait_s or 0.0) > LONGEST_WAIT_S
         return "usage_cap" if is_cap and not PER_MINUTE.search(words) else "rate_limit"
     if status == 413 or CONTEXT_LENGTH.search(words):
         return "context_length"
     if status in _TRANSIENT_CLIENT_ERRORS:
         return _TRANSIENT_CLIENT_ERRORS[status]
     if status >= 500:
-        return "rate_limit" if said == "rate_limit" else "server"
-    return "usage_cap" if said == "usage_cap" else "invalid_request"
+        return "rate_limit" if kind == "rate_limit" else "server"
+    return "usage_cap" if kind == "usage_cap" else "invalid_request"
 
 
 def _kind_of_words(words: str) -> ErrorKind:
@@ -254,19 +254,22 @@ def _service_error(
     location: str = "",
     no_credit: bool = False,
 ) -> ProviderError:
-    headline, hint = _HEADLINES[kind](endpoint, wait_s)
+    # Google names the seconds to the next try also where the day's quota is gone.
+    is_short = kind == "usage_cap" and (wait_s or 0.0) <= LONGEST_WAIT_S
+    wait = _wait_hint(None if is_short else wait_s)
+    headline, hint = (text.format(at=endpoint, wait=wait) for text in _HEADLINES[kind])
     if no_credit:
         headline = f"The account at {endpoint.alias} has no credit left"
         hint = f"Add credit there, or {ANOTHER_MODEL}."
     elif status == 403:
         headline = f"{endpoint.alias} does not allow this request"
-        hint = f"The key may lack a right, or a proxy is in between. {endpoint.key_hint}"
+        hint = f"The key may lack a permission, or a proxy blocks it. {endpoint.key_hint}"
     elif status == 404:
         headline = f"{endpoint.alias} knows no model {endpoint.model!r} at {endpoint.url}"
         hint = f"Check `base_url`, or {ANOTHER_MODEL}."
     elif location:
         headline = f"{endpoint.url} has moved to {endpoint.one_line(location)}"
-        hint = "Set `base_url` to the new place; the key is not sent there unasked."
+        hint = "Set `base_url` to the new address; dirge doesn't send your key there by itself."
     number = f" ({status})" if status else ""
     tail = f": {endpoint.one_line(words)}" if words.strip() else ""
     return ProviderError(
@@ -280,30 +283,20 @@ def _service_error(
     )
 
 
-_Headline = Callable[[Endpoint, float | None], tuple[str, str]]
-_HEADLINES: Mapping[ErrorKind, _Headline] = {
-    "auth": lambda at, _: (f"{at.alias} refused the API key", at.key_hint),
-    "usage_cap": lambda at, wait: (
-        f"The usage limit at {at.alias} is reached",
-        # Google names the seconds to the next try also where the day's quota is gone.
-        _wait_hint(wait if (wait or 0.0) > LONGEST_WAIT_S else None),
-    ),
-    "rate_limit": lambda at, wait: (f"{at.alias}: rate limited", _wait_hint(wait)),
-    "server": lambda at, _: (f"{at.alias}: server error", "Try again later."),
-    "context_length": lambda at, _: (
-        f"The conversation is too long for {at.model}",
-        "`/compact` shortens it.",
-    ),
-    "proxy_page": lambda at, _: (
-        f"A proxy answered for {at.host}",
-        "Check proxies and `base_url`.",
-    ),
-    "network": lambda at, _: (f"The connection to {at.host} failed or timed out", ""),
-    "invalid_request": lambda at, _: (f"{at.alias} did not accept the request", ""),
-    "refused": lambda at, _: (f"{at.model} declined to answer", ""),
-    "aborted": lambda at, _: ("Stopped", ""),
-    "other": lambda at, _: (f"{at.alias} reports an error", ""),
+_HEADLINES: Mapping[ErrorKind, tuple[str, str]] = {
+    "auth": ("{at.alias} refused the API key", "{at.key_hint}"),
+    "usage_cap": ("The usage limit at {at.alias} is reached", "{wait}"),
+    "rate_limit": ("{at.alias}: rate limited", "{wait}"),
+    "server": ("{at.alias}: server error", "Try again later."),
+    "context_length": ("The conversation is too long for {at.model}", "`/compact` shortens it."),
+    "proxy_page": ("A proxy answered for {at.host}", "Check proxies and `base_url`."),
+    "network": ("The connection to {at.host} failed or timed out", ""),
+    "invalid_request": ("{at.alias} did not accept the request", ""),
+    "refused": ("{at.model} declined to answer", ""),
+    "aborted": ("Stopped", ""),
+    "other": ("{at.alias} reports an error", ""),
 }
+"""The message and the hint for each kind."""
 
 
 def _wait_hint(wait_s: float | None) -> str:

@@ -23,10 +23,7 @@ from dirge_py.providers.stream_parser import (
     as_text,
 )
 from dirge_py.types.errors import ErrorKind, ProviderError
-from dirge_py.types.llm import (
-    ThinkingEnd,
-    ToolCallEnd,
-)
+from dirge_py.types.llm import ThinkingEnd, ToolCallEnd
 from dirge_py.types.messages import Usage
 
 Run = Literal["text", "thought"]

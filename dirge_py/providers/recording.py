@@ -19,12 +19,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from dirge_py.lib.version import __version__
-from dirge_py.providers.client import (
-    HttpClient,
-    HttpRequest,
-    HttpResponse,
-    TransportError,
-)
+from dirge_py.providers.client import HttpClient, HttpRequest, HttpResponse, TransportError
 from dirge_py.providers.recording_redaction import BodyRedactor, Piece
 from dirge_py.providers.settings import ProviderSettings, Quirks, Redact
 from dirge_py.types.errors import ConfigError
