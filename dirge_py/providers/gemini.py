@@ -33,6 +33,7 @@ from dirge_py.providers.registry import Provider
 from dirge_py.types.llm import NamedTool, ToolSpec
 from dirge_py.types.messages import (
     AssistantMessage,
+    CompactionBlock,
     ImageBlock,
     TextBlock,
     ThinkingBlock,
@@ -130,7 +131,7 @@ class _Contents:
                 case ToolMedia():
                     self._append("user", [self._part(asset) for asset in entry.assets])
                 case AssistantMessage():
-                    self._append("model", self._answered(entry))
+                    self._append("model", self._answer(entry))
         if self._contents and self._contents[0]["role"] == "model":
             beginning = {"role": "user", "parts": [{"text": "[The beginning is left out.]"}]}
             self._contents.insert(0, beginning)
@@ -154,69 +155,50 @@ class _Contents:
             return {"text": self._assets.missing(asset)}
         return {"inlineData": {"mimeType": asset.media_type, "data": encoded}}
 
-    def _answered(self, message: AssistantMessage) -> list[Part]:
+    def _answer(self, message: AssistantMessage) -> list[Part]:
+        """The parts of one answer, each signature on the part it came on."""
         made_by, has_alias, name = message.model.partition("/")
         is_family = made_by == self._alias and (family_of(name) or name) == self._family
         is_own = not has_alias or is_family
-        answered = _AnswerParts(is_own=is_own, wants_signatures=self._wants_signatures)
+        parts: list[Part] = []
+        # Of parallel calls only the first is signed, and needs to be.
+        unsigned_call = SKIP_VALIDATION if self._wants_signatures else ""
+        call_signature = ""
         for block in message.content:
             match block:
                 case TextBlock():
-                    answered.text(block.text)
-                case ThinkingBlock():
-                    answered.thinking(block)
+                    parts.append({"text": block.text})
+                case ThinkingBlock() if is_own and (seal := unpack_signatures(block.signature)):
+                    _put_back(seal, block.text, parts)
+                    if seal.on == "call":
+                        call_signature = seal.pieces[0].signature
+                        continue
                 case ToolCallBlock():
-                    is_named = is_own and not block.id.startswith(MADE_UP_ID)
-                    if is_named:
+                    named: Part = {}
+                    if is_own and not block.id.startswith(MADE_UP_ID):
                         self._named.add(block.id)
-                    answered.call(block, is_named=is_named)
-                case _:
-                    pass  # compacted by another service
-        return answered.parts
+                        named = {"id": block.id}
+                    call = {**named, "name": block.name, "args": call_arguments(block)}
+                    part: Part = {"functionCall": call}
+                    if signature := call_signature or unsigned_call:
+                        part["thoughtSignature"] = signature
+                    unsigned_call = ""
+                    parts.append(part)
+                case CompactionBlock():
+                    continue  # compacted by another service
+            call_signature = ""
+        return parts
 
 
-class _AnswerParts:
-    """The parts of one answer, each signature on the part it came on."""
-
-    def __init__(self, *, is_own: bool, wants_signatures: bool) -> None:
-        self.parts: list[Part] = []
-        self._is_own = is_own
-        self._wants_signatures = wants_signatures
-        self._for_call = ""
-        self._has_calls = False
-
-    def text(self, text: str) -> None:
-        self._for_call = ""
-        self.parts.append({"text": text})
-
-    def thinking(self, block: ThinkingBlock) -> None:
-        """Put signatures back, unless the text they belong to was cut since."""
-        self._for_call = ""
-        seal = unpack_signatures(block.signature) if self._is_own else None
-        if seal is None:
-            return
-        if seal.on == "call":
-            self._for_call = seal.pieces[0].signature
-        elif seal.on == "thought":
-            if len(block.text) == seal.length:
-                signed = [part for part in _split(block.text, seal) if "thoughtSignature" in part]
-                self.parts += [{"thought": True, **part} for part in signed]
-        elif seal.length == 0:
-            self.parts += _split("", seal)
-        elif self.parts and len(self.parts[-1].get("text", "")) == seal.length:
-            self.parts[-1:] = _split(self.parts[-1]["text"], seal)
-
-    def call(self, block: ToolCallBlock, *, is_named: bool) -> None:
-        """Add a call. Of parallel calls only the first is signed, and needs to be."""
-        named = {"id": block.id} if is_named else {}
-        part: Part = {"functionCall": {**named, "name": block.name, "args": call_arguments(block)}}
-        signature = self._for_call
-        if not (signature or self._has_calls) and self._wants_signatures:
-            signature = SKIP_VALIDATION
-        if signature:
-            part["thoughtSignature"] = signature
-        self._for_call, self._has_calls = "", True
-        self.parts.append(part)
+def _put_back(seal: Signatures, thought: str, parts: list[Part]) -> None:
+    """Add the signatures of text or thinking, unless the signed text was cut since."""
+    if seal.on == "thought" and len(thought) == seal.length:
+        signed = [part for part in _split(thought, seal) if "thoughtSignature" in part]
+        parts += [{"thought": True, **part} for part in signed]
+    elif seal.on == "text" and seal.length == 0:
+        parts += _split("", seal)
+    elif seal.on == "text" and parts and len(parts[-1].get("text", "")) == seal.length:
+        parts[-1:] = _split(parts[-1]["text"], seal)
 
 
 def _split(text: str, seal: Signatures) -> list[Part]:
