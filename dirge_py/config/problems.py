@@ -54,7 +54,7 @@ def config_error(
     shown = [f"{text} {hint}".rstrip() for text, hint in problems[:_MOST_SHOWN]]
     if len(problems) > _MOST_SHOWN:
         shown.append(f"… and {len(problems) - _MOST_SHOWN} more.")
-    return ConfigError("\n".join(shown), hint="`dirge config check` looks again.")
+    return ConfigError("\n".join(shown), hint="`dirge config check` checks the file again.")
 
 
 def _place(path: Path, file: str, lines: Mapping[Path, int], sources: Mapping[str, str]) -> str:
@@ -77,9 +77,11 @@ def _words(entry: Any) -> tuple[str, str]:
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "missing":
-        return f"`{dotted(path[:-1])}` needs `{path[-1]}`", _accepted(entry, path)
+        types = f"There are: {', '.join(PROVIDER_TYPES)}."
+        hint = types if path[-1] == "type" else f"Add `{path[-1]} = …`."
+        return f"`{dotted(path[:-1])}` needs `{path[-1]}`", hint
     if kind == "string_pattern_mismatch" and path[-1] == "api_key":
-        hint = "A key does not belong in this file: name its variable, or use `api_key_file`."
+        hint = "Don't write keys into this file: name a variable, or use `api_key_file`."
         return f'`{name}` must be written as "${{VARIABLE}}"', hint
     if kind == "string_pattern_mismatch":
         return f"`{name}` must be a slash and one word, as in `/name`", ""
@@ -97,12 +99,6 @@ def _unknown_key(path: Path) -> tuple[str, str]:
     where = f" in {table_name(table)}" if table else ""
     hint = f"Did you mean {nearest}?" if nearest else "config.example.toml lists every setting."
     return f"no setting `{key}`{where}", hint
-
-
-def _accepted(entry: Any, path: Path) -> str:
-    if path[-1] == "type":
-        return f"There are: {', '.join(PROVIDER_TYPES)}."
-    return f"Add `{path[-1]} = …`."
 
 
 @functools.cache
@@ -216,8 +212,8 @@ def dotted(path: Path) -> str:
 
 def _statements(text: str) -> Iterator[tuple[int, bool, bool, str]]:
     """The (offset, is a header, is an array's header, key) of each statement that can be parsed."""
-    at = _after_gap(text, 0)
-    while at < len(text):
+    at = 0
+    while (at := _GAP.match(text, at).end()) < len(text):  # type: ignore[union-attr]
         if header := _HEADER.match(text, at):
             yield at, True, header["open"] == "[[", header["key"]
             at = header.end()
@@ -226,7 +222,6 @@ def _statements(text: str) -> Iterator[tuple[int, bool, bool, str]]:
             at = _after_value(text, assignment.end())
         else:
             return
-        at = _after_gap(text, at)
 
 
 def _after_value(text: str, at: int) -> int:
@@ -249,8 +244,3 @@ def _unquoted(part: str) -> str:
         return str(tomllib.loads(f"key = {part}")["key"])
     except tomllib.TOMLDecodeError:
         return part  # parsing the file reports the error
-
-
-def _after_gap(text: str, at: int) -> int:
-    match = _GAP.match(text, at)
-    return match.end() if match else at

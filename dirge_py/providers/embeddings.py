@@ -2,10 +2,10 @@
 
     provider = EmbeddingProvider("openai", settings, http)
     answer = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
-    answer.embeddings    # one vector for each text, in their order
+    answer.embeddings    # one vector for each text, in the same order
 
-`configured_embeddings` takes the provider from the settings, `retry_embedding` repeats a request
-after an error that may pass.
+`configured_embeddings` makes the provider from the settings, `retry_embedding` repeats a request
+after a temporary error.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ class EmbeddingFormat:
     """Further members of the request."""
     vectors: Callable[[Mapping[str, Any]], Sequence[Any]]
     """The vectors in an answer."""
-    tokens: Callable[[Mapping[str, Any]], tuple[int | None, int | None]]
-    """The tokens of the input and all tokens, as an answer counts them; None if it doesn't."""
+    tokens: Callable[[Mapping[str, Any]], Sequence[Any]]
+    """The tokens of the input and all tokens, as an answer counts them."""
 
 
 def _by_index(payload: Mapping[str, Any]) -> Sequence[Any]:
@@ -71,18 +71,9 @@ def _in_order(payload: Mapping[str, Any]) -> Sequence[Any]:
     return vectors if isinstance(vectors, list) else []
 
 
-def _openai_tokens(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
+def _openai_tokens(payload: Mapping[str, Any]) -> Sequence[Any]:
     usage = as_object(payload.get("usage"))
-    return _count(usage.get("prompt_tokens")), _count(usage.get("total_tokens"))
-
-
-def _ollama_tokens(payload: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    tokens = _count(payload.get("prompt_eval_count"))
-    return tokens, tokens
-
-
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return usage.get("prompt_tokens"), usage.get("total_tokens")
 
 
 _OPENAI = EmbeddingFormat(
@@ -101,7 +92,7 @@ EMBEDDING_FORMATS: Mapping[str, EmbeddingFormat] = {
         # By default the server silently embeds only the beginning of a long text.
         members={"truncate": False},
         vectors=_in_order,
-        tokens=_ollama_tokens,
+        tokens=lambda payload: [payload.get("prompt_eval_count")] * 2,
     ),
 }
 """The formats by the wire format that a service speaks."""
@@ -227,7 +218,7 @@ class EmbeddingProvider:
         body = {"model": model, **self._format.members}
         if request.dimensions is not None:
             body["dimensions"] = request.dimensions
-        # Half of a surrogate pair, from a file with odd bytes, is no UTF-8.
+        # Half a surrogate pair, from a file that isn't UTF-8, can't be encoded.
         texts = [text.encode("utf-8", errors="replace").decode() for text in request.input]
         return {**body, **request.extra, "input": texts}
 
@@ -249,7 +240,8 @@ def _parse_embeddings(
             raw=at.redacted(raw),
             hint="Is it an embedding model, and does it know `dimensions`?",
         )
-    prompt_tokens, total_tokens = api_format.tokens(payload)
+    counts = api_format.tokens(payload)
+    prompt_tokens, total_tokens = (n if isinstance(n, int) else None for n in counts)
     model = payload.get("model")
     return Embeddings(
         embeddings=tuple(tuple(map(float, vector)) for vector in vectors),
@@ -263,9 +255,9 @@ def _invalid_answer(vectors: Sequence[Any], request: EmbeddingRequest) -> str:
     if len(vectors) != len(request.input):
         return f"{len(vectors)} came for {len(request.input)} texts"
     if not all(isinstance(vector, list) and vector for vector in vectors):
-        return "one of them is no list of numbers"
+        return "one of them is not a list of numbers"
     if not all(_is_number(number) for vector in vectors for number in vector):
-        return "one of them holds something else than numbers"
+        return "one of them contains something other than numbers"
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         return f"they are of different lengths ({lengths[0]} and {lengths[-1]})"
@@ -284,19 +276,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _joined(batches: Sequence[Embeddings]) -> Embeddings:
-    return Embeddings(
-        embeddings=tuple(vector for batch in batches for vector in batch.embeddings),
-        model=batches[0].model,
-        usage=EmbeddingUsage(
-            prompt_tokens=_sum([batch.usage.prompt_tokens for batch in batches]),
-            total_tokens=_sum([batch.usage.total_tokens for batch in batches]),
-        ),
-    )
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+    sums: dict[str, int | None] = {}
+    for name in ("prompt_tokens", "total_tokens"):
+        counts = [getattr(batch.usage, name) for batch in batches]
+        sums[name] = None if None in counts else sum(counts)
+    vectors = tuple(vector for batch in batches for vector in batch.embeddings)
+    return Embeddings(embeddings=vectors, model=batches[0].model, usage=EmbeddingUsage(**sums))
 
 
 RETRY_POLICY = RecoveryPolicy()
@@ -324,7 +309,7 @@ def configured_embeddings(
         ]
         raise ConfigError(
             f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings.",
-            hint=f"Ask one with `--provider`: {', '.join(able)}."
+            hint=f"Choose one with `--provider`: {', '.join(able)}."
             if able
             else f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}.",
         )

@@ -19,19 +19,19 @@ class Quirks:
     stream_usage: bool = True
     """Whether the service accepts a request for token counts in a stream."""
     thinking: Mapping[str, Mapping[str, Any]] | None = None
-    """Members of the body by thinking level, `off` among them; a missing level adds nothing."""
+    """Members of the body by thinking level, also for `off`; a missing level adds nothing."""
     body_of: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Members of requests to models whose id begins like the key."""
     thinking_back: Literal["", "reasoning_content", "reasoning", "reasoning_details"] = ""
-    """The name under which the model's thinking is sent back with its calls, where it must be."""
+    """The member in which thinking is sent back with its calls; empty: it isn't sent back."""
     call_id_chars: int | None = None
-    """The length that ids of calls must have, made of letters and digits; None: any."""
+    """The length of call ids, which then are letters and digits; None: any."""
     structured: Literal["json_schema", "json_object", "none"] | None = None
-    """How an answer after a schema is asked for; "none": in words only."""
+    """How an answer that follows a schema is requested; "none": only in a message."""
     thinks_when_forced: bool = True
     """False where a model cannot think in a turn in which it must call a tool."""
     cache_key: bool = False
-    """Whether requests say which of them begin alike, as they do to OpenAI itself."""
+    """Whether requests have a `prompt_cache_key`, as those to OpenAI itself do."""
     tells_cost: bool = False
     """Whether its usage has a `cost` in US dollars."""
 
@@ -122,7 +122,7 @@ class ProviderChoice:
     label: str
     """Its name for people."""
     standing: Literal["found", "key", "known"] = "known"
-    """`found` on this machine, its `key` is in the environment, or merely `known`."""
+    """`found` on this machine, with its `key` in the environment, or only `known`."""
     base_url: str = ""
     """Its address; empty: the user enters it."""
     key_env: tuple[str, ...] = ()
@@ -161,16 +161,26 @@ class SetupService(Protocol):
     """Sets up a provider; `setup.ProviderSetup` is the implementation."""
 
     async def offers(self) -> Sequence[ProviderChoice]:
-        """The providers to choose from, the likeliest first."""
+        """The providers to choose from: those on this machine, those with a key, all others."""
 
     async def models(self, draft: ProviderDraft) -> Sequence[str]:
-        """The models that the service lists. Raises DirgeError."""
+        """The models that the service lists. Raises ConfigError, ProviderError."""
 
     async def try_out(self, draft: ProviderDraft) -> str:
-        """Make one small request; returns a message for the user. Raises DirgeError."""
+        """Make one small request; returns a message for the user.
+
+        Raises:
+            ConfigError: the address is not acceptable, or the key is missing.
+            ProviderError: the service could not be reached, or refused.
+        """
 
     def replaces(self, draft: ProviderDraft) -> bool:
         """Whether the settings have a provider of that name. Raises ConfigError."""
 
     def save(self, draft: ProviderDraft) -> str:
-        """Store it, the key in a file that only its owner can read; returns the path."""
+        """Make it the default provider, with its key in a private file; returns the settings file.
+
+        Raises:
+            ConfigError: the settings can't be read, or would be invalid.
+            FileError: they can't be written.
+        """

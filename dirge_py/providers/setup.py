@@ -1,4 +1,4 @@
-"""Setting up a first provider: what can be chosen, one test request, and storing it."""
+"""Sets up a first provider: the choices, one test request, and storing it."""
 
 import os
 from collections.abc import Sequence
@@ -41,43 +41,28 @@ _LOADING_S = 180.0
 
 
 class ProviderSetup:
-    """Writes a provider into the settings file: `file`, or by default the usual one."""
+    """A `SetupService` that writes into the settings file: `file`, or by default the usual one."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
 
     async def offers(self) -> Sequence[ProviderChoice]:
-        """The providers to choose from: found on this machine, with a key, and all others."""
         async with aclosing(HttpClient()) as client:
             servers = await find_local_servers(os.environ, client)
         offers = [_choice_of_server(server) for server in servers]
-        # A server that merely speaks like a service is another one.
+        # A server that only speaks the wire format of a service is a choice besides that service.
         found_types = {offer.type for offer in offers if SERVICE_OF[offer.type].local}
         known = [_choice_of_service(row) for row in SERVICES if row.type not in found_types]
-        return [
-            *offers,
-            *sorted(known, key=lambda offer: (offer.standing != "key", not offer.is_own)),
-        ]
+        known.sort(key=lambda offer: (offer.standing != "key", not offer.is_own))
+        return [*offers, *known]
 
     async def models(self, draft: ProviderDraft) -> Sequence[str]:
-        """The models that the service lists.
-
-        Raises:
-            ConfigError: the address is not acceptable, or the key is not there.
-            ProviderError: it could not be reached, refused, or lists none.
-        """
         async with aclosing(HttpClient()) as client:
             return await list_models(
                 _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
             )
 
     async def try_out(self, draft: ProviderDraft) -> str:
-        """Make one small request; returns a message for the user.
-
-        Raises:
-            ConfigError: the address is not acceptable, or the key is not there.
-            ProviderError: the service could not be reached or refused.
-        """
         async with aclosing(HttpClient()) as client:
             stream_fn = find_provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
@@ -90,11 +75,9 @@ class ProviderSetup:
         return f"{draft.model} answered nothing, but the service accepted the request."
 
     def replaces(self, draft: ProviderDraft) -> bool:
-        """Whether the settings have a provider of that name already. Raises ConfigError."""
         return has_provider(draft.alias, file=self._file)
 
     def save(self, draft: ProviderDraft) -> str:
-        """Store it as the default provider; returns where. Raises ConfigError, FileError."""
         is_usual = draft.base_url == SERVICE_OF[draft.type].base_url
         file = save_provider(
             draft.alias,

@@ -4,24 +4,15 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.providers.embeddings import (
-    EMBEDDING_FORMATS,
-    MAX_INPUTS,
-    EmbeddingProvider,
-    EmbeddingRequest,
-    Embeddings,
-    EmbeddingUsage,
-    retry_embedding,
-)
+from dirge_py.providers.embeddings import EMBEDDING_FORMATS, EmbeddingProvider, EmbeddingRequest, EmbeddingUsage, Embeddings, MAX_INPUTS, retry_embedding
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.types.errors import ConfigError, ProviderError
+from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.fake_service import NoReply, RawReply
 from tests.support.provider_client import KEY
+
 
 JSON = {"content-type": "application/json"}
 
@@ -153,11 +144,11 @@ async def test_a_model_that_is_not_there_can_be_fetched(ask):
     [
         (rows([1]), "1 came for 2 texts"),
         ({"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [1]}]}, "0 came"),
-        (rows([1], []), "no list of numbers"),
-        (rows([1], "AAAA"), "no list of numbers"),
-        (rows([1], [True]), "something else than numbers"),
-        (rows([1], [float("nan")]), "something else than numbers"),
-        (rows([1], [10**400]), "something else than numbers"),
+        (rows([1], []), "not a list of numbers"),
+        (rows([1], "AAAA"), "not a list of numbers"),
+        (rows([1], [True]), "something other than numbers"),
+        (rows([1], [float("nan")]), "something other than numbers"),
+        (rows([1], [10**400]), "something other than numbers"),
         (rows([1, 2], [1]), "different lengths (1 and 2)"),
         (rows([1, 2, 3], [1, 2, 3]), "3 dimensions, not the 2"),
         ({}, "0 came"),
