@@ -84,6 +84,11 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
         raise ConfigError(
             f"{file} is larger than 1 MiB.", hint="Settings belong here, nothing else."
         )
+    return decode(content, str(file))
+
+
+def decode(content: bytes, file: str) -> str:
+    """The text of a settings file. Raises ConfigError if it isn't UTF-8."""
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -108,49 +113,49 @@ def parse(text: str, file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file}: nested too deeply.", hint="The file must be TOML.") from None
 
 
-def _flags(given: Overrides) -> dict[str, tuple[Any, str]]:
+def _flags(flags: Overrides) -> dict[str, tuple[Any, str]]:
     """Each flag that sets a setting, as dotted key → (value, flag)."""
     named: dict[str, tuple[Any, str]] = {
-        "permission.mode": (given.permission_mode, "--permission-mode"),
-        "loop.max_turns": (given.max_turns, "--max-turns"),
-        "sandbox.mode": (given.sandbox, "--sandbox"),
-        "limits.cost_usd": (given.max_cost_usd, "--max-cost"),
-        "limits.tokens": (given.max_tokens, "--max-tokens"),
-        "limits.time_s": (given.timeout_s, "--timeout"),
-        "tools.enabled": (None if given.tools is None else list(given.tools), "--tools"),
+        "permission.mode": (flags.permission_mode, "--permission-mode"),
+        "loop.max_turns": (flags.max_turns, "--max-turns"),
+        "sandbox.mode": (flags.sandbox, "--sandbox"),
+        "limits.cost_usd": (flags.max_cost_usd, "--max-cost"),
+        "limits.tokens": (flags.max_tokens, "--max-tokens"),
+        "limits.time_s": (flags.timeout_s, "--timeout"),
+        "tools.enabled": (None if flags.tools is None else list(flags.tools), "--tools"),
     }
-    if given.no_tools:
+    if flags.no_tools:
         named["tools.enabled"] = ([], "--no-tools")
-    if given.no_context_files:
+    if flags.no_context_files:
         named["context.project_files"] = (False, "--no-context-files")
-    if given.no_session:
+    if flags.no_session:
         named["session.save"] = (False, "--no-session")
     return {key: entry for key, entry in named.items() if entry[0] is not None}
 
 
-def _chosen(given: Overrides, environment: Mapping[str, str]) -> RequestedModel:
-    if given.thinking is not None and given.thinking not in THINKING_LEVELS:
+def _chosen(flags: Overrides, environment: Mapping[str, str]) -> RequestedModel:
+    if flags.thinking is not None and flags.thinking not in THINKING_LEVELS:
         raise ConfigError(
-            f"--thinking: {given.thinking!r} is not a level.",
+            f"--thinking: {flags.thinking!r} is not a level.",
             hint=f"Use one of {', '.join(THINKING_LEVELS)}.",
         )
-    provider = given.provider or environment.get("DIRGE_PROVIDER") or None
-    model = given.model or environment.get("DIRGE_MODEL") or None
-    source = "--model" if given.model else "DIRGE_MODEL" if model else ""
-    if given.provider:
+    provider = flags.provider or environment.get("DIRGE_PROVIDER") or None
+    model = flags.model or environment.get("DIRGE_MODEL") or None
+    source = "--model" if flags.model else "DIRGE_MODEL" if model else ""
+    if flags.provider:
         # `--provider or -m openai/x` means the id `openai/x` there, not the alias openai. A model
         # that the environment names for another provider doesn't count.
-        is_own = model is not None and model.startswith(f"{given.provider}/")
-        if given.model and not is_own:
-            model = f"{given.provider}/{given.model}"
+        is_own = model is not None and model.startswith(f"{flags.provider}/")
+        if flags.model and not is_own:
+            model = f"{flags.provider}/{flags.model}"
         elif not is_own:
             model = None
     return RequestedModel(
         provider=provider,
         model=model,
-        source=source or ("--provider" if given.provider else "DIRGE_PROVIDER" if provider else ""),
-        thinking=given.thinking,
-        base_url=given.base_url,
-        api_key=given.api_key,
-        api_key_file=given.api_key_file,
+        source=source or ("--provider" if flags.provider else "DIRGE_PROVIDER" if provider else ""),
+        thinking=flags.thinking,
+        base_url=flags.base_url,
+        api_key=flags.api_key,
+        api_key_file=flags.api_key_file,
     )

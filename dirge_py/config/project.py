@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from dirge_py.config.load import parse
+from dirge_py.config.load import decode, parse
 from dirge_py.config.problems import Path, config_error, dotted, key_lines, line_of
 from dirge_py.config.provider_schema import EMPTY_TABLE, Table, setting
 from dirge_py.config.schema import Config, PermissionRule, PluginEntry, ReminderTable
@@ -58,11 +58,7 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
     Raises:
         ConfigError: they are invalid, or set something that a project may not set.
     """
-    try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{file}:{line}: not UTF-8.", hint="Save the file as UTF-8.") from None
+    text = decode(content, file)
     settings = parse(text, FilePath(file))
     lines = key_lines(text)
     if forbidden := [_refusal(path, file, lines) for path in _forbidden(settings)]:

@@ -5,7 +5,7 @@ Schema.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
@@ -420,22 +420,16 @@ def with_own_names(settings: Any) -> Any:
     plan = settings.get("plan", {})
     if not isinstance(plan, Mapping):
         return settings
-    given = [*_seed_values(settings, ""), *_seed_values(plan, "[plan] ")]
-    if not given:
-        return settings
     own = {key: value for key, value in plan.items() if key not in SEED_NAMES}
-    said = {key: f"[plan] {key}" for key in own}
-    for shown, key, value in given:
-        if key in own and (own[key], type(own[key])) != (value, type(value)):
-            raise ValueError(f"`{shown}` and `{said[key]}` are one setting with two values")
-        own[key] = value
-        said.setdefault(key, shown)
+    names = {key: f"[plan] {key}" for key in own}
+    for prefix, table in (("", settings), ("[plan] ", plan)):
+        for seed_name in SEED_NAMES.keys() & table.keys():
+            key, value, shown = SEED_NAMES[seed_name], table[seed_name], f"{prefix}{seed_name}"
+            if key in own and (own[key], type(own[key])) != (value, type(value)):
+                raise ValueError(f"`{shown}` and `{names[key]}` are one setting with two values")
+            own[key] = value
+            names.setdefault(key, shown)
+    if not own:
+        return settings
     rest = {key: value for key, value in settings.items() if key not in SEED_NAMES}
     return {**rest, "plan": own}
-
-
-def _seed_values(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str, Any]]:
-    """(shown name, key, value) of each of `SEED_NAMES` in this table."""
-    for name, key in SEED_NAMES.items():
-        if name in table:
-            yield f"{prefix}{name}", key, table[name]

@@ -1,7 +1,7 @@
 """Fallback models for calls that the chosen model's service can't answer."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -42,9 +42,8 @@ class FallbackChain:
     """Asks the models of `fallbacks` in order while the one before is out of reach.
 
     Out of reach means an error of `OUT_OF_REACH_KINDS` before any text, after the retries of
-    `inner`. Such a model isn't asked again until `begin_run`, unless no other is left. `notify`
-    gets a message before each change. A model gets the schema of the answer only if it
-    `holds_schema`. If all models fail, the error names them, and has the kind of the first error.
+    `inner`. Such a model isn't tried again before `begin_run`, unless no other is left. If all
+    models fail, the error names them, and has the kind of the first error.
     """
 
     def __init__(
@@ -54,6 +53,10 @@ class FallbackChain:
         notify: Callable[[str], None],
         holds_schema: Callable[[str], bool] = lambda model: True,
     ) -> None:
+        """`notify` gets a message for each change of the model.
+
+        `holds_schema` returns whether a model gets the schema of the answer.
+        """
         self._inner = inner
         self._fallbacks = fallbacks
         self._notify = notify
@@ -72,33 +75,48 @@ class FallbackChain:
         others = [fallback for fallback in self._fallbacks if fallback.model != options.model]
         models = [FallbackModel(options.model), *others]
         reachable = [model for model in models if model.model not in self._out_of_reach]
-        candidates = reachable or models
+        candidates = deque(reachable or models)
         while candidates:
-            candidate = candidates.pop(0)
-            attempt = _Attempt(candidate.model, is_fallback=candidate.model != options.model)
-            if attempt.is_fallback:
-                yield StreamStart(stand_in=candidate.model)
-            answer = self._inner(context, self._options_for(options, candidate), signal)
-            async with aclosing(attempt.pass_on(answer)) as events:
+            model = candidates.popleft()
+            is_fallback = model.model != options.model
+            if is_fallback:
+                yield StreamStart(stand_in=model.model)
+            error: ProviderError | None = None
+            has_begun = has_answered = False
+            answer = self._inner(context, self._options_for(options, model), signal)
+            async with closing(answer) as events:
                 async for event in events:
+                    match event:
+                        case StreamError():
+                            error = event.error
+                            break
+                        case StreamStart() if is_fallback:
+                            event = replace(event, stand_in=model.model)
+                        case StreamStart() | StreamDone():
+                            pass
+                        case StreamRetry():
+                            has_answered = has_begun = False
+                        case _:
+                            has_begun = True
+                            has_answered = has_answered or isinstance(event, _ANSWER_EVENTS)
                     yield event
-            if attempt.error is None:
+            if error is None:
                 return
-            if attempt.has_answered:
-                yield StreamError(attempt.error)
+            if has_answered:
+                yield StreamError(error)
                 return
-            failures.append((candidate.model, attempt.error))
-            is_out_of_reach = attempt.error.kind in OUT_OF_REACH_KINDS
+            failures.append((model.model, error))
+            is_out_of_reach = error.kind in OUT_OF_REACH_KINDS
             if is_out_of_reach:
-                self._out_of_reach.add(candidate.model)
+                self._out_of_reach.add(model.model)
             if signal.aborted or not is_out_of_reach or not candidates:
                 yield StreamError(_combined_error(failures))
                 return
-            problem = f"{candidate.model} can't be reached ({attempt.error.message})"
+            problem = f"{model.model} can't be reached ({error.message})"
             self._notify(f"{problem} Using {candidates[0].model} until the next prompt.")
-            if attempt.has_begun:
+            if has_begun:
                 # The calls that it began never ran; listeners drop them.
-                yield StreamRetry(attempt=len(failures), delay_ms=0, error=attempt.error.message)
+                yield StreamRetry(attempt=len(failures), delay_ms=0, error=error.message)
 
     def _options_for(self, options: StreamOptions, candidate: FallbackModel) -> StreamOptions:
         """The options for another model; keys and headers go only to the provider they are for."""
@@ -116,36 +134,6 @@ class FallbackChain:
             if self._holds_schema(candidate.model)
             else None,
         )
-
-
-class _Attempt:
-    """One model's answer, as far as it arrived."""
-
-    def __init__(self, model: str, *, is_fallback: bool) -> None:
-        self.model = model
-        self.is_fallback = is_fallback
-        self.error: ProviderError | None = None
-        self.has_answered = False
-        self.has_begun = False
-
-    async def pass_on(self, events: AsyncIterator[StreamEvent]) -> AsyncGenerator[StreamEvent]:
-        """The events without the error, which becomes an attribute."""
-        async with closing(events):
-            async for event in events:
-                match event:
-                    case StreamError(error):
-                        self.error = error
-                        return
-                    case StreamStart() if self.is_fallback:
-                        event = replace(event, stand_in=self.model)
-                    case StreamStart() | StreamDone():
-                        pass
-                    case StreamRetry():
-                        self.has_answered = self.has_begun = False
-                    case _:
-                        self.has_begun = True
-                        self.has_answered = self.has_answered or isinstance(event, _ANSWER_EVENTS)
-                yield event
 
 
 def _combined_error(failures: Sequence[tuple[str, ProviderError]]) -> ProviderError:
