@@ -24,8 +24,14 @@ from dirge_py.config.services import is_loopback
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
-from dirge_py.providers.sse import EventTooLong, NdjsonDecoder, ServerEvent, SseDecoder
-from dirge_py.providers.stream_parser import ServiceError, StreamParser
+from dirge_py.providers.stream_parser import (
+    EventTooLong,
+    NdjsonDecoder,
+    ServerEvent,
+    ServiceError,
+    SseDecoder,
+    StreamParser,
+)
 from dirge_py.types.abort import AbortSignal, call_in_loop
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamError, StreamEvent
