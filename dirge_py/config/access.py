@@ -1,8 +1,4 @@
-"""How to reach a provider: its address and its API key, which is read on first use.
-
-A key comes from the settings, the environment, or a private file. A model id without a provider
-belongs to the service whose ids have the same prefix.
-"""
+"""How to reach a provider: its address, and its key from the settings, a variable or a file."""
 
 import os
 import re
@@ -98,8 +94,7 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
 def has_access(config: Config, alias: str) -> bool:
     """Whether `alias` has the key it needs; makes no request.
 
-    Other mistakes are reported when it is used: skipping it would choose another service than the
-    user set up.
+    Other problems are reported when it is used: without it dirge would choose another service.
     """
     if alias not in config.providers and not _is_at_hand(config, SERVICE_OF[alias]):
         return False
@@ -192,8 +187,7 @@ def _key(config: Config, entry: ProviderEntry) -> str | None:
     if entry.type not in SERVICE_OF or is_elsewhere:
         return None
     names = SERVICE_OF[entry.type].key_env
-    keys = (resolve_key(name, None, None, environment) for name in names)
-    return next((key for key in keys if key is not None), None)
+    return next(map(ApiKey, filter(None, (environment.get(n, "").strip() for n in names))), None)
 
 
 def _is_local(url: str) -> bool:
@@ -213,13 +207,10 @@ def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
 
 
 def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:
-    def look_up(match: re.Match[str]) -> str:
-        found = environment.get(match[1])
-        if found is None:
-            raise ConfigError(f"{source}: {match[1]} is not set.")
-        return found
-
-    return _VARIABLE.sub(look_up, value)
+    for name in _VARIABLE.findall(value):
+        if name not in environment:
+            raise ConfigError(f"{source}: {name} is not set.")
+    return _VARIABLE.sub(lambda match: environment[match[1]], value)
 
 
 def _beside_config(config: Config, path: str | None) -> str | None:
@@ -245,7 +236,8 @@ def serving_alias(config: Config, model: str, default: str) -> str:
     if not owners or entry_of(config, default).type in [owner.type for owner in owners]:
         return default
     found = (config.origin.found or {}).get(default)
-    if takes_any_id(config, default) and (found is None or _lists(found.models, model)):
+    lists_it = found is None or model in found.models or f"{model}:latest" in found.models
+    if takes_any_id(config, default) and lists_it:
         return default
     for alias in all_entries(config):
         if _serves(config, alias, owners) and has_access(config, alias):
@@ -274,10 +266,6 @@ def _serves(config: Config, alias: str, owners: Sequence[Service]) -> bool:
     families = tuple(family for owner in owners for family in owner.families)
     own = [entry.model or "", *entry.models]
     return any(each.lower().startswith(families) for each in own)
-
-
-def _lists(models: Sequence[str], model: str) -> bool:
-    return model in models or f"{model}:latest" in models
 
 
 class ApiKey(str):
@@ -343,11 +331,7 @@ def read_key(path: Path) -> ApiKey:
 
 
 def write_key(path: Path, key: str) -> None:
-    """Store `key` in `path`, readable by its owner alone; an older key is replaced atomically.
-
-    Raises:
-        ConfigError: it could not be stored; the file is unchanged.
-    """
+    """Replace `path` atomically by `key`, readable by its owner alone. Raises ConfigError."""
     part = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -97,11 +97,7 @@ def decode(content: bytes, file: str) -> str:
 
 
 def parse(text: str, file: Path) -> dict[str, Any]:
-    """The tables of a TOML text.
-
-    Raises:
-        ConfigError: it is invalid; the message has the line and column.
-    """
+    """The tables of a TOML text. Raises ConfigError, with the line and column, if it is invalid."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

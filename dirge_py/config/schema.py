@@ -1,8 +1,4 @@
-"""All settings with their defaults, as a closed schema.
-
-Key names carry their units (`_s`, `_usd`, `_bytes`). The description of a field is part of the JSON
-Schema.
-"""
+"""All settings with their defaults, as a closed schema. Names end in units (`_s`, `_usd`)."""
 
 import re
 from collections.abc import Mapping
@@ -391,11 +387,7 @@ def all_entries(config: Config) -> dict[str, ProviderEntry]:
 
 
 def entry_of(config: Config, alias: str) -> ProviderEntry:
-    """The entry of `alias`.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The entry of `alias`. Raises ConfigError: there is none."""
     entry = config.providers.get(alias) or _built_in().get(alias)
     if entry is None:
         raise ConfigError(f"There is no provider `{alias}`.")

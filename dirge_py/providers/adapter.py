@@ -1,7 +1,4 @@
-"""The common code of all HTTP providers: the key, the history, the encoded request, the answer.
-
-A wire format is an `ApiFormat`; `make_stream_fn` makes a `StreamFn` of it.
-"""
+"""What all HTTP providers share; `make_stream_fn` makes a `StreamFn` of a wire format."""
 
 import json
 import secrets
@@ -71,10 +68,9 @@ def filter_blocks(
 def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
     """`messages` without the sealed blocks of other services; the same objects otherwise.
 
-    A signature, hidden thinking and compacted history mean something only to the service that made
-    them; any other service refuses the whole request. `AssistantMessage.model` (`alias/id`) names
-    the service; an empty one counts as `alias`. With `model` the blocks of the service's other
-    models are dropped as well: behind a router each model is a service of its own.
+    Signatures, hidden thinking and compacted history are valid only for the service that made them
+    (see `AssistantMessage.model`); any other service refuses the whole request. With `model` the
+    blocks of the service's other models are dropped as well, as behind a router.
     """
     sendable: list[Message] = []
     for message in messages:
@@ -93,8 +89,8 @@ def sendable_history(
 ) -> list[SendableMessage]:
     """`messages` as a service accepts them; equal input gives equal output.
 
-    Messages that need no change are the same objects. `unsigned` keeps thinking without a
-    signature; `call_id_chars` is the length of every call id.
+    Messages that need no change stay the same objects. `unsigned` keeps thinking that has no
+    signature; `call_id_chars` is the length of call ids.
     """
     wire = WireFormat(unsigned_thinking=unsigned, call_id_chars=call_id_chars)
     normalized = normalize_history(messages, result_chars=None, wire=wire).messages
@@ -120,10 +116,9 @@ def function_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 class JsonCache:
-    """The JSON encoded for the last request, by the object it was made of.
+    """The JSON encoded for the last request, by the identity of its object, which must not change.
 
-    Objects are compared by identity, so they must never change. Entries that a request doesn't use
-    are dropped with the next one.
+    Entries that a request doesn't use are dropped with the next one.
     """
 
     def __init__(self) -> None:
@@ -211,11 +206,7 @@ class ApiFormat:
 
 
 def make_stream_fn(api_format: ApiFormat, settings: ProviderSettings, http: HttpClient) -> StreamFn:
-    """The stream function of one configured service.
-
-    Raises:
-        ConfigError: its address is not acceptable.
-    """
+    """The stream function of a configured service. Raises ConfigError: its address is wrong."""
     base_url = (settings.base_url or SERVICE_OF[api_format.name].base_url).rstrip("/")
     check_base_url(base_url, settings.allow_insecure)
     json_cache = JsonCache()

@@ -1,8 +1,7 @@
 """Model servers on this machine, and the models that a service lists.
 
 dirge looks for servers only if no other model can be used: with a GET without a key, at loopback
-addresses only, and without following redirects. Listing models is a GET as well, with the key and
-to the address of the provider.
+addresses only, and without following redirects.
 """
 
 import asyncio
@@ -76,7 +75,7 @@ async def find_local_servers(
 def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None = None) -> Config:
     """`config` with the local servers, if it needs a model that only they can have.
 
-    Asks the servers, or takes those that are `known`. Blocks an event loop that it is called in.
+    Asks the servers, or uses those that are `known`. Blocks the event loop if called in one.
     """
     types = local_types(config)
     if not types:
@@ -118,7 +117,7 @@ async def _probe(client: HttpClient, place: str, limit_s: float) -> LocalServer 
 
 
 async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
-    """The JSON at `url`, None if there is none."""
+    """The JSON at `url`; None if there is none."""
     try:
         headers = {"accept": "application/json", "user-agent": "dirge"}
         response = await client.fetch(
@@ -175,7 +174,7 @@ def _is_embedding(name: str, details: Any) -> bool:
 
 
 def _loaded_first(names: Sequence[str], loaded: set[str]) -> tuple[str, ...]:
-    """Those that are loaded first: another one would have to be loaded, and that one go."""
+    """`names` without repetitions, loaded models first: loading another takes time and memory."""
     unique = dict.fromkeys(names)
     return tuple(sorted(unique, key=lambda name: name not in loaded))
 

@@ -138,10 +138,6 @@ EmbeddingAttempt: TypeAlias = Callable[[], Awaitable[Embeddings]]
 """Makes one request; may be called again."""
 
 
-async def _once(attempt: EmbeddingAttempt) -> Embeddings:
-    return await attempt()
-
-
 class EmbeddingProvider:
     """The embeddings of a configured service, in as many requests as the texts need."""
 
@@ -151,7 +147,9 @@ class EmbeddingProvider:
         settings: ProviderSettings,
         http: HttpClient,
         *,
-        run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = _once,
+        run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = lambda attempt: (
+            attempt()
+        ),
     ) -> None:
         """`wire` is the wire format of the service; `run_attempt` makes one request.
 

@@ -1,9 +1,8 @@
 """The `ProviderError` for each failure: what happened, where, and what to do.
 
-`classify_text` finds the kind of a failure in a service's own words. The order of its patterns
-matters: the first kind that matches wins. A missing key is not a rate limit even if the text says
-"too many", a cap that resets tomorrow isn't worth a retry, and "server error" inside an HTML page
-says less than the status in front of it.
+`classify_text` finds the kind of a failure in a service's own words; the first pattern that matches
+wins. A missing key isn't a rate limit even if the text says "too many", and a cap that resets
+tomorrow isn't worth a retry.
 """
 
 import json
@@ -439,8 +438,8 @@ _DATE_IN_TEXT = (
 def retry_after_s(headers: Mapping[str, str], text: str, *, now: float) -> float | None:
     """Seconds to wait, or None if the service doesn't say. `now` is Unix time, for dates.
 
-    Headers win over text, milliseconds over seconds; a date in the past means 0. The names in
-    `headers` are in lower case, or found in any case.
+    Headers win over text, milliseconds over seconds; a date in the past means 0. Headers are looked
+    up in lower case.
     """
     in_header = _seconds(headers.get("retry-after-ms"))
     if in_header is not None:

@@ -1,7 +1,7 @@
 """Google's Gemini through `generateContent`, the interface of its API keys: provider and requests.
 
-In a request the roles alternate, thought signatures stand where they came, tools have Gemini's kind
-of schema (`gemini_schema.py`), and each family of models has its own form of a thinking level.
+In a request the roles alternate, thought signatures return to their place, tools have Gemini's kind
+of schema (`gemini_schema.py`), and each family of models has its own thinking levels.
 """
 
 import re
@@ -112,10 +112,7 @@ class _Contents:
         """Call ids that the service itself gave: it accepts only these."""
 
     def written(self) -> list[dict[str, Any]]:
-        """All contents. Results that follow each other, and what follows them, are one content.
-
-        The assets of results stand behind the last result: the service counts results per call.
-        """
+        """All contents. Consecutive results and their assets are one: the service counts them."""
         for entry in with_tool_media(self._history):
             match entry:
                 case UserMessage():
@@ -241,10 +238,7 @@ _ALWAYS_THINKS = "pro"
 
 @dataclass(frozen=True, slots=True)
 class GeminiFamily:
-    """Models that are alike, such as `gemini-2.5-flash` and its previews.
-
-    They accept each other's thought signatures.
-    """
+    """Models that accept each other's signatures, as `gemini-2.5-flash` and its previews."""
 
     generation: tuple[int, int]
     """The major and minor version."""

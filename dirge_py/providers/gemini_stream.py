@@ -1,11 +1,9 @@
 """The answer of Gemini's `generateContent`: parts of text, thought and calls, in chunks.
 
-Also how thought signatures are stored between two requests. Gemini signs its thinking with a
-`thoughtSignature` on a part of its answer: a call, a piece of text, a thought. It wants each back
-on the same part. Blocks have no member for that, so a `ThinkingBlock` carries it in its
-`signature`: directly before the call it belongs to, directly behind the text it belongs to, and in
-the thought itself. A marker tells it from the signatures of other services, which never get one
-(`adapter.drop_foreign_blocks`).
+Gemini signs its thinking with a `thoughtSignature` on a part of its answer (a call, a piece of text
+or a thought), and wants it back on the same part. History stores it in the `signature` of a
+`ThinkingBlock`: directly before its call, directly behind its text, or in the thought itself. A
+marker distinguishes it from the signatures of other services, which never get one.
 """
 
 import json
@@ -122,10 +120,7 @@ class GeminiParser(StreamParser):
             self._signed.append(SignedPiece(start, self._length, signature))
 
     def _end_run(self) -> None:
-        """Close a run of text or thought, and emit its signatures.
-
-        Not before: a block in the middle of a text would split it.
-        """
+        """Close a run of text or thought, and emit its signatures; earlier they would split it."""
         if self._run:
             signature = pack_signatures(self._run, self._length, self._signed)
             if self._run == "thought" or signature:

@@ -1,8 +1,4 @@
-"""Models by name: their provider, their profile and price, and the stream function that routes.
-
-Every model call of a conversation goes through `ModelCalls`: routing, retries, then the models of
-`[roles] fallback`.
-"""
+"""Models by name: their provider, profile and price, and the stream function of a conversation."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
@@ -53,18 +49,18 @@ _LISTING_S = 10.0
 
 
 class ModelDirectory:
-    """The configured models; implements `types.llm.Models`. Providers are imported on first use."""
+    """The configured models; implements `types.llm.Models`."""
 
     def __init__(
         self, config: Config, client: HttpClient, redactor: Redactor, *, is_scripted: bool = False
     ) -> None:
-        """With `is_scripted` something else answers, so no provider has to be usable."""
+        """With `is_scripted` a script answers, so the provider needs no key."""
         self._config = config
         self._client = client
         self._redactor = redactor
         self._streams: dict[str, StreamFn] = {}
         self._whole: set[str] = set()
-        """Names from services and sessions, where an ending like a level is a part of the id."""
+        """Names from services and sessions, in which `:high` is a part of the id, not a level."""
         self.notices: list[str] = []
         self.main = main_model(config)
         if not is_scripted:
@@ -222,10 +218,10 @@ def _thinking_level(word: str) -> ThinkingLevel | None:
 
 
 class ModelCalls:
-    """The model calls of a conversation: `stream` adds retries and fallback models to a `StreamFn`.
+    """Adds retries and the models of `[roles] fallback` to `route`, or to the stream of `models`.
 
-    That is `route`, or by default the one of `models`. `notify` gets a message for each change to a
-    fallback model. Fallback models that can't be used are left out (`unusable_roles` reports them).
+    `notify` gets a message for each change of the model. Fallback models that can't be used are
+    left out; `unusable_roles` reports them.
     """
 
     def __init__(

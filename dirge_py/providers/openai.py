@@ -262,10 +262,7 @@ _KEYWORDS = frozenset(
 
 
 def fits_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether `strict` may be asked for: any other schema would be refused with an error.
-
-    Every object must be closed and require all of its properties, and the top must be an object.
-    """
+    """Whether `schema` can be `strict`: all objects are closed and require all properties."""
     return schema.get("type") == "object" and "anyOf" not in schema and _fits(schema)
 
 
@@ -332,10 +329,7 @@ class OpenAIParser(StreamParser):
         keeps_details: bool = False,
         tells_cost: bool = False,
     ) -> None:
-        """`keeps_details`: `reasoning_details` are kept as signatures of the thinking.
-
-        `tells_cost`: as in `Quirks`.
-        """
+        """`keeps_details` stores `reasoning_details` as signatures; `tells_cost` as in `Quirks`."""
         super().__init__(taken, new_id)
         self._details: list[_ReasoningDetail] = []
         self._keeps_details = keeps_details
@@ -468,8 +462,7 @@ class OpenAIParser(StreamParser):
     def _known(self, index: Any, given_id: str, name: str) -> _OpenCall | None:
         """The call that a piece belongs to; None for a new call.
 
-        Most services number their calls. Some number all of them 0 and use ids, and some do
-        neither and send each call whole.
+        Most services number their calls; some number all of them 0 and use ids, some do neither.
         """
         at_index = self._at_index.get(index) if index is not None else None
         if at_index is not None:

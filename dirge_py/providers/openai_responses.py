@@ -1,12 +1,11 @@
 """OpenAI's Responses API, and services that speak it: requests and answers.
 
-The service stores nothing: each request holds the whole conversation, as a list of items. An answer
-is a list of items that open, grow in parts, and close.
+The service stores nothing: each request contains the whole conversation, as a list of items. An
+answer is a list of items that open, grow in parts, and close.
 
-Some items hold what only the service can read: the encrypted thinking, and the part of the work
-that a message belongs to. Both have to come back in their place. A `ThinkingBlock` carries such an
-item as JSON in its `signature`: a `reasoning` item in the place where it stood, a `message` item
-without its text behind that text.
+Encrypted thinking and the phase of a message must be sent back in their place. A `ThinkingBlock`
+carries such an item as JSON in its `signature`: a `reasoning` item in its own place, a `message`
+item without its text behind that text.
 """
 
 import dataclasses
@@ -119,10 +118,7 @@ def responses_request(call: ModelCall, refused: RefusedParts) -> dict[str, Any]:
 
 
 def _reasoning(call: ModelCall, *, with_summary: bool) -> dict[str, Any]:
-    """The members for thinking: how much, whether it is shown, and that it comes back encrypted.
-
-    Empty for a model that doesn't think, which would refuse each of them.
-    """
+    """The members for thinking; empty for a model that doesn't think, which would refuse them."""
     level, profile = call.options.thinking_level, call.profile
     if not profile.thinking and (level == "off" or is_openai(call.base_url)):
         return {}
@@ -144,10 +140,9 @@ _UNREADABLE = re.compile(
 
 
 def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
-    """Records in `refused` what a service did not accept, so that the session can continue.
+    """Records in `refused` what a service did not accept, so that it isn't sent again.
 
-    Accounts without a verified organization get no thinking summaries, and one account can't
-    decrypt the thinking of another.
+    Accounts without a verified organization get no summaries, and can't decrypt each other's items.
     """
 
     def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:

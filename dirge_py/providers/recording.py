@@ -65,7 +65,7 @@ class HttpRecording:
     def open(self, notify: Callable[[str], None]) -> str:
         """Create the file, readable by its owner alone; returns a notice for the user, once.
 
-        `notify` gets a message when the file can't be written any more.
+        `notify` gets a message when a write fails.
 
         Raises:
             ConfigError: the file exists, or can't be created.
@@ -149,11 +149,7 @@ class HttpRecording:
 def begin_recording(
     recording: HttpRecording | None, notify: Callable[[str], None], undo: ExitStack
 ) -> tuple[str, ...]:
-    """Create the file, which `undo` removes while it is empty; returns notices for the user.
-
-    Raises:
-        ConfigError: the file exists, or can't be created.
-    """
+    """Create the file, which `undo` removes while empty; returns notices. Raises ConfigError."""
     if recording is None:
         return ()
     notice = recording.open(notify)

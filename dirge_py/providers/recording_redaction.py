@@ -190,9 +190,9 @@ class _GrowingText:
         return self.before + "".join(part.text for part in self.parts)
 
     def release(self, chars: int, redact: Redact) -> None:
-        """Redact the first `chars` characters, which are whole words, and hold them no longer.
+        """Redact the first `chars` characters, which are whole words, and stop holding them back.
 
-        Not before: if a secret were replaced while it grows, the rest of it would remain.
+        If a secret were replaced while it grows, the rest of it would remain.
         """
         whole, end, released = self.text, len(self.before), 0
         for part in self.parts:

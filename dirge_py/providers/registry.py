@@ -1,7 +1,4 @@
-"""Providers by name: `<name>.py` here that exports `PROVIDER`, imported only when it is used.
-
-Nothing here imports an HTTP library, so that listing providers costs nothing.
-"""
+"""Providers by name: each `<name>.py` here that exports `PROVIDER`, imported on first use."""
 
 import importlib
 import re
@@ -38,11 +35,7 @@ def provider_names() -> tuple[str, ...]:
 
 
 def find_provider(name: str) -> Provider:
-    """The provider of that name.
-
-    Raises:
-        ConfigError: there is none.
-    """
+    """The provider of that name. Raises ConfigError: there is none."""
     module = name.replace("-", "_")
     if name.isascii() and module.isidentifier() and (_FOLDER / f"{module}.py").exists():
         exported = getattr(

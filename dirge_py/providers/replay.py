@@ -1,8 +1,8 @@
 """A model service that answers from a recording: for bug reports and tests, without a network.
 
-Every model call gets the next recorded exchange, whatever it asks, through the adapter of the
-recorded wire format: the same status, headers and pieces, and the same end. There are no pauses;
-but an answer that stopped arriving stops again, until the call is given up.
+Every model call gets the next recorded exchange through the adapter of the recorded wire format:
+the same status, headers and pieces, and the same end. There are no pauses, but an answer that
+stopped arriving stops again, until the call is given up.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ def read_recording(path: str) -> Sequence[RecordedExchange]:
     """All exchanges of the file. An incomplete last line, of a killed process, is ignored.
 
     Raises:
-        ConfigError: it can't be read, or is no recording of this version.
+        ConfigError: it can't be read, or isn't a recording of this version.
     """
     try:
         with open(path, "rb") as file:
@@ -75,7 +75,7 @@ def read_recording(path: str) -> Sequence[RecordedExchange]:
         try:
             _add_line(exchanges, line)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            _refuse(path, number, f"it is no line of a recording ({error!r})")
+            _refuse(path, number, f"it is not a line of a recording ({error!r})")
     return list(exchanges.values())
 
 
@@ -87,16 +87,16 @@ def _lines(path: str, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
-            _refuse(path, number, "it is no JSON")
+            _refuse(path, number, "it is not JSON")
         if has_begun and isinstance(line, dict):
             yield number, line
         elif has_begun or not isinstance(line, dict) or "dirge_recording" not in line:
-            _refuse(path, number, "it is no line of a recording")
+            _refuse(path, number, "it is not a line of a recording")
         elif line["dirge_recording"] != VERSION:
             _refuse(path, number, f"it has the version {line['dirge_recording']!r}, not {VERSION}")
         has_begun = True
     if not has_begun:
-        _refuse(path, 1, "it is no recording")
+        _refuse(path, 1, "it is not a recording")
 
 
 def _add_line(exchanges: dict[int, RecordedExchange], line: Mapping[str, Any]) -> None:
@@ -153,7 +153,7 @@ class Cassette:
 
     def exhausted_error(self) -> ProviderError:
         return ProviderError(
-            f"The recording holds {self.total} answers of models and was asked for one more.",
+            f"The recording has {self.total} answers of models, but one more was requested.",
             kind="invalid_request",
             hint="The recording ended there, or this run differs from it.",
         )
@@ -177,11 +177,7 @@ class ReplayClient(HttpClient):
         is_late: Callable[[], bool],
         is_whole: bool = False,
     ) -> HttpResponse:
-        """The next streamed response, or the next whole one from the same address.
-
-        Raises:
-            TransportError: it was an error.
-        """
+        """The next streamed response, or the next whole one from the same address."""
         if is_whole:
             exchange = self._cassette.whole_exchange(request)
         elif pending := self.put or self._cassette.streamed:
@@ -215,7 +211,7 @@ class _ReplayedResponse:
 
 
 async def _end(exchange: RecordedExchange) -> NoReturn:
-    """End as the exchange did; one that was given up waits until it is given up again."""
+    """End as the exchange did; if dirge gave it up, wait until it does so again."""
     if exchange.end in (CLOSED, TIMED_OUT):
         await asyncio.Event().wait()
     trouble = "dropped" if exchange.end in (CUT, COMPLETE) else exchange.end
@@ -225,7 +221,7 @@ async def _end(exchange: RecordedExchange) -> NoReturn:
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
     if settings.script is None:
         raise ConfigError(
-            f"provider `{settings.alias}` replays, but names no recording.",
+            f"provider `{settings.alias}` has no recording to replay.",
             hint='Set `script = "run.jsonl"`.',
         )
     cassette = Cassette(settings.script)

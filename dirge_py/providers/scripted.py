@@ -21,7 +21,7 @@ import asyncio
 import json
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -113,7 +113,7 @@ class Script:
             return
         if turn >= len(self.replies):
             last = context.messages[-1].role if context.messages else "nothing"
-            message = f"The script holds {turn} replies and was asked for one more, after {last}."
+            message = f"The script has {turn} replies, but one more was requested, after {last}."
             hint = "Add a reply to the script."
             yield StreamError(ProviderError(message, kind="invalid_request", hint=hint))
             return
@@ -166,7 +166,7 @@ def _said(reply: Reply, context: LlmContext, options: StreamOptions) -> Iterator
 
 
 def _calls(reply: Reply, context: LlmContext) -> Iterator[ToolCallBlock]:
-    # A script starts over in every process, a resumed history doesn't: ids in use are skipped.
+    # A script restarts in every process, but a resumed history has ids already: skip those.
     taken = {
         call.id
         for message in context.messages
@@ -206,30 +206,26 @@ def _aborted() -> StreamError:
 
 
 def load_script(path: str) -> Script:
-    """The script in a TOML or JSON file.
-
-    Raises:
-        ConfigError: the file can't be read or is invalid.
-    """
+    """The script in a TOML or JSON file. Raises ConfigError: it can't be read, or is invalid."""
     return Script([_reply(values, f"{path}, reply {n}") for n, values in load_replies(path)])
 
 
 def _reply(values: dict[str, Any], where: str) -> Reply:
-    fields = dict(values)
+    values = dict(values)
     try:
-        if "calls" in fields:
-            fields["calls"] = [
+        if "calls" in values:
+            values["calls"] = [
                 ToolCallBlock(arguments=call.get("arguments", {}), id=call["id"], name=call["name"])
                 if "id" in call
                 else (call["name"], call.get("arguments", {}))
-                for call in fields["calls"]
+                for call in values["calls"]
             ]
-        if "usage" in fields:
-            fields["usage"] = Usage(**fields["usage"])
-        if "error" in fields:
-            error = dict(fields["error"])
-            fields["error"] = ProviderError(error.pop("message", "scripted error"), **error)
-        return Reply(**fields)
+        if "usage" in values:
+            values["usage"] = Usage(**values["usage"])
+        if "error" in values:
+            error = dict(values["error"])
+            values["error"] = ProviderError(error.pop("message", "scripted error"), **error)
+        return Reply(**values)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise ConfigError(f"{where}: {error}.", hint="See `Reply` for the names.") from error
 
@@ -246,9 +242,7 @@ def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
 PROVIDER = Provider(name="scripted", make=_make)
 
 
-REPLY_KEYS = frozenset(
-    {"text", "thinking", "calls", "stop_reason", "usage", "error", "chunk_chars", "pause_s"}
-)
+REPLY_KEYS = {member.name for member in fields(Reply)} - {"wait", "hold", "events"}
 """The names that a reply in a file may have; gates and events exist only in code."""
 
 
@@ -256,7 +250,7 @@ def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each reply's values with its number, from 1.
 
     Raises:
-        ConfigError: the file can't be read, has no list `replies`, or holds an unknown name.
+        ConfigError: the file can't be read, has no list `replies`, or has an unknown name.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -268,14 +262,14 @@ def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         raise ConfigError(f"script {path} does not parse: {error}.") from error
     replies = content.get("replies") if isinstance(content, dict) else None
     if not isinstance(replies, list) or set(content) != {"replies"}:
-        raise ConfigError(f"{path} holds no list `replies`, or something besides it.")
+        raise ConfigError(f"{path} must contain a list `replies` and nothing else.")
     for number, reply in enumerate(replies, start=1):
         if not isinstance(reply, dict):
-            raise ConfigError(f"{path}, reply {number} is no table.")
+            raise ConfigError(f"{path}, reply {number} is not a table.")
         unknown = sorted(set(reply) - REPLY_KEYS)
         if unknown:
             raise ConfigError(
-                f"{path}, reply {number}: no `{unknown[0]}` in a reply.",
+                f"{path}, reply {number}: a reply has no `{unknown[0]}`.",
                 hint=f"There are: {', '.join(sorted(REPLY_KEYS))}.",
             )
         yield number, reply

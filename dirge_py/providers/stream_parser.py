@@ -56,11 +56,7 @@ class NdjsonDecoder:
         self._is_started = False
 
     def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events that `chunk` completes.
-
-        Raises:
-            EventTooLong: the open event is longer than the limit.
-        """
+        """The events that `chunk` completes. Raises EventTooLong."""
         # A cheap check, so that an event in thousands of pieces is joined only once.
         ends_at_start = chunk[:1] == b"\n" and self._open and self._open[-1][-1:] == b"\n"
         blocks = []

@@ -8,13 +8,6 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from dirge_py.config.services import SERVICES, Service
 from dirge_py.providers.client import HttpClient, HttpRequest
 from dirge_py.providers.recording import HttpRecording, recording_client
@@ -23,23 +16,18 @@ from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
-from dirge_py.types.llm import (
-    LlmContext,
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    StreamFn,
-    StreamOptions,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-)
+from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamEvent, StreamFn, StreamOptions, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd
 from dirge_py.types.messages import user_text
+from hypothesis import HealthCheck, given, settings, strategies as st
+from pathlib import Path
 from tests.providers.recordings import over
 from tests.providers.wires import wire_of
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
-from tests.support.provider_client import KINDS, Client, short
+from tests.support.provider_client import Client, KINDS, short
+from typing import Any
+
+import pytest
+
 
 CONTEXT = LlmContext(system_prompt="", messages=(user_text("hello"),), tools=())
 WEATHER = ModelReply(
@@ -295,13 +283,13 @@ async def test_a_torn_last_line_is_passed_over(studio: Studio, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("", "line 1: it is no recording"),
-        ("nonsense\n", "line 1: it is no JSON"),
-        ('{"a": 1}\n', "line 1: it is no line of a recording"),
+        ("", "line 1: it is not a recording"),
+        ("nonsense\n", "line 1: it is not JSON"),
+        ('{"a": 1}\n', "line 1: it is not a line of a recording"),
         ('{"dirge_recording": 2}\n', "line 1: it has the version 2"),
         ('{"dirge_recording": 1}\n{"exchange": 1, "end": "complete"}\n', "line 2: "),
-        ('{"dirge_recording": 1}\n\n{"a": 1}\n', "line 2: it is no JSON"),
-        ('{"dirge_recording": 1}\n[]\n', "line 2: it is no line"),
+        ('{"dirge_recording": 1}\n\n{"a": 1}\n', "line 2: it is not JSON"),
+        ('{"dirge_recording": 1}\n[]\n', "line 2: it is not a line"),
         (exchange_lines("openai", []).replace('"complete"', '"odd"'), "line 4: "),
         (exchange_lines("openai", [b"x"]).replace('"eA=="', '"!"'), "line 4: "),
         (exchange_lines("openai", []).replace("200", '"many"'), "line 3: "),

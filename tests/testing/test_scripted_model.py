@@ -37,7 +37,7 @@ async def test_a_call_too_many_names_the_turn():
     model = ScriptedModel().will_say("only")
     await stream(model)
     (error,) = [event for event in await stream(model) if isinstance(event, StreamError)]
-    assert "holds 1 replies and was asked for one more" in error.error.message
+    assert "has 1 replies, but one more was requested" in error.error.message
 
 
 async def test_a_failure_comes_after_the_words_before_it():
