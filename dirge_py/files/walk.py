@@ -20,6 +20,8 @@ from dirge_py.types.errors import FileError
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
+
+
 IGNORE_FILE_LIMIT = 1 << 20
 """The most bytes of an ignore file that are read."""
 
@@ -377,7 +379,7 @@ def _read_at(real: str, name: str) -> bytes:
 
 
 def is_build_artifact(path: str) -> bool:
-    """Whether a file with this relative path has the name of a build or test artifact."""
+    """Whether builds and tests create files with the name of this relative path."""
     folders, _, name = path.rpartition("/")
     return (
         name.endswith(_ARTIFACT_ENDINGS)

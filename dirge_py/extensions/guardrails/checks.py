@@ -1,7 +1,4 @@
-"""Guardrails and their verdicts: a check of a text passes, warns or trips.
-
-`run_guardrails` runs several over one text and returns the worst of their verdicts.
-"""
+"""Guardrails and their verdicts: a check of a text passes, warns or trips."""
 
 import inspect
 import logging
@@ -19,7 +16,7 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Warn:
-    """Continue, but notify the person. `reason` never quotes the text."""
+    """Continue, but notify the user. `reason` never quotes the text."""
 
     reason: str
 
@@ -57,9 +54,8 @@ class PatternGuardrail:
     """`Warn` or `Trip`."""
 
     def check(self, text: str) -> Verdict:
-        if re.search(self.pattern, text) is None:
-            return Pass()
-        return self.found(f"it matches `{self.pattern}`")
+        is_match = re.search(self.pattern, text) is not None
+        return self.found(f"it matches `{self.pattern}`") if is_match else Pass()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,19 +70,18 @@ class SecretsGuardrail:
     """`Warn` or `Trip`."""
 
     def check(self, text: str) -> Verdict:
-        if self.redact(text) == text:
-            return Pass()
-        return self.found("it holds a key, token or password")
+        has_secrets = self.redact(text) != text
+        return self.found("it contains a key, token or password") if has_secrets else Pass()
 
 
 _logger = logging.getLogger(__name__)
 
 
 async def run_guardrails(checks: Sequence[Guardrail], text: str) -> Verdict:
-    """Trip if any check trips, else Warn if any warns, else Pass; reasons name the check.
+    """Return Trip if any check trips, else Warn if any warns, else Pass; reasons name the check.
 
-    They run in order, up to the first trip. A check that fails counts as `Trip`; only the kind of
-    its error is logged, since the message may quote the text.
+    They run in order, up to the first trip. A check that fails counts as `Trip`; only the type of
+    its error is logged, because the message may quote the text.
     """
     warnings: list[str] = []
     for check in checks:
@@ -107,6 +102,6 @@ async def _run_one(check: Guardrail, text: str) -> Verdict:
         kind = type(error).__name__
         _logger.error("guardrail %s failed: %s", check.name, kind)
         return Trip(f"the check failed ({kind})")
-    if not isinstance(verdict, Pass | Warn | Trip):
-        return Trip(f"the check gave no verdict but {type(verdict).__name__}")
-    return verdict
+    if isinstance(verdict, Pass | Warn | Trip):
+        return verdict
+    return Trip(f"the check returned {type(verdict).__name__}, not a verdict")

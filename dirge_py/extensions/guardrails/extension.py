@@ -34,8 +34,8 @@ from dirge_py.types.tools import LoopToolResult, ToolCall
 
 _ANSWER = "[This answer was withheld. Guardrail {reason}.]"
 _RESULT = (
-    "The call ran, but its result was withheld. Guardrail {reason}. What the call did stays done. "
-    "Go on without the result, or ask for something narrower that the guardrail lets through."
+    "The call ran and had its effects, but its result was withheld. Guardrail {reason}. Continue "
+    "without the result, or make a narrower call whose result the guardrail allows."
 )
 
 
@@ -67,13 +67,13 @@ class Guardrails(Extension):
         }
 
     def prompt_checks(self) -> Sequence[PromptCheck]:
-        """A prompt that trips reaches neither a model nor the history."""
+        """Return the check of prompts: one that trips reaches neither a model nor the history."""
         return (self._check_prompt,) if self._checks["input"] else ()
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
-        """Checks each answer when it is complete, before any of its calls runs.
+        """Check each answer when it is complete, before any of its calls runs.
 
-        An answer that trips is replaced by a notice without calls; it has been shown by then.
+        An answer that trips is replaced by a notice without calls, although it has been shown.
         """
         return on_complete(stream_fn, self._check_answer) if self._checks["output"] else stream_fn
 
@@ -81,17 +81,13 @@ class Guardrails(Extension):
         return self._check_aborted if self._checks["output"] else None
 
     def hooks(self, run: RunContext) -> Sequence[Hooks]:
-        """Results are checked, and a withheld answer ends the run."""
-        looks_at_results = bool(self._checks["tool_result"])
-        looks_at_answers = bool(self._checks["output"])
-        hooks = Hooks(
-            name="guardrails",
-            transform_context=_UnfinishedAnswers(self._judge).withhold
-            if looks_at_answers
-            else None,
-            after_tool_call=self._check_result if looks_at_results else None,
-            prepare_next_turn=_end_if_withheld if looks_at_answers else None,
-        )
+        """Return the checks of results, and the hook by which a withheld answer ends the run."""
+        hooks = Hooks(name="guardrails")
+        if self._checks["output"]:
+            withhold = _UnfinishedAnswers(self._judge).withhold
+            hooks = replace(hooks, transform_context=withhold, prepare_next_turn=_end_if_withheld)
+        if self._checks["tool_result"]:
+            hooks = replace(hooks, after_tool_call=self._check_result)
         return [hooks]
 
     async def _judge(self, place: GuardrailPlace, text: str) -> Verdict:
@@ -124,7 +120,7 @@ class Guardrails(Extension):
             info.emit(SystemNotice(f"Guardrail {verdict.reason}, in a result of `{call.name}`."))
         if not isinstance(verdict, Trip):
             return None
-        # `denied`, not `error`: no other arguments are called for, and nothing is to be debugged.
+        # `denied`, not `error`: other arguments don't help, and there is nothing to debug.
         return AfterToolCallResult(
             content=(TextBlock(_RESULT.format(reason=verdict.reason)),),
             details={"outcome": "denied", "withheld": verdict.reason},
@@ -137,7 +133,7 @@ def make(host: ExtensionHost) -> Guardrails:
 
 
 class _UnfinishedAnswers:
-    """Checks answers that broke off, and so were never complete, before they are sent again."""
+    """Checks incomplete answers before they are sent again."""
 
     def __init__(self, judge: Callable[[GuardrailPlace, str], Awaitable[Verdict]]) -> None:
         self._judge = judge
@@ -156,8 +152,7 @@ class _UnfinishedAnswers:
             return message
         if message.text not in self._reasons:
             verdict = await self._judge("output", message.text)
-            tripped = verdict.reason if isinstance(verdict, Trip) else ""
-            self._reasons[message.text] = tripped
+            self._reasons[message.text] = verdict.reason if isinstance(verdict, Trip) else ""
         reason = self._reasons[message.text]
         return _withheld(message, reason) if reason else message
 

@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Memory(Extension):
-    """The memory of the project and of the person."""
+    """The memory of the project and of the user."""
 
     name = "memory"
     summary = "what is remembered of the project and of you"
@@ -39,7 +39,7 @@ class Memory(Extension):
         self._recalled: RecalledMemory | None = None
 
     def hooks(self, run: RunContext) -> Sequence[Hooks]:
-        """None; but a new prompt has memory read again, and it then holds for the whole run."""
+        """Return no hooks, but read memory again for a new prompt; it then stays for the run."""
         if not run.is_fork and not run.is_continued:
             self._recalled = None
         return ()
@@ -54,7 +54,7 @@ class Memory(Extension):
         await sync_memory(self.provider, messages, signal, self._notify)
 
     def _recall(self) -> RecalledMemory:
-        """What memory says now; memory that cannot be read doesn't fail the run."""
+        """Return the current memory; an error in reading it is a notice."""
         try:
             recalled = self.provider.prefetch()
         except Exception as error:
@@ -68,7 +68,7 @@ class Memory(Extension):
 
 
 def memory_section(project: str, user: str) -> str:
-    """The section with the text of both stores; empty if both are."""
+    """Return the section with the text of both stores; "" if both are empty."""
     stores = {"USER.md, about the person": user, "MEMORY.md, about this project": project}
     parts = [quote_text(title, text.strip()) for title, text in stores.items() if text.strip()]
     return "\n\n".join([prompt_text("memory"), *parts]) if parts else ""

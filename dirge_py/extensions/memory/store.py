@@ -1,4 +1,4 @@
-"""Memory in two Markdown files that a person can read and edit.
+"""Memory in two Markdown files that users can read and edit.
 
 A file is a list of entries: an item with the indented lines below it, or any other line.
 """
@@ -31,15 +31,12 @@ from dirge_py.types.messages import Message
 
 MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024
-"""A larger file is neither read nor written: nobody writes that many notes by hand."""
+"""A larger file is neither read nor written."""
 _LOCK_TIMEOUT_S = 5.0
 
 
 class FileMemory:
-    """A file for each store, written whole by one process at a time.
-
-    `redact` takes secrets out of what is written and of what a run gets.
-    """
+    """A file for each store; `redact` removes secrets from what is written and what a run gets."""
 
     def __init__(
         self,
@@ -62,7 +59,7 @@ class FileMemory:
             except FileError as error:
                 notices.append(f"{error.message} {error.hint}")
                 text = ""
-            # The patterns of secrets are compiled when they are first needed, which takes time.
+            # Redacting for the first time compiles the patterns of secrets, which takes time.
             text = self._redact(clean(text)).strip() if text else ""
             if (missing := len(text) - self._max_chars) > 0:
                 text = f"[{missing} characters at the beginning left off]\n{text[missing:]}"
@@ -73,7 +70,7 @@ class FileMemory:
         return await asyncio.to_thread(self._text, self._files[store])
 
     async def update(self, change: MemoryUpdate) -> str:
-        # In one thread from the lock to the end, so that a cancelled call never frees it too early.
+        # All in one thread, so that a cancelled call does not release the lock too early.
         return await asyncio.to_thread(self._update, change)
 
     async def sync(self, messages: Sequence[Message]) -> None:
@@ -88,19 +85,17 @@ class FileMemory:
         _check_change(change, content)
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A lock of its own: the file is replaced.
+            # Not the file's own lock, because the file is replaced.
             with hold_lock(path.with_name(f".{path.name}.lock"), _LOCK_TIMEOUT_S):
                 old = self._text(path)
                 if change.expected is not None and old != change.expected:
-                    raise MemoryConflict(
-                        f"{path.name} was changed meanwhile; nothing was written.",
-                        hint="Look at what it says now.",
-                    )
+                    text = f"{path.name} has changed since it was read; nothing was written."
+                    raise MemoryConflict(text, hint="Read it again.")
                 new = _apply_change(old, change, content, path.name)
                 if new == old:
-                    return f"{path.name} says that already."
+                    return f"{path.name} contains that already."
                 if len(encoded := new.encode()) > FILE_BYTES:
-                    raise FileError(f"{path.name} is full.", hint="Remove what no longer holds.")
+                    raise FileError(f"{path.name} is full.", hint="Remove outdated entries.")
                 atomic_write(path, encoded, mode=0o600)
         except OSError as error:
             raise _unusable(path, error, "written") from error
@@ -109,7 +104,7 @@ class FileMemory:
         return words + (" A secret was left out." if is_redacted else "")
 
     def _text(self, path: Path) -> str:
-        """The file as it is, "" if there is none. Raises FileError."""
+        """Return the content of the file, "" if there is none. Raises FileError."""
         try:
             content = read_regular(path, FILE_BYTES + 1)
         except FileNotFoundError:
@@ -117,30 +112,26 @@ class FileMemory:
         except OSError as error:
             raise _unusable(path, error, "read") from error
         if len(content) > FILE_BYTES:
-            raise FileError(
-                f"{path} was not read: it is larger than {FILE_BYTES // 1024} KiB.",
-                hint="Shorten it in an editor.",
-            )
+            text = f"{path} was not read: it is larger than {FILE_BYTES // 1024} KiB."
+            raise FileError(text, hint="Shorten it in an editor.")
         try:
             return content.decode()
         except UnicodeDecodeError as error:
-            raise FileError(
-                f"{path} was not read: byte {error.start} is not UTF-8.",
-                hint="Save it as UTF-8, or move it away.",
-            ) from error
+            text = f"{path} was not read: byte {error.start} is not UTF-8."
+            raise FileError(text, hint="Save it as UTF-8, or move it away.") from error
 
 
 def _check_change(change: MemoryUpdate, content: str) -> None:
     is_whole = change.action == "replace" and not change.match
     is_blank = not change.match.strip() and not is_whole
     if change.action != "add" and is_blank:
-        raise DirgeError("`match` is missing.", hint="Give words of the entry that is meant.")
+        raise DirgeError("`match` is missing.", hint="Give words of the entry that you mean.")
     if change.action != "remove" and not content and not is_whole:
-        raise DirgeError("`content` is missing.", hint="Give what is to be remembered.")
+        raise DirgeError("`content` is missing.", hint="Give the text to remember.")
     if change.action != "remove" and not is_whole and len(content) > ENTRY_CHARS:
         raise DirgeError(
             f"An entry has at most {ENTRY_CHARS:,} characters, this one {len(content):,}.",
-            hint="Say it in fewer words, or as several entries.",
+            hint="Use fewer words, or several entries.",
         )
 
 
@@ -153,7 +144,7 @@ def _apply_change(old: str, change: MemoryUpdate, content: str, name: str) -> st
         shown = clean(" ".join(change.match.split()))[:80]
         nearest = [f"`{clean(line)}`" for line in nearest_entries(old, change.match)]
         raise DirgeError(
-            f"No entry of {name} holds `{shown}`; nothing was changed.",
+            f"No entry of {name} contains `{shown}`; nothing was changed.",
             hint=f"Nearest: {'; '.join(nearest)}." if nearest else f"{name} has nothing like it.",
         )
     if change.action == "remove":
@@ -187,7 +178,7 @@ _NEAR_CHARS = 120
 
 
 def split_entries(text: str) -> list[str]:
-    """The entries in order, line ends included; joined they are `text` again."""
+    """Return the entries in order, line ends included; joined they are `text` again."""
     entries: list[str] = []
     for line in _LINES.findall(text):
         is_deeper = line[0] in " \t" and not line.isspace()
@@ -199,7 +190,7 @@ def split_entries(text: str) -> list[str]:
 
 
 def as_entry(content: str) -> str:
-    """`content` as an item of a list, unless it is a heading or an item already."""
+    """Return `content` as an item of a list, unless it is a heading or an item already."""
     lines = [line.rstrip() for line in content.strip().split("\n") if line.strip()]
     if not lines or _OPENING.match(lines[0]):
         return "\n".join(lines)
@@ -207,7 +198,7 @@ def as_entry(content: str) -> str:
 
 
 def add_entry(text: str, content: str) -> str:
-    """`text` with another entry at its end; unchanged if it has that entry already."""
+    """Return `text` with another entry at its end, if it does not have that entry already."""
     entry = as_entry(content)
     if entry in (old.rstrip() for old in split_entries(text)):
         return text
@@ -216,25 +207,25 @@ def add_entry(text: str, content: str) -> str:
 
 
 def matching_entries(text: str, match: str) -> list[int]:
-    """The positions of the entries that hold `match`."""
+    """Return the positions of the entries that contain `match`."""
     return [at for at, entry in enumerate(split_entries(text)) if match in entry]
 
 
 def replace_entries(text: str, match: str, content: str) -> str:
-    """`text` with `content` for the first entry that holds `match`, without the others that do."""
+    """Return `text` with `content` instead of the entries that contain `match`."""
+    entries = split_entries(text)
     first, *others = matching_entries(text, match)
-    kept = [entry for at, entry in enumerate(split_entries(text)) if at not in others]
-    kept[first] = f"{as_entry(content)}\n"
-    return "".join(kept)
+    entries[first] = f"{as_entry(content)}\n"
+    return "".join(entry for at, entry in enumerate(entries) if at not in others)
 
 
 def remove_entries(text: str, match: str) -> str:
-    """`text` without the entries that hold `match`."""
+    """Return `text` without the entries that contain `match`."""
     return "".join(entry for entry in split_entries(text) if match not in entry)
 
 
 def nearest_entries(text: str, match: str) -> Sequence[str]:
-    """Up to three entries that are most similar to `match`, shortened, the nearest first."""
+    """Return up to three entries that are most similar to `match`, shortened, nearest first."""
     entries = split_entries(text)[-_COMPARED_ENTRIES:]
     lines = [" ".join(entry.split())[:_NEAR_CHARS] for entry in entries]
     rated = [(-_similarity(match.lower(), line.lower()), line) for line in lines]
@@ -242,7 +233,7 @@ def nearest_entries(text: str, match: str) -> Sequence[str]:
 
 
 def _similarity(wanted: str, line: str) -> float:
-    """The share of the words of `wanted` in the line, or how much it is like the whole line."""
+    """Return the share of the words of `wanted` in the line, or its similarity to the line."""
     words = set(re.findall(r"\w+", wanted))
     shared = len(words & set(re.findall(r"\w+", line))) / len(words) if words else 0.0
     whole = SequenceMatcher(None, wanted[:_NEAR_CHARS], line).ratio()
@@ -251,17 +242,16 @@ def _similarity(wanted: str, line: str) -> float:
 
 SYNC_S = 5.0
 ABORTED_SYNC_S = 2.0
-"""After an abort the person waits less; the rest of the memory's work is dropped."""
+"""How long a run waits for `sync` at its end; less after an abort."""
 _logger = logging.getLogger(__name__)
 
 
 def open_memory(
     config: Config, cwd: Path, redact: Callable[[str], str] = lambda text: text
 ) -> MemoryProvider | None:
-    """The memory of the project around `cwd` and of the person; None if it is turned off.
+    """Return the memory of the project around `cwd` and of the user; None if it is turned off.
 
-    The project's memory is stored with the person's own state, so that no repository can bring it.
-    No file is made before something is remembered.
+    The project's memory is stored in dirge's state folder, so that no repository can contain it.
     """
     if not config.memory.enabled:
         return None
@@ -286,34 +276,27 @@ async def sync_memory(
 ) -> None:
     """Sync `provider` at the end of a run; a failure becomes one notice.
 
-    It may take `limit_s`, but only `aborted_limit_s` from an abort on.
+    It may take `limit_s`, but only `aborted_limit_s` after an abort.
     """
-    task = asyncio.ensure_future(provider.sync(messages))
-    try:
-        if not await _is_done(task, signal, limit_s, aborted_limit_s):
-            notify("Memory was not brought up to date: it took too long.")
-        elif task.cancelled():
-            notify("Memory was not brought up to date: it gave up.")
-        elif error := task.exception():
-            _logger.error("memory was not brought up to date", exc_info=error)
-            reason = error.message if isinstance(error, DirgeError) else repr(error)
-            notify(f"Memory was not brought up to date: {reason}")
-    finally:
-        task.cancel()
-
-
-async def _is_done(
-    task: "asyncio.Future[None]", signal: AbortSignal, limit_s: float, aborted_limit_s: float
-) -> bool:
-    """Wait for the task; returns whether it ended. It is not cancelled here."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
+    task = asyncio.ensure_future(provider.sync(messages))
     waiting = asyncio.ensure_future(signal.wait(unless=task))
     try:
         await asyncio.wait({waiting}, timeout=limit_s)
+        if not task.done() and signal.aborted:
+            left_s = min(aborted_limit_s, max(0.0, deadline - loop.time()))
+            await asyncio.wait({task}, timeout=left_s)
+        problem = ""
+        if not task.done():
+            problem = "it took too long."
+        elif task.cancelled():
+            problem = "it was cancelled."
+        elif error := task.exception():
+            _logger.error("memory was not updated", exc_info=error)
+            problem = error.message if isinstance(error, DirgeError) else repr(error)
+        if problem:
+            notify(f"Memory was not updated: {problem}")
     finally:
         waiting.cancel()
-    if not task.done() and signal.aborted:
-        left_s = min(aborted_limit_s, max(0.0, deadline - loop.time()))
-        await asyncio.wait({task}, timeout=left_s)
-    return task.done()
+        task.cancel()

@@ -46,7 +46,7 @@ class Plugin:
         self.keys: list[KeyBinding] = []
 
     def at(self, point: str) -> list[Registration]:
-        """The functions registered at `point`, in order."""
+        """Return the functions registered at `point`, in order."""
         return [hook for hook in self.hooks if hook.point == point and hook.is_on]
 
     @property
@@ -69,7 +69,7 @@ class Plugin:
         for handle in (*self.hooks, *(handle for handle, _ in (*self.tools, *self.commands))):
             handle.close()
         if state == "failed":
-            # What it added before it failed takes no names.
+            # The names of what it added before it failed are free again.
             self.hooks, self.tools, self.commands, self.keys = [], [], [], []
 
     def report(self) -> PluginReport:
@@ -113,7 +113,7 @@ class PluginApi:
         return self._plugin.settings
 
     def notify(self, text: str) -> None:
-        """Show the person a notice; no model reads it. May be called from any thread."""
+        """Show the user a notice; no model reads it. May be called from any thread."""
         self._notify(f"{self.name}: {text}")
 
     # -- hooks
@@ -130,7 +130,7 @@ class PluginApi:
 
         def make(f: Fn) -> Registration:
             if not is_async(f):
-                raise PluginError("what stands around a tool has to be an `async def`.")
+                raise PluginError("a function around a tool has to be an `async def`.")
             return Registration(self.name, AROUND_TOOL, f, tool=tool)
 
         return self._hook(fn, make)
@@ -245,7 +245,7 @@ class PluginApi:
     # -- answers
 
     def refuse(self, text: str) -> ToolOverride:
-        """Block the call, with `text` for the model; or the prompt, with `text` for the person."""
+        """Block the call, with `text` for the model; or the prompt, with `text` for the user."""
         return ToolOverride(text, details={"outcome": "denied"})
 
     def edit(self, args: Mapping[str, Any]) -> EditArgs:
@@ -253,7 +253,7 @@ class PluginApi:
         return EditArgs(args)
 
     def defer(self, description: str) -> Defer:
-        """Leave the call open and end the run, so that somebody else can decide."""
+        """Leave the call open and end the run, so that it can be decided later."""
         return Defer(description)
 
     def stop(self, reason: str) -> PluginStop:
@@ -280,7 +280,7 @@ class PluginApi:
 
 
 def _command_body(handle: Registration, name: str) -> CommandBody:
-    """Runs the function without a time limit: it may ask the person something."""
+    """Return what runs the function, without a time limit: it may ask the user something."""
 
     async def run(args: str, conversation: Any, front: Any) -> None:
         if not handle.is_on:
@@ -292,9 +292,8 @@ def _command_body(handle: Registration, name: str) -> CommandBody:
         except Exception as error:
             handle.failures += 1
             reason = describe_error(error, handle.path)
-            raise PluginError(
-                f"/{name} of the plugin `{handle.plugin}` failed: {reason}."
-            ) from error
+            text = f"/{name} of the plugin `{handle.plugin}` failed: {reason}."
+            raise PluginError(text) from error
         if isinstance(answer, str):
             front.show(answer)
 
@@ -302,15 +301,13 @@ def _command_body(handle: Registration, name: str) -> CommandBody:
 
 
 def _guard_function(handle: Registration) -> Callable[..., Any]:
-    """The function with its output on stderr, unable to exit, and refused once it was closed."""
+    """Return the function with its output on stderr; it can't exit, and fails once it is closed."""
     fn = handle.fn
 
     @contextmanager
     def guarded() -> Iterator[None]:
         if not handle.is_on:
-            raise ToolFailed(
-                f"The plugin `{handle.plugin}` was turned off. Go on without this tool."
-            )
+            raise ToolFailed(f"The plugin `{handle.plugin}` was turned off. Don't use this tool.")
         with as_plugin():
             try:
                 yield

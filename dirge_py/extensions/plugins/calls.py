@@ -10,6 +10,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -35,16 +36,16 @@ class PluginTimeout(PluginFailure):
 
 
 async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None) -> Any:
-    """Call `fn`; returns or raises what it does.
+    """Call `fn`; return or raise what it does.
 
-    A plain function runs in a thread of its own, so that it can't block the event loop; a late one
+    A plain function runs in its own thread, so that it can't block the event loop; a late one
     continues there. A late coroutine is cancelled and not waited for.
 
     Raises:
         PluginTimeout: it did not end within `limit_s`.
     """
     with as_plugin():
-        task = asyncio.get_running_loop().create_task(_run_either(fn, args))
+        task = asyncio.get_running_loop().create_task(run_function(fn, args))
     try:
         await asyncio.wait({task}, timeout=limit_s)
     finally:
@@ -60,34 +61,30 @@ async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None)
 
 
 def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
-    """As `call_plugin`, for callers that can't await. Coroutines run as well.
+    """Do the same as `call_plugin`, for callers that can't await. Coroutines run as well.
 
     Raises:
         PluginTimeout: it did not end within `limit_s`.
     """
-    answer: list[Any] = []
-    failure: list[BaseException] = []
+    answer: Future[Any] = Future()
 
     def body() -> None:
         try:
             with as_plugin():
                 result = fn(*args)
                 if inspect.iscoroutine(result):
-                    # A loop of its own, closed even if what it leaves behind does not end.
-                    loop = asyncio.new_event_loop()
-                    with contextlib.closing(loop):
+                    # The loop is closed even if tasks that the coroutine started don't end.
+                    with contextlib.closing(asyncio.new_event_loop()) as loop:
                         result = loop.run_until_complete(_await_limited(result, limit_s))
-                answer.append(result)
+                answer.set_result(result)
         except BaseException as error:
-            failure.append(error)
+            answer.set_exception(as_exception(error))
 
     # A coroutine is cancelled when its time is over, and gets a moment to end.
     _daemon_thread(body, fn).join(limit_s + _CANCEL_GRACE_S)
-    if failure:
-        raise as_exception(failure[0])
-    if not answer:
+    if not answer.done():
         raise PluginTimeout(limit_s)
-    return answer[0]
+    return answer.result()
 
 
 def abandon_task(task: asyncio.Task[Any]) -> None:
@@ -102,7 +99,8 @@ def is_async(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(call_method)
 
 
-async def _run_either(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+async def run_function(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Run a function to its end, a plain one in a thread. Raises only ordinary exceptions."""
     try:
         if is_async(fn):
             return await fn(*args)
@@ -120,29 +118,24 @@ async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     answer: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(result: Any, failure: Exception | None) -> None:
-        if answer.done():
-            return
-        if failure is None:
-            answer.set_result(result)
-        else:
-            answer.set_exception(failure)
+    def settle(setter: Callable[[Any], None], value: Any) -> None:
+        if not answer.done():
+            setter(value)
 
     def body() -> None:
-        result, failure = None, None
         try:
-            result = context.run(fn, *args)
+            ended = answer.set_result, context.run(fn, *args)
         except BaseException as error:
-            failure = as_exception(error)
+            ended = answer.set_exception, as_exception(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result, failure)
+            loop.call_soon_threadsafe(settle, *ended)
 
     _daemon_thread(body, fn)
     return await answer
 
 
 def _daemon_thread(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Thread:
-    """A started daemon thread: code that hangs must not keep the program from ending."""
+    """Start a daemon thread: code that hangs must not keep the program from ending."""
     name = getattr(fn, "__name__", "hook")
     thread = threading.Thread(target=body, name=f"dirge-plugin-{name}", daemon=True)
     thread.start()
@@ -160,7 +153,7 @@ async def _await_limited(work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
 
 
 def _for_other_thread(arg: Any) -> Any:
-    """The argument as a thread may use it: its events are emitted on the loop."""
+    """Return the argument for use in a thread: its events are emitted on the loop."""
     if not isinstance(arg, TurnInfo):
         return arg
     loop, emit = asyncio.get_running_loop(), arg.emit
@@ -172,7 +165,7 @@ def _for_other_thread(arg: Any) -> Any:
 
 
 def as_exception(error: BaseException) -> Exception:
-    """The error as an ordinary exception: exits and interruptions become a PluginFailure."""
+    """Return an ordinary exception: exits and interruptions become a `PluginFailure`."""
     if isinstance(error, SystemExit):
         return PluginFailure(f"it tried to exit ({error.code})")
     # A StopIteration can't pass through a future.
@@ -204,10 +197,9 @@ class _SplitStdout:
 
 
 def split_stdout() -> None:
-    """Send everything that plugins print to stderr, from now on.
+    """Send everything that plugins print to stderr, until the program ends.
 
-    It stays so, as an abandoned hook may print at any later time. Output of a plugin's child
-    processes, or to file descriptor 1, is not redirected.
+    Output of a plugin's child processes, or to file descriptor 1, is not redirected.
     """
     if not isinstance(sys.stdout, _SplitStdout):
         sys.stdout = _SplitStdout(sys.stdout)

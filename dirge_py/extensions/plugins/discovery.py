@@ -34,7 +34,7 @@ class PluginSource:
 
 
 def find_files(folder: Path) -> list[PluginSource]:
-    """The plugins in a folder: every `<name>.py` whose name begins with a letter.
+    """Return the plugins in a folder: every `<name>.py` whose name begins with a letter.
 
     A file that another user could have written fails to load.
     """
@@ -54,34 +54,33 @@ def find_files(folder: Path) -> list[PluginSource]:
 
 
 def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
-    """The plugins among files that were read before, by path: `<name>.py` as in `find_files`.
+    """Return the plugins among files that were read before, by path, as in `find_files`.
 
-    These bytes are loaded, whatever the file contains by then.
+    These bytes are loaded, whatever the files contain now.
     """
-    named = [(Path(path), files[path]) for path in sorted(files)]
     return [
-        PluginSource(name=path.stem, where=str(path), load=partial(_load_register, path, content))
-        for path, content in named
-        if path.suffix == ".py" and path.stem[:1].isalpha()
+        PluginSource(name=path.stem, where=name, load=partial(_load_register, path, files[name]))
+        for name in sorted(files)
+        if (path := Path(name)).suffix == ".py" and path.stem[:1].isalpha()
     ]
 
 
 def find_installed() -> list[PluginSource]:
-    """The plugins that installed packages declare as entry points."""
+    """Return the plugins that installed packages declare as entry points."""
     return [_source_from_entry_point(entry) for entry in metadata.entry_points(group=GROUP)]
 
 
-def unique_by_name(found: Iterable[PluginSource]) -> tuple[list[PluginSource], list[str]]:
-    """One plugin per name, by name, and notices about the others. The first of a name wins."""
-    kept: dict[str, PluginSource] = {}
+def unique_by_name(sources: Iterable[PluginSource]) -> tuple[list[PluginSource], list[str]]:
+    """Return the first plugin of each name, sorted by name, and notices about the others."""
+    chosen: dict[str, PluginSource] = {}
     notices = []
-    for each in found:
-        first = kept.setdefault(each.name, each)
+    for each in sources:
+        first = chosen.setdefault(each.name, each)
         if first is not each:
             notices.append(
                 f"plugin `{each.name}` of {each.where} is not loaded: {first.where} has that name."
             )
-    return [kept[name] for name in sorted(kept)], notices
+    return [chosen[name] for name in sorted(chosen)], notices
 
 
 def unload_module(name: str) -> None:
@@ -105,7 +104,7 @@ def _source_from_entry_point(entry: metadata.EntryPoint) -> PluginSource:
 
 
 def _register_of(loaded: Any) -> Register:
-    """The `register` of a module, or what an entry point names directly."""
+    """Return the `register` of a module, or what an entry point names directly."""
     is_module = isinstance(loaded, ModuleType)
     register = getattr(loaded, "register", None) if is_module else loaded
     if not callable(register):

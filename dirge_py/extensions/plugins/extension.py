@@ -28,33 +28,33 @@ def load_plugins(
 ) -> Plugins:
     """Load every plugin of the user, of installed packages and of a trusted project.
 
-    Of two with one name the user's is loaded, then the package's. A project's settings hold for its
-    own plugins only, and the user's override them. `notify` gets the notices of plugins and about
-    their failures, from any thread.
+    The user's win over others of the same name, then the packages'. A project's settings apply to
+    its own plugins only, and the user's override them. `notify` gets the notices of plugins and
+    about their failures, from any thread.
 
     Raises:
         ConfigError: the project's settings contain something that a project may not set.
     """
     folder = config_dir(config.origin.environment) / "plugins"
-    found = [*find_files(folder), *find_installed()]
-    brought = []
+    sources = [*find_files(folder), *find_installed()]
+    of_project = []
     if project is not None:
-        # Only files in the plugin folder itself; deeper ones are modules of the project's own.
+        # Only files in the plugin folder itself; deeper ones are the project's own modules.
         files = {
             os.path.join(project.root, path): content
             for path, content in project.trusted("plugin").items()
             if path.count("/") == _PLUGIN_DEPTH
         }
-        brought = find_in_bytes(files)
-    own = {each.name for each in brought} - {each.name for each in found}
-    found += brought
+        of_project = find_in_bytes(files)
+    own = {each.name for each in of_project} - {each.name for each in sources}
+    sources += of_project
     settings, refused = _plugin_settings(config, project, own)
     for notice in refused:
         notify(notice)
-    if not found and not config.plugins:
+    if not sources and not config.plugins:
         return Plugins()
     return PluginHost(
-        found,
+        sources,
         settings={
             name: {key: value for key, value in table.items() if key != "enabled"}
             for name, table in settings.items()
@@ -72,7 +72,7 @@ _PLUGIN_DEPTH = ".dirge/plugins/<name>.py".count("/")
 def _plugin_settings(
     config: Config, project: "ProjectTrust | None", own: set[str]
 ) -> tuple[Mapping[str, Mapping[str, Any]], Sequence[str]]:
-    """The table of each plugin, with `enabled`, and notices about those a project may not set."""
+    """Return the table of each plugin, and notices about those that a project may not set."""
     tables: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
     settings = project.settings if project is not None else None
@@ -80,9 +80,7 @@ def _plugin_settings(
         if name in own:
             tables[name] = entry.model_dump()
         else:
-            notices.append(
-                f"[plugins.{name}] of the project is left out: it brings no such plugin."
-            )
+            notices.append(f"[plugins.{name}] of the project is ignored: it has no such plugin.")
     for name, entry in config.plugins.items():
         chosen = entry.model_dump(exclude_unset=name in tables)
         tables[name] = {**tables.get(name, {}), **chosen}

@@ -10,6 +10,7 @@ import logging
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from dirge_py.agent_loop import merge
@@ -18,10 +19,10 @@ from dirge_py.extensions.plugins.calls import (
     PluginFailure,
     PluginTimeout,
     abandon_task,
-    as_exception,
     as_plugin,
     call_plugin,
     call_plugin_blocking,
+    run_function,
 )
 from dirge_py.extensions.plugins.registration import AROUND_TOOL, Registration
 from dirge_py.lib.lean_dataclass import dataclass
@@ -39,11 +40,11 @@ _MAY_STOP = frozenset((*HOOK_NAMES, "before_prompt"))
 
 
 class HookCaller:
-    """Calls the functions of plugins within `limit_s` each. `notify` tells the person.
+    """Calls the functions of plugins within `limit_s` each; `notify` gets messages for the user.
 
-    A hook that fails counts as one without an answer; there is one notice for it, and another when
-    it failed three times and is off for the session. `before_tool_call` is different: it may be a
-    security check, so a call that it can't judge is always blocked.
+    A hook that fails counts as one without an answer. There is a notice about its first failure,
+    and after the third it is switched off for the session. `before_tool_call` may be a security
+    check, so a call that it can't judge is always blocked.
     """
 
     def __init__(self, limit_s: float, notify: Callable[[str], None]) -> None:
@@ -51,7 +52,7 @@ class HookCaller:
         self._notify = notify
 
     async def ask(self, hook: Registration, *args: Any) -> Any:
-        """The checked answer, None if there is none.
+        """Return the checked answer, None if there is none.
 
         Raises:
             StopRun: the plugin ends the run.
@@ -60,28 +61,28 @@ class HookCaller:
             return None
         try:
             return check_answer(hook.point, await call_plugin(hook.fn, *args, limit_s=self.limit_s))
-        except StopRun as stop:
-            if hook.point in _MAY_STOP:
-                raise (stop.at(hook.point) if isinstance(stop, PluginStop) else stop) from None
-            return self.failed(hook, PluginFailure("a run cannot be stopped from here"))
         except Exception as error:
-            return self.failed(hook, error)
+            if not isinstance(error, StopRun) or hook.point not in _MAY_STOP:
+                return self.failed(hook, error)
+            if isinstance(error, PluginStop):
+                reason = HookTerminated(point=hook.point, reason=error.reason)
+                raise StopRun(reason) from None
+            raise
 
     def ask_blocking(self, hook: Registration, *args: Any) -> Any:
-        """As `ask`, for callers that can't await. It can't stop a run."""
+        """Do the same as `ask`, for callers that can't await. It can't stop a run."""
         if not hook.is_on:
             return None
         try:
-            return check_answer(
-                hook.point, call_plugin_blocking(hook.fn, *args, limit_s=self.limit_s)
-            )
-        except StopRun:
-            return self.failed(hook, PluginFailure("a run cannot be stopped from here"))
+            answer = call_plugin_blocking(hook.fn, *args, limit_s=self.limit_s)
+            return check_answer(hook.point, answer)
         except Exception as error:
             return self.failed(hook, error)
 
     def failed(self, hook: Registration, error: Exception) -> ToolOverride | None:
-        """Count the failure and notify the person; returns the answer in its place."""
+        """Count the failure and notify the user; return the answer in its place."""
+        if isinstance(error, StopRun):
+            error = PluginFailure("a run cannot be stopped from here")
         _logger.info("%s of plugin %s failed", hook.point, hook.plugin, exc_info=error)
         hook.failures += 1
         who = f"plugin `{hook.plugin}`: `{hook.name}` at {hook.point}"
@@ -89,14 +90,14 @@ class HookCaller:
         if hook.point == "before_tool_call":
             if hook.failures == 1:
                 self._notify(
-                    f"{who} failed: {why}. The call is blocked, and so is each that it cannot "
-                    f"judge. `/plugins off {hook.plugin}` goes on without the plugin."
+                    f"{who} failed: {why}. Every call that it can't judge is blocked. "
+                    f"`/plugins off {hook.plugin}` turns the plugin off."
                 )
             text = f"Blocked: the plugin `{hook.plugin}` could not judge this call ({why})."
             return ToolOverride(text, details={"outcome": "denied"})
         if hook.failures == 1:
             is_around = hook.point == AROUND_TOOL
-            effect = "The tool ran." if is_around else "Everything else goes on without it."
+            effect = "The tool ran." if is_around else "dirge continues without it."
             self._notify(f"{who} failed: {why}. {effect}")
         elif hook.failures == MAX_FAILURES:
             hook.close()
@@ -105,16 +106,15 @@ class HookCaller:
 
 
 def describe_error(error: BaseException, path: str = "") -> str:
-    """The error and its place: `KeyError: 'x' (notes.py, line 12)`.
+    """Return the error and its place: `KeyError: 'x' (notes.py, line 12)`.
 
     The place is the last line in the file at `path`, else the last one outside of dirge.
     """
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({_file_and_line(error.filename or path, error.lineno)})"
-    text = str(error)
-    kind = type(error)
-    is_foreign = not kind.__module__.startswith("dirge_py.")
-    words = (f"{kind.__name__}: {text}" if text else kind.__name__) if is_foreign else text
+    words, kind = str(error), type(error)
+    if not kind.__module__.startswith("dirge_py."):
+        words = f"{kind.__name__}: {words}" if words else kind.__name__
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == path]
     foreign = [frame for frame in frames if "/dirge_py/" not in frame.filename]
@@ -146,16 +146,13 @@ class PluginStop(StopRun):
         super().__init__(HookTerminated(point="", reason=reason))
         self.reason = reason
 
-    def at(self, point: str) -> StopRun:
-        return StopRun(HookTerminated(point=point, reason=self.reason))
-
 
 def check_answer(point: str, answer: Any) -> Any:
-    """The answer in the form that the loop takes; None at the points of events.
+    """Return the answer in the form that the loop takes; None for an event.
 
     Raises:
         PluginFailure: it is no valid answer at this point.
-        StopRun: it is one.
+        StopRun: the answer is a `StopRun`.
     """
     if isinstance(answer, StopRun):
         raise answer
@@ -175,7 +172,7 @@ def check_answer(point: str, answer: Any) -> Any:
 
 
 def _full_form(point: str, answer: Any) -> Any:
-    """The answer with plain text and single messages in the form that the loop takes."""
+    """Convert plain text and single messages to the form that the loop takes."""
     if point == "after_tool_call" and isinstance(answer, str):
         return AfterToolCallResult(content=(TextBlock(answer),))
     if point in ("get_steering_messages", "get_followup_messages"):
@@ -205,26 +202,21 @@ class PluginHook:
 
 
 def hook_bundles(caller: HookCaller, plugin: str, hooks: Sequence[Registration]) -> Sequence[Hooks]:
-    """The smallest number of `Hooks` that hold all of a plugin's functions, one at each point."""
-    registered = {
-        point: [PluginHook(caller, hook) for hook in hooks if hook.point == point and hook.is_on]
+    """Return all functions of a plugin in as few `Hooks` as possible, one at each point."""
+    by_point = [
+        [PluginHook(caller, hook) for hook in hooks if hook.point == point and hook.is_on]
         for point in HOOK_NAMES
-    }
-    bundles = []
-    for index in range(max(map(len, registered.values()))):
-        chosen: dict[str, Any] = {
-            point: hooks_at[index]
-            for point, hooks_at in registered.items()
-            if index < len(hooks_at)
-        }
-        bundles.append(Hooks(name=f"plugin {plugin}", **chosen))
-    return bundles
+    ]
+    bundles: list[dict[str, Any]] = [
+        dict(zip(HOOK_NAMES, chosen, strict=True)) for chosen in zip_longest(*by_point)
+    ]
+    return [Hooks(name=f"plugin {plugin}", **bundle) for bundle in bundles]
 
 
 async def call_around_tool(
     caller: HookCaller, hook: Registration, call: ToolCall, proceed: Proceed
 ) -> LoopToolResult:
-    """The result of `hook.fn(call, proceed)`, or that of `proceed` if the function fails.
+    """Return the result of `hook.fn(call, proceed)`, or that of `proceed` if the function fails.
 
     The time before and after `proceed()` is limited, the time within is the tool's. If the function
     fails before it calls `proceed`, the tool runs without it.
@@ -234,15 +226,14 @@ async def call_around_tool(
     inner = _ProceedOnce(proceed)
     try:
         result = await _run_around(hook, call, inner, caller.limit_s)
+        if isinstance(result, LoopToolResult):
+            return result
+        raise PluginFailure(f"it returned {type(result).__name__}, not a result")
     except Exception as error:
-        if inner.failure is not None and error is inner.failure:
+        if error is inner.failure:
             raise
         caller.failed(hook, error)
         return await inner.outcome()
-    if isinstance(result, LoopToolResult):
-        return result
-    caller.failed(hook, PluginFailure(f"it returned {type(result).__name__}, not a result"))
-    return await inner.outcome()
 
 
 class _ProceedOnce:
@@ -270,7 +261,7 @@ class _ProceedOnce:
             self.ended.set_result(None)
 
     async def outcome(self) -> LoopToolResult:
-        """The outcome of the call, which is made now if the plugin did not make it."""
+        """Return the result of the call, or raise its error. Calls now if the plugin did not."""
         if not self.begun.done():
             return await self()
         if self.result is not None:
@@ -282,7 +273,7 @@ async def _run_around(
     hook: Registration, call: ToolCall, inner: _ProceedOnce, limit_s: float
 ) -> Any:
     with as_plugin():
-        task = asyncio.get_running_loop().create_task(_call_around(hook, call, inner))
+        task = asyncio.get_running_loop().create_task(run_function(hook.fn, (call, inner)))
     try:
         await asyncio.wait({task, inner.begun}, timeout=limit_s, return_when="FIRST_COMPLETED")
         if inner.begun.done():
@@ -299,27 +290,15 @@ async def _run_around(
     if not is_done:
         raise PluginTimeout(limit_s)
     if task.cancelled():
-        raise (
-            inner.failure
-            if isinstance(inner.failure, Exception)
-            else PluginFailure("it cancelled itself")
-        )
+        failure = inner.failure
+        raise failure if isinstance(failure, Exception) else PluginFailure("it cancelled itself")
     return task.result()
-
-
-async def _call_around(hook: Registration, call: ToolCall, inner: _ProceedOnce) -> Any:
-    try:
-        return await hook.fn(call, inner)
-    except (asyncio.CancelledError, Exception):
-        raise
-    except BaseException as error:
-        raise as_exception(error) from None
 
 
 async def first_refusal(
     caller: HookCaller, hooks: Sequence[Registration], message: UserMessage
 ) -> str | None:
-    """The first reason not to send this prompt."""
+    """Return the first reason not to send this prompt; None if there is none."""
     for hook in hooks:
         try:
             answer: ToolOverride | None = await caller.ask(hook, message)
@@ -327,8 +306,8 @@ async def first_refusal(
             outcome = stop.outcome
             return outcome.reason if isinstance(outcome, HookTerminated) else str(outcome)
         if answer is not None:
-            text = answer.content
-            text = text if isinstance(text, str) else joined_text(tuple(text))
+            content = answer.content
+            text = content if isinstance(content, str) else joined_text(tuple(content))
             return text or f"the plugin `{hook.plugin}` refused it"
     return None
 
@@ -336,7 +315,7 @@ async def first_refusal(
 def plugin_summariser(
     caller: HookCaller, hooks: Callable[[], Sequence[Registration]], otherwise: Summarize
 ) -> Summarize:
-    """A summariser that asks plugins first, and `otherwise` if none of them has a summary."""
+    """Return a summariser that asks plugins first, and `otherwise` if none has a summary."""
 
     async def summarise(prompt: str, budget_tokens: int) -> str:
         for hook in hooks():
@@ -355,9 +334,9 @@ def edit_prompt(
     *,
     may_override: Callable[[str], bool],
 ) -> Sequence[Section]:
-    """The sections with the changes of plugins.
+    """Return the sections with the changes of plugins; of each kind of change the first wins.
 
-    Every hook sees the sections without the others' changes; of each kind of change the first wins.
+    Every hook gets the sections without the others' changes.
     """
     chosen: dict[str, Section] = {}
     for hook in hooks:
@@ -365,19 +344,16 @@ def edit_prompt(
         if change is None:
             continue
         if change.override and not may_override(hook.plugin):
-            words = (
-                f"to replace the prompt set `allow_override = true` under [plugins.{hook.plugin}]"
-            )
-            caller.failed(hook, PluginFailure(words))
+            setting = f"`allow_override = true` under [plugins.{hook.plugin}]"
+            caller.failed(hook, PluginFailure(f"to replace the prompt set {setting}"))
             continue
         for kind in ("prepend", "override", "append"):
             if text := getattr(change, kind):
                 priority = 100 if kind == "append" else 0
                 section = Section(name=f"plugin {hook.plugin}", priority=priority, text=text)
                 chosen.setdefault(kind, section)
-    whole = [chosen["override"]] if "override" in chosen else sections
-    before, behind = chosen.get("prepend"), chosen.get("append")
-    return [*([before] if before else ()), *whole, *([behind] if behind else ())]
+    before, after = ([chosen[kind]] if kind in chosen else [] for kind in ("prepend", "append"))
+    return [*before, *([chosen["override"]] if "override" in chosen else sections), *after]
 
 
 MAX_QUEUED = 100
@@ -389,7 +365,7 @@ class EventQueue:
     """The events that wait for one plugin; each is passed to all its watchers, in order.
 
     Only pieces of text and output are dropped. The queue stays small, because a watcher that hangs
-    is off after three times its limit.
+    is switched off after its third timeout.
     """
 
     def __init__(self, caller: HookCaller) -> None:

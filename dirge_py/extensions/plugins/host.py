@@ -84,8 +84,6 @@ class PluginHost(Plugins):
         """Problems of loading."""
         return tuple(self._notices)
 
-    # -- what they added
-
     def hooks(self, run: RunContext | None = None) -> Sequence[Hooks]:
         hooks = [
             bundle
@@ -97,10 +95,9 @@ class PluginHost(Plugins):
         return [Hooks(name="plugins", transform_context=self._without_dropped_tools), *hooks]
 
     def around_tool(self, run: RunContext | None = None) -> Sequence[Interceptor]:
-        """Around every tool first, then around single ones; the outermost is first."""
-        return [
-            partial(call_around_tool, self._caller, hook) for hook in self._hooks_around_tools()
-        ]
+        """Return the interceptors, outermost first: those of every tool, then of single ones."""
+        hooks = self._hooks_around_tools()
+        return [partial(call_around_tool, self._caller, hook) for hook in hooks]
 
     def tools(self) -> Sequence[Tool[Any]]:
         return [tool for plugin in self._plugins for tool in plugin.live_tools]
@@ -112,11 +109,11 @@ class PluginHost(Plugins):
         return [key for plugin in self._plugins for key in plugin.live_keys]
 
     def prompt_checks(self) -> Sequence[PromptCheck]:
-        """One check that asks `before_prompt`; it returns the first reason not to send a prompt."""
+        """Return a check that asks the functions at `before_prompt`."""
         return (self._check_prompt,)
 
     def around_summary(self, summarize: Summarize) -> Summarize:
-        """A summariser that uses the first summary of a plugin (`on_compact`), else `summarize`."""
+        """Return a summariser that asks plugins (`on_compact`) first, else `summarize`."""
         return plugin_summariser(self._caller, partial(self._at, "on_compact"), summarize)
 
     def on_event(self, event: LoopEvent) -> None:
@@ -125,8 +122,6 @@ class PluginHost(Plugins):
             if watchers := plugin.at(event.type):
                 queue = self._queues.setdefault(plugin.name, EventQueue(self._caller))
                 queue.put(watchers, event)
-
-    # -- what commands ask
 
     def status(self) -> ExtensionStatus | None:
         names = ", ".join(f"{plugin.name} ({plugin.state})" for plugin in self._plugins)
@@ -139,11 +134,8 @@ class PluginHost(Plugins):
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:
         hooks = self._run_order or hook_order(self.hooks())
         around_tools = [f"{h.label} ({h.tool or 'every tool'})" for h in self._hooks_around_tools()]
-        others = [
-            (point, [hook.label for hook in self._at(point)])
-            for point in POINTS
-            if point not in HOOK_NAMES
-        ]
+        points = (point for point in POINTS if point not in HOOK_NAMES)
+        others = [(point, [hook.label for hook in self._at(point)]) for point in points]
         every = (*hooks, (AROUND_TOOL, around_tools), *others)
         return [(point, labels) for point, labels in every if labels]
 
@@ -151,24 +143,18 @@ class PluginHost(Plugins):
         return [hook.label for hook in self._hooks_around_tools() if hook.tool in ("", tool)]
 
     def remove(self, name: str) -> None:
-        on = [plugin for plugin in self._plugins if plugin.state == "on"]
-        for plugin in on:
-            if plugin.name == name:
-                plugin.drop("off", "turned off in this session")
-                self._run_order = ()
-                return
-        names = ", ".join(plugin.name for plugin in on)
-        raise UsageError(
-            f"there is no plugin `{name}` that is on.", hint=f"On: {names}." if on else "None is."
-        )
+        on = {plugin.name: plugin for plugin in self._plugins if plugin.state == "on"}
+        if name not in on:
+            hint = f"On: {', '.join(on)}." if on else "None is."
+            raise UsageError(f"there is no plugin `{name}` that is on.", hint=hint)
+        on[name].drop("off", "turned off in this session")
+        self._run_order = ()
 
     async def close(self) -> None:
-        """Let watchers handle the queued events, and unload the modules."""
+        """Let watchers handle the queued events, then unload the modules."""
         await drain_queues(self._queues.values(), self._caller.limit_s)
         for plugin in self._plugins:
             unload_module(plugin.name)
-
-    # -- inside
 
     def _load(self, found: PluginSource, *, is_wanted: bool) -> Plugin:
         plugin = Plugin(found.name, found.where, self._settings.get(found.name, {}))
@@ -186,7 +172,10 @@ class PluginHost(Plugins):
         try:
             call_plugin_blocking(register, limit_s=self._caller.limit_s)
         except Exception as error:
-            plugin.drop("failed", _describe_load_error(error, found.where))
+            problem = f"{describe_error(error, found.where)}."
+            if isinstance(error, PluginError):
+                problem = f"{error.message} {error.hint}".strip()
+            plugin.drop("failed", problem)
             unload_module(plugin.name)
             self._tell(f"plugin `{plugin.name}` is not loaded: {plugin.problem} ({found.where})")
         api.end_registering()
@@ -213,15 +202,5 @@ class PluginHost(Plugins):
 
     def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
         allowed = {p.name for p in self._plugins if p.settings.get("allow_override") is True}
-        return edit_prompt(
-            self._caller,
-            self._at("before_prompt_build"),
-            sections,
-            may_override=allowed.__contains__,
-        )
-
-
-def _describe_load_error(error: Exception, where: str) -> str:
-    if isinstance(error, PluginError):
-        return f"{error.message} {error.hint}".strip()
-    return f"{describe_error(error, where)}."
+        hooks = self._at("before_prompt_build")
+        return edit_prompt(self._caller, hooks, sections, may_override=allowed.__contains__)

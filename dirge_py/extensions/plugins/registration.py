@@ -17,11 +17,11 @@ AROUND_TOOL = "around_tool"
 
 
 class PluginError(DirgeError):
-    """A plugin asks for something it cannot have."""
+    """A plugin can't be loaded, or something it adds is invalid."""
 
 
 def check_point(point: str) -> None:
-    """Raises PluginError, naming the nearest, for a point that does not exist."""
+    """Raise `PluginError`, with the nearest name, if there is no such point."""
     if point in POINTS:
         return
     meant = nearest(point, POINTS)
@@ -63,23 +63,17 @@ class Registration:
 
 
 def hook_order(bundles: Iterable[Hooks]) -> Sequence[tuple[str, Sequence[str]]]:
-    """Each hook point of the loop, and the names of its functions in order."""
-    listed = list(bundles)
-    return [
-        (
-            point,
-            [
-                getattr(hook, "label", bundle.name)
-                for bundle in listed
-                if (hook := getattr(bundle, point)) is not None
-            ],
-        )
-        for point in HOOK_NAMES
-    ]
+    """Return each hook point of the loop, and the names of its functions in order."""
+    labels: dict[str, list[str]] = {point: [] for point in HOOK_NAMES}
+    for bundle in bundles:
+        for point in HOOK_NAMES:
+            if (hook := getattr(bundle, point)) is not None:
+                labels[point].append(getattr(hook, "label", bundle.name))
+    return list(labels.items())
 
 
 class Plugins(Extension):
-    """The plugins of the user. This one has none; `PluginHost` is it with plugins."""
+    """The plugins of the user: none here; a `PluginHost` has some."""
 
     name = "plugins"
     summary = "extensions that you wrote or installed"
@@ -88,7 +82,7 @@ class Plugins(Extension):
         self._run_order: Sequence[tuple[str, Sequence[str]]] = ()
 
     def report(self) -> Sequence[PluginReport]:
-        """Every plugin that was found, in order."""
+        """Return the state of every plugin, in order."""
         return ()
 
     def note_order(self, hooks: Iterable[Hooks]) -> None:
@@ -96,13 +90,13 @@ class Plugins(Extension):
         self._run_order = hook_order(hooks)
 
     def order(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Each hook point with functions, and their names in order."""
+        """Return each hook point that has functions, and their names in order."""
         return [(point, labels) for point, labels in self._run_order if labels]
 
     def chain(self, tool: str) -> Sequence[str]:
-        """The functions that wrap calls of this tool, the outermost first."""
+        """Return the functions that wrap calls of this tool, the outermost first."""
         return ()
 
     def remove(self, name: str) -> None:
-        """Remove a plugin's hooks, tools and commands. Raises UsageError: there is none."""
+        """Remove a plugin's hooks, tools and commands. Raises UsageError if there is none."""
         raise UsageError(f"there is no plugin `{name}` that is on.", hint="None is.")

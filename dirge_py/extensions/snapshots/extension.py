@@ -4,11 +4,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from dirge_py.config.paths import state_dir
-from dirge_py.config.schema import Config
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
 from dirge_py.session.snapshots.base import (
@@ -41,31 +40,20 @@ LAST_WAIT_S = 0.5
 """How long the end of the program waits for a snapshot after which nothing was changed."""
 
 
-def open_snapshots(
-    config: Config,
-    cwd: Path,
-    *,
-    session: str,
-    roots: Sequence[str],
-    notice: Callable[[str], None],
-) -> SnapshotRepository | None:
-    """The snapshots of the project around `cwd`; None if they are switched off.
-
-    `roots` are the folders of the workspace; a git program in them is not used.
-    """
-    wanted = config.session
-    if not wanted.snapshots:
+def _open_repository(host: ExtensionHost, session: str) -> SnapshotRepository | None:
+    config = host.settings.session
+    if not config.snapshots:
         return None
+    retention = SnapshotRetention(days=config.snapshot_days, max_bytes=config.snapshot_max_mb * _MB)
     return SnapshotRepository(
-        state_dir(config.origin.environment),
-        cwd,
+        state_dir(host.settings.origin.environment),
+        host.cwd,
         session=session,
-        path=search_path(os.environ.get("PATH", os.defpath), roots),
-        limits=SnapshotLimits(file_bytes=wanted.snapshot_file_mb * _MIB),
-        retention=SnapshotRetention(
-            days=wanted.snapshot_days, max_bytes=wanted.snapshot_max_mb * _MB
-        ),
-        on_notice=notice,
+        # A git program in the workspace is not used.
+        path=search_path(os.environ.get("PATH", os.defpath), host.workspace.roots),
+        limits=SnapshotLimits(file_bytes=config.snapshot_file_mb * _MIB),
+        retention=retention,
+        on_notice=host.notify,
     )
 
 
@@ -73,8 +61,8 @@ class RunSnapshots(ProjectSnapshots):
     """Takes the snapshots of one conversation's runs and records them.
 
     The first of a run is taken in the background: only calls that may change something wait for it.
-    A snapshot that fails is one notice, and stops nothing. Old ones are pruned once, after the
-    first one. `note` records something in the session; `notice` gets messages for the person.
+    A failure is one notice, and stops nothing. Old snapshots are pruned after the first one. `note`
+    records something in the session; `notice` gets messages for the user.
     """
 
     def __init__(
@@ -97,7 +85,7 @@ class RunSnapshots(ProjectSnapshots):
         self._pruning: asyncio.Task[None] | None = None
 
     def hooks(self, run: RunContext) -> Sequence[Hooks]:
-        """Only runs that are recorded have snapshots."""
+        """Return the hooks of a run that is recorded; others have no snapshots."""
         hooks = Hooks(
             name="snapshots",
             transform_context=self._begin,
@@ -112,8 +100,8 @@ class RunSnapshots(ProjectSnapshots):
     async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
         """Delay a call that may change something until a snapshot of the files is taken.
 
-        This is the outermost interceptor: the wait counts for no time limit and precedes the record
-        of the start. A call that was denied does not get here.
+        This is the outermost interceptor: the wait is outside of time limits, and before the record
+        of the start.
         """
         if changes_something(call):
             if self._task is not None:
@@ -133,14 +121,14 @@ class RunSnapshots(ProjectSnapshots):
             limit_s = None if self._is_needed else LAST_WAIT_S
             await asyncio.wait({self._task}, timeout=limit_s)
         await self.snapshots.aclose()
-        left = {task for task in (self._task, self._pruning) if task is not None}
-        for task in left:
+        tasks = {task for task in (self._task, self._pruning) if task is not None}
+        for task in tasks:
             task.cancel()
-        if left:
-            await asyncio.wait(left)
+        if tasks:
+            await asyncio.wait(tasks)
 
     def for_fork(self, options: Any) -> None:
-        """None: a fork is not recorded, so its snapshots could not be used."""
+        """Return None: a fork is not recorded, so its snapshots could not be used."""
 
     async def _before_call(self, info: TurnInfo, call: ToolCall) -> None:
         """Take a snapshot before permission decides about removing files."""
@@ -149,7 +137,7 @@ class RunSnapshots(ProjectSnapshots):
             await asyncio.wait({self._take("turn")})
 
     async def _include_edited(self, call: ToolCall) -> None:
-        """Include the files that the call changes in a snapshot, also those rules leave out."""
+        """Take a snapshot of the files that the call changes, if rules leave them out."""
         reals = [os.path.realpath(str(claim.resource)) for claim in _edits(call)]
         unheld = self.snapshots.unheld([real for real in reals if os.path.isfile(real)])
         if unheld:
@@ -220,29 +208,20 @@ class RunSnapshots(ProjectSnapshots):
 
 
 def _edits(call: ToolCall) -> Sequence[Claim]:
-    """The claims of the call that change files; none if the tool can't name them."""
-    if call.tool is None or call.problem is not None:
-        return ()
-    try:
-        claims = call.tool.claims(call.arguments)
-    except Exception:
-        return ()
+    """Return the claims of the call that change files; none if the tool can't name them."""
+    claims: Sequence[Claim] = ()
+    if call.tool is not None and call.problem is None:
+        with suppress(Exception):
+            claims = call.tool.claims(call.arguments)
     return [claim for claim in claims if claim.op == "edit"]
 
 
 def make(host: ExtensionHost) -> RunSnapshots | None:
-    """Only a stored session has snapshots."""
-    recorder, config, workspace = host.recorder, host.settings, host.workspace
-    repository = None
+    """Return the snapshots of a stored session; None if they are switched off."""
+    recorder, repository = host.recorder, None
     if recorder is not None:
-        repository = open_snapshots(
-            config,
-            host.cwd,
-            session=recorder.session_id,
-            roots=workspace.roots,
-            notice=host.notify,
-        )
-    keep_originals(workspace.originals, repository, config, host.cwd, host.notify)
+        repository = _open_repository(host, recorder.session_id)
+    keep_originals(host.workspace.originals, repository, host.settings, host.cwd, host.notify)
     if repository is None:
         return None
     return RunSnapshots(repository, note=recorder.note, notice=host.notify)

@@ -17,7 +17,7 @@ class Todo(Extension):
         """The list; the session records its changes."""
 
     def for_fork(self, options: Any) -> "Todo | None":
-        """A fork beside its parent shows the parent's list; one that works elsewhere has none."""
+        """Share the list with a fork in the same workspace; others have none."""
         return self if options.workspace == "shared" else None
 
 

@@ -32,29 +32,21 @@ def make(host: ExtensionHost) -> Web | None:
 
 
 def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService | None:
-    """The web service of a conversation; None if a rule denies the network to all calls.
-
-    `keep_secret` gets the key of the search service.
-
-    Raises:
-        ConfigError: a setting of `[web]` is invalid.
-    """
-    if any(
-        rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**")
-        for rule in config.permission.rule
-    ):
-        return None
+    """Return what `open_web` does; None if a rule denies the network to all calls."""
+    for rule in config.permission.rule:
+        if rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**"):
+            return None
     return open_web(config, keep_secret)
 
 
 def search_key_variables(config: Config) -> list[str]:
-    """The environment variables that may hold a search key; commands never get them."""
+    """Return the environment variables that may contain a search key: commands never get them."""
     named = [config.web.search_key_env] if config.web.search_key_env else []
     return [*named, *SEARCH_KEY_VARIABLES]
 
 
 def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
-    """The web service.
+    """Return the web service of a conversation.
 
     `keep_secret` gets the key of the search service and the password of the proxy, or "".
 
@@ -81,7 +73,7 @@ def _make_search(
     environment: Mapping[str, str],
     keep_secret: Callable[[str], None],
 ) -> tuple[WebSearch | None, str]:
-    """(the search service, why there is none)."""
+    """Return the search service, or why there is none."""
     if table.search is None:
         return None, "No search service is chosen: set `search` under `[web]`."
     backend = BACKENDS[table.search]
@@ -94,21 +86,17 @@ def _make_search(
         return None, f"{backend.name} needs a key: set {variable} in the environment."
     if key:
         if not key.isascii() or not key.isprintable():
-            raise ConfigError(f"{variable} holds no key.", hint="It must be one line of ASCII.")
+            raise ConfigError(f"{variable} is not a key.", hint="It must be one line of ASCII.")
         keep_secret(key)
     if table.search_url and (table.proxy is None or is_local_target(endpoint)):
-        # The person named this address, so it may be in their own network. Only for searching.
+        # The user named this address, so it may be in their own network. Only for searching.
         reach = _make_guard(table, [endpoint.place], "search_url")
     if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
-        raise ConfigError(
-            f"`search_url` {endpoint} would send the key unencrypted.", hint="Use https."
-        )
-    return (
-        WebSearch(
-            backend, endpoint, reach=reach, key=key, proxy=table.proxy, timeout_s=table.timeout_s
-        ),
-        "",
-    )
+        text = f"`search_url` {endpoint} would send the key unencrypted."
+        raise ConfigError(text, hint="Use https.")
+    limit_s, proxy = table.timeout_s, table.proxy
+    search = WebSearch(backend, endpoint, reach=reach, key=key, proxy=proxy, timeout_s=limit_s)
+    return search, ""
 
 
 def _parse_endpoint(url: str, backend: SearchBackend) -> ParsedUrl:
@@ -125,27 +113,25 @@ def _make_guard(table: WebTable, hosts: list[str], key: str) -> DnsGuard:
     try:
         return DnsGuard(hosts, is_proxied=table.proxy is not None)
     except ToolFailed as error:
-        raise ConfigError(
-            f"`{key}` under `[web]`: {error}", hint="Write `host` or `host:port`."
-        ) from None
+        text = f"`{key}` under `[web]`: {error}"
+        raise ConfigError(text, hint="Write `host` or `host:port`.") from None
 
 
 def _proxy_password(proxy: str) -> str:
-    """The password in a proxy's address; empty without one."""
+    """Return the password in a proxy's address; "" if there is none."""
     try:
         parts = urlsplit(proxy)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_usable = False
     if not is_usable or re.search(r"[\x00-\x20\x7f]", proxy):
-        # It may hold a password, so it is not quoted.
-        raise ConfigError(
-            "`proxy` under `[web]` is no usable address.", hint="Write `http://host:port`."
-        )
+        # It may contain a password, so it is not quoted.
+        text = "`proxy` under `[web]` is not a valid address."
+        raise ConfigError(text, hint="Write `http://host:port`.")
     return parts.password or ""
 
 
 def _is_loopback(endpoint: ParsedUrl) -> bool:
     if endpoint.address is not None:
         return endpoint.address.is_loopback
-    return endpoint.host == "localhost" or endpoint.host.endswith(".localhost")
+    return f".{endpoint.host}".endswith(".localhost")

@@ -127,7 +127,7 @@ async def test_a77_an_answer_that_trips_is_withheld_after_it_was_shown() -> None
     assert KEY in shown
     answer = run.new[-1]
     assert isinstance(answer, AssistantMessage)
-    assert answer.withheld == "guardrail `secrets`: it holds a key, token or password"
+    assert answer.withheld == "guardrail `secrets`: it contains a key, token or password"
     assert KEY not in repr(run.new) and "withheld" in answer.text
     assert (answer.calls, tool.ran, answer.stop_reason) == ((), [], "stop")
     assert answer.usage == usage
@@ -151,7 +151,7 @@ async def test_a_warning_about_an_answer_is_told_and_the_answer_stays() -> None:
     run = await guarded(guards(secrets("output", "warn"), told=received), model, reading("x"))
     assert run.outcomes == ["ok"] and isinstance(run.outcome, Done)
     assert KEY in run.new[1].text
-    assert received == ["Guardrail `secrets`: it holds a key, token or password, in this answer."]
+    assert received == ["Guardrail `secrets`: it contains a key, token or password, in this answer."]
 
 
 async def test_an_answer_that_passes_is_what_it_was() -> None:
@@ -210,7 +210,7 @@ async def test_a_warning_about_a_result_is_told_and_the_result_stays() -> None:
     run = await guarded(guards(secrets("tool_result", "warn")), model, reading(KEY))
     assert run.results[0].text == KEY
     assert [notice.content for notice in run.recorder.of(SystemNotice)] == [
-        "Guardrail `secrets`: it holds a key, token or password, in a result of `read`."
+        "Guardrail `secrets`: it contains a key, token or password, in a result of `read`."
     ]
 
 

@@ -3,23 +3,13 @@
 import asyncio
 import logging
 from dataclasses import dataclass
+from dirge_py.extensions.guardrails.checks import Guardrail, Pass, PatternGuardrail, SecretsGuardrail, Trip, Verdict, Warn, run_guardrails
+from dirge_py.lib.redaction import Redactor
+from hypothesis import given, strategies as st
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dirge_py.extensions.guardrails.checks import (
-    Guardrail,
-    Pass,
-    PatternGuardrail,
-    SecretsGuardrail,
-    Trip,
-    Verdict,
-    Warn,
-    run_guardrails,
-)
-from dirge_py.lib.redaction import Redactor
 
 KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 
@@ -56,7 +46,7 @@ def test_a_pattern_is_looked_for_anywhere() -> None:
 )
 def test_secrets_are_known_by_their_form_or_because_they_are_ours(text: str) -> None:
     check = SecretsGuardrail(name="secrets", redact=Redactor(["my-own-secret!"]).redact, found=Warn)
-    assert check.check(text) == Warn("it holds a key, token or password")
+    assert check.check(text) == Warn("it contains a key, token or password")
     assert check.check("an ordinary sk-etch of a task") == Pass()
 
 

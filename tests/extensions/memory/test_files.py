@@ -3,16 +3,16 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.extensions.memory import store
 from dirge_py.extensions.memory.store import FileMemory
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.memory import MemoryConflict, MemoryUpdate, RecalledMemory
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 
 WRITER = """
 import asyncio, sys
@@ -131,7 +131,7 @@ async def test_a_change_from_what_it_no_longer_says_is_refused(
         (MemoryUpdate(store="memory", action="replace", match="qqq", content="x"), "nothing like"),
         (MemoryUpdate(store="memory", action="remove"), "words of the entry"),
         (MemoryUpdate(store="memory", action="replace", match=" ", content="x"), "words of the"),
-        (add(" \n"), "what is to be remembered"),
+        (add(" \n"), "the text to remember"),
         (add("x" * 2_001), "fewer words"),
         (add("x" * 1_999 + "\u202e"), "fewer words"),
     ],
