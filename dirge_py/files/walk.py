@@ -8,17 +8,18 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
 from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
 from dirge_py.files.safe_read import read_regular
 from dirge_py.types.errors import FileError
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+
 
 
 
@@ -56,10 +57,7 @@ def ignored_by(rules: Sequence[IgnoreRules], real: str, *, is_folder: bool) -> b
 
 
 def _rules_within(
-    real: str,
-    names: Set[str],
-    inherited: Sequence[IgnoreRules],
-    read: Callable[[str], bytes],
+    real: str, names: Set[str], inherited: Sequence[IgnoreRules], read: Callable[[str], bytes]
 ) -> Sequence[IgnoreRules]:
     """Return the rules for a folder with these entries; a nested repository starts without any.
 
@@ -324,11 +322,7 @@ def _git_names(folder: str) -> Set[str]:
 
 
 def list_unignored(
-    root: str,
-    *,
-    below: str = "",
-    most: int,
-    is_stopped: Callable[[], bool] = lambda: False,
+    root: str, *, below: str = "", most: int, is_stopped: Callable[[], bool] = lambda: False
 ) -> FileListing:
     """List what is below `root`/`below`, paths relative to `root`, without following links. Blocks.
 

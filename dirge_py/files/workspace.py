@@ -200,9 +200,7 @@ class Workspace:
     def at_call(self, call_id: str) -> "CallFiles":
         """Return the files as one tool call may use them."""
         return CallFiles(
-            self,
-            lambda: self._approved.get(call_id, self.roots),
-            lambda: self._shown.get(call_id),
+            self, lambda: self._approved.get(call_id, self.roots), lambda: self._shown.get(call_id)
         )
 
     def for_person(self) -> "CallFiles":

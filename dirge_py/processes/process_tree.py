@@ -1,10 +1,9 @@
 """Processes of commands: the process table, the tree of one command, and processes that escaped it.
 
-Every process of a command has `DIRGE_CALL=<marker>` in its environment. A `CommandTree` finds
-the members of one command by that, and by parent, group and session; it ends them when the command
-is over. On Linux this process is also a subreaper: the kernel makes every orphan among its
-descendants its child. So a process that left its session, lost its parent and cleared its
-environment is still a child of dirge, and the `OrphanReaper` ends it.
+Every process of a command has `DIRGE_CALL=<marker>` in its environment. A `CommandTree` finds the
+processes of one command by that, and by parent, group and session. On Linux dirge is also a
+subreaper: the kernel makes every orphan among its descendants its child. So the `OrphanReaper`
+finds a process that left its session, lost its parent and cleared its environment, too.
 
 `abandoned_processes` are those of a dirge that was killed and could not end its commands.
 """
@@ -30,19 +29,14 @@ _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 _RESCAN_S = 0.005
 """The pause between two scans for processes that were killed and still run."""
-
 _LONGEST_PAUSE_S = 0.05
 """The longest pause between two checks whether a tree has ended by itself."""
-
 _KILL_LIMIT_S = 2.0
 """The longest time for killing the members of a tree."""
-
 _ORPHAN_LIMIT_S = 2.5
-"""The longest time for killing one command's orphans, before its result names the rest."""
-
+"""The longest time for killing one command's orphans; its result names the rest."""
 _LAST_ORPHAN_LIMIT_S = 1.0
 """The same for all commands when dirge ends."""
-
 _SLICE_S = 0.01
 """How long the event loop is blocked at a time: a process that keeps forking must not escape."""
 
@@ -78,19 +72,14 @@ def process_table() -> dict[int, ProcessEntry]:
 
 
 def family_table() -> dict[int, ProcessEntry]:
-    """Return a process table that includes all of dirge's descendants; empty if there are none.
-
-    Where orphans become dirge's children, a process without children has no descendants either.
-    Then the table of the whole machine, most of the cost of a short command, need not be read.
-    """
+    """Return a process table that includes all of dirge's descendants; empty if there are none."""
+    # Without children there are no descendants. Reading the machine's table costs more than a short
+    # command.
     return {} if adopt_orphans() and not _has_children() else process_table()
 
 
 def our_children() -> list[ProcessEntry]:
-    """Return dirge's own children, including dead ones: much faster than reading a whole table.
-
-    Fast enough to catch a descendant that forks and exits repeatedly.
-    """
+    """Return dirge's own children, also dead ones, fast enough to catch a chain of forks."""
     if not _has_children():
         return []
     # The kernel's lists of children. An orphan is in them before its parent counts as dead.
@@ -106,8 +95,8 @@ def our_children() -> list[ProcessEntry]:
         listed.clear()
     if not listed:  # not Linux, or a kernel without these lists
         return [entry for entry in process_table().values() if entry.parent == os.getpid()]
-    found = (read_entry(int(pid)) for pids in listed for pid in pids.split())
-    return [entry for entry in found if entry is not None]
+    entries = (read_entry(int(pid)) for pids in listed for pid in pids.split())
+    return [entry for entry in entries if entry is not None]
 
 
 def _has_children() -> bool:
@@ -198,10 +187,9 @@ class EndedProcesses:
 class CommandTree:
     """The processes of one command, including those that tried to escape.
 
-    Members are the leader (the process dirge started), all descendants by parent, its group and
-    session, and every process with the marker in its environment. A member stays one. Only a
-    process escapes that cleared its environment *and* left the session *and* lost its parent before
-    the first scan: the `OrphanReaper` finds that one.
+    Members are the leader (the process dirge started), its group and session, every process with
+    the marker in its environment, and their descendants. A member stays one. The `OrphanReaper`
+    finds those that left the session and cleared their environment before a scan found them.
     """
 
     def __init__(self, leader: int, marker: str) -> None:
@@ -298,7 +286,7 @@ async def end_tree(
 
 
 def kill_tree(tree: CommandTree) -> None:
-    """Kill every process of the tree now, without an event loop: the last resort at exit."""
+    """Kill every process of the tree now, without an event loop."""
     for left in _killing(tree):
         time.sleep(_RESCAN_S if left else 0)
 
@@ -319,14 +307,14 @@ def _killing(
 
 
 def _with_descendants(roots: Iterable[int], children: Mapping[int, list[int]]) -> set[int]:
-    found: set[int] = set()
+    family: set[int] = set()
     waiting = list(roots)
     while waiting:
         pid = waiting.pop()
-        if pid not in found:
-            found.add(pid)
+        if pid not in family:
+            family.add(pid)
             waiting.extend(children.get(pid, ()))
-    return found
+    return family
 
 
 @dataclasses.dataclass(slots=True)
@@ -527,14 +515,14 @@ def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
     if owner is not None and not owner.is_zombie:
         return ()
     mark = f"{MARKER_NAME}={program}-".encode()
-    found = []
-    for entry in table.values():
+    abandoned = []
+    for entry in sorted(table.values(), key=lambda entry: (entry.started, entry.pid)):
         environment = _strings(entry.pid, "environ")
-        if entry.is_zombie or not any(item.startswith(mark) for item in environment):
-            continue
-        line = b" ".join(_strings(entry.pid, "cmdline")).decode(errors="replace").strip()
-        found.append(AbandonedProcess(pid=entry.pid, started=entry.started, command=line))
-    return sorted(found, key=lambda process: (process.started, process.pid))
+        if not entry.is_zombie and any(item.startswith(mark) for item in environment):
+            line = b" ".join(_strings(entry.pid, "cmdline")).decode(errors="replace").strip()
+            process = AbandonedProcess(pid=entry.pid, started=entry.started, command=line)
+            abandoned.append(process)
+    return abandoned
 
 
 def kill_abandoned(leftovers: Sequence[AbandonedProcess]) -> None:

@@ -434,11 +434,7 @@ class Shells:
         return self._add(started, command, cwd=options["cwd"])
 
     async def run(
-        self,
-        command: str,
-        *,
-        signal: AbortSignal | None = None,
-        **options: Unpack[CommandOptions],
+        self, command: str, *, signal: AbortSignal | None = None, **options: Unpack[CommandOptions]
     ) -> CommandResult | Shell:
         """Run a command line in the foreground, until it ends or is moved to the background.
 

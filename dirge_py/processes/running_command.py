@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import field
 from tempfile import TemporaryFile
 from typing import Any, Literal, TypeAlias
 
@@ -36,12 +35,10 @@ OnOutput: TypeAlias = Callable[[str, int], None]
 TIMEOUT_GRACE_S = 2.0
 STOP_GRACE_S = 0.3
 LEFT_GRACE_S = 0.15
-"""The time between SIGTERM and SIGKILL: after a time-out; after an abort; for leftover
-processes."""
+"""The time between SIGTERM and SIGKILL: at a timeout, after an abort, for leftover processes."""
 
 _TREE_KILL_S = 0.3
 """The longest time of the first attempt to kill the members of the tree."""
-
 _CHUNK_BYTES = 64 * 1024
 _DRAIN_S = 0.25
 # The last writer closes the pipe a moment before it ends; it was not left running.
@@ -148,16 +145,14 @@ def start_problem(
     program: str,
     cwd: str,
     *,
-    hint: str = "A very long command belongs into a script file.",
+    hint: str = "Put a very long command into a script file.",
 ) -> ProcessError:
     """Return the error for a `program` that could not be started; `hint` is the default."""
     if not os.path.isdir(cwd):
         return ProcessError(f"The folder {cwd!r} does not exist.", hint="Start in another folder.")
     if isinstance(error, ValueError):
-        return ProcessError(
-            f"The command has characters that cannot be passed on: {error}.",
-            hint="Leave out NUL characters and lone surrogates.",
-        )
+        text = f"The command contains characters that cannot be passed on: {error}."
+        return ProcessError(text, hint="Leave out NUL characters and lone surrogates.")
     if isinstance(error, FileNotFoundError):
         return ProcessError(f"There is no program `{program}`.", hint="Check PATH.")
     reason = error.strerror or str(error)
@@ -178,7 +173,7 @@ class CommandResult:
     """Whether an abort stopped it, or kept it from starting."""
     question: str = ""
     """The question for which it was stopped; "" if it was not."""
-    output: BoundedOutput = field(default_factory=BoundedOutput)
+    output: BoundedOutput = BoundedOutput()
     """Its output."""
     duration_s: float = 0.0
     """How long it ran, in seconds."""
@@ -187,8 +182,8 @@ class CommandResult:
     stopped: int = 0
     """How many background processes it left running."""
     left: tuple[int, ...] = ()
-    """Pids of those that still run: another user's, stuck in the kernel, forking faster than they
-    can be killed, or possibly those of another running command."""
+    """Pids of those that still run: another user's, stuck in the kernel, forking too fast to be
+    killed, or possibly another command's."""
 
 
 class RunningCommand:
@@ -251,7 +246,7 @@ class RunningCommand:
         return any(end.done() for end in self._ends.values())
 
     def begin(self, timeout_s: float) -> "asyncio.Task[CommandResult]":
-        """Supervise it in its own task: cancelling a caller must not interrupt the killing."""
+        """Supervise it in its own task: a cancelled caller must not interrupt the killing."""
         self.set_timeout(timeout_s)
         self.finished = self._loop.create_task(self._supervise())
         return self.finished
@@ -260,7 +255,7 @@ class RunningCommand:
         """Change its time limit, counted from its start."""
         if self._limit is not None:
             self._limit.cancel()
-        rest_s = max(0.0, timeout_s - self.duration_s)
+        rest_s = timeout_s - self.duration_s
         self._limit = self._loop.call_later(rest_s, self._resolve, self._ends["timeout"])
 
     def detach(self, on_chunk: Callable[[bytes], None]) -> None:
@@ -301,15 +296,14 @@ class RunningCommand:
     async def _supervise(self) -> CommandResult:
         """Wait for the end of the command, and end its remaining processes.
 
-        It is over when the started process has exited, not when its output ends: a background
-        process may keep the pipe open forever.
+        Its output may not end when it exits: a background process may keep the pipe open forever.
         """
         try:
             await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
             ended_by = next(reason for reason, end in self._ends.items() if end.done())
             if ended_by == "exit":
-                _, is_held = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
-                if not is_held:
+                drained, _ = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
+                if drained:
                     await wait_for_tree(self._tree, limit_s=_LINGER_S)
                 ended = await self._end(LEFT_GRACE_S)
             else:
@@ -372,8 +366,6 @@ class RunningCommand:
         if not future.done() and not self._loop.is_closed():
             future.set_result(None)
 
-    # --- the exit of the started process ---
-
     def _poll_exit(self) -> None:
         self._notice_exit()
         if not self._ends["exit"].done():
@@ -390,8 +382,6 @@ class RunningCommand:
             os.close(self._exit_watch)
             self._exit_watch = None
 
-    # --- its output ---
-
     def _read(self) -> None:
         # One chunk per turn of the event loop, so that a flood does not block other work.
         if self._output_fd is None:
@@ -407,12 +397,11 @@ class RunningCommand:
         if self._on_chunk is not None:
             self._on_chunk(chunk)
         if self._on_output is not None and self._next_update is None:
-            wait_s = self._last_update + _UPDATE_S - self._loop.time()
-            self._next_update = self._loop.call_later(max(0.0, wait_s), self._update)
+            update_at = self._last_update + _UPDATE_S
+            self._next_update = self._loop.call_at(update_at, self._update)
 
     def _update(self) -> None:
-        self._next_update = None
-        self._last_update = self._loop.time()
+        self._next_update, self._last_update = None, self._loop.time()
         if self._on_output is not None:
             self._on_output(self._capture.live_tail(), self._capture.total_bytes)
 

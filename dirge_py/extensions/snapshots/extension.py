@@ -10,12 +10,7 @@ from typing import Any
 from dirge_py.config.paths import state_dir
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
-from dirge_py.session.snapshots.base import (
-    SNAPSHOT_RECORD,
-    Snapshot,
-    SnapshotMoment,
-    paths_as_text,
-)
+from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotMoment, paths_as_text
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.originals import keep_originals
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository

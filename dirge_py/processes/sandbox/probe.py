@@ -65,6 +65,7 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
     problem = ""
     for lets_end_gently in (True, False):
         launcher = Bubblewrap(profile, program, lets_end_gently=lets_end_gently)
+        limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
         problem = _probe(launcher, profile)
         if not problem:
             launcher.tidy()
@@ -72,7 +73,7 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
                 kind="bubblewrap",
                 launcher=launcher,
                 profile=profile,
-                limits="" if launcher.filters_calls else bubblewrap.NO_FILTER,
+                limits=limits,
                 close=launcher.close,
             )
         launcher.close()
@@ -87,28 +88,27 @@ def _with_landlock(profile: SandboxProfile) -> Sandbox | str:
         return reason
     launcher = Landlock(profile)
     problem = _probe(launcher, profile)
-    if problem:
-        launcher.close()
-        return f"Landlock does not work: {problem}"
-    return Sandbox(
-        kind="landlock",
-        launcher=launcher,
-        profile=profile,
-        limits=landlock.limits_here() + _without_hosts(profile),
-        close=launcher.close,
-    )
+    if not problem:
+        limits = landlock.limits_here() + _without_hosts(profile)
+        return Sandbox(
+            kind="landlock", launcher=launcher, profile=profile, limits=limits, close=launcher.close
+        )
+    launcher.close()
+    return f"Landlock does not work: {problem}"
 
 
 def _on_macos(profile: SandboxProfile) -> Sandbox | NoSandbox:
-    problem = _probe(Seatbelt(profile), profile)
+    launcher = Seatbelt(profile)
+    problem = _probe(launcher, profile)
     if problem:
         return NoSandbox(f"{seatbelt.PROGRAM} does not work: {problem}", "Use `--sandbox off`.")
     limits = seatbelt.LIMITS + _without_hosts(profile)
-    return Sandbox(kind="seatbelt", launcher=Seatbelt(profile), profile=profile, limits=limits)
+    return Sandbox(kind="seatbelt", launcher=launcher, profile=profile, limits=limits)
 
 
 def _without_hosts(profile: SandboxProfile) -> str:
-    return " `[sandbox] hosts` cannot be reached: that takes bubblewrap." if profile.hosts else ""
+    text = " `[sandbox] hosts` cannot be reached: only bubblewrap supports that."
+    return text if profile.hosts else ""
 
 
 def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
@@ -154,7 +154,7 @@ def _read(path: str) -> str:
 
 
 def fix_namespaces(read: Callable[[str], str] = _read) -> str:
-    """Return what lets bubblewrap create its namespaces, depending on what prevents it here."""
+    """Return how to let bubblewrap create its namespaces on this machine."""
     if read(_APPARMOR) == "1":
         return (
             "Ubuntu keeps programs from making user namespaces. Give bubblewrap a profile: "

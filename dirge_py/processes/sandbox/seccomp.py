@@ -10,8 +10,6 @@ import platform
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from dirge_py.lib.lean_dataclass import dataclass
-
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
@@ -82,16 +80,8 @@ _ABSENT = frozenset(("clone3", "io_uring_setup", "io_uring_enter", "io_uring_reg
 _JUDGED = frozenset(("ioctl", "socket", "clone", "unshare"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Machine:
-    audit: int
-    numbers: Mapping[str, int]
-
-
-_MACHINES = {
-    "x86_64": _Machine(0xC000003E, _X86_64),
-    "aarch64": _Machine(0xC00000B7, _AARCH64),
-}
+_MACHINES = {"x86_64": (0xC000003E, _X86_64), "aarch64": (0xC00000B7, _AARCH64)}
+"""The number by which the kernel identifies a machine, and its system calls."""
 
 
 def filter_program(
@@ -104,22 +94,32 @@ def filter_program(
     file is truncated by opening it to read.
     """
     name = machine or platform.machine()
-    known = _MACHINES.get(name)
-    if known is None:
+    if name not in _MACHINES:
         return None
-    refused: tuple[int, ...] = () if ipc else _SHARED_MEMORY[name]
+    audit, numbers = _MACHINES[name]
+    errors = {
+        number: _ENOSYS if call in _ABSENT else _EPERM
+        for call, number in numbers.items()
+        if call not in _JUDGED
+    }
     judged: list[_Instruction] = []
     if not sockets:
         judged += _if_call(_SOCKET_PAIR[name], _only_connected_pairs())
     if not ipc:
+        errors |= dict.fromkeys(_SHARED_MEMORY[name], _EPERM)
         judged += _only_for_itself(_LIMITS_OF_OTHERS[name])
     if not metadata:
-        refused += (*_METADATA[name], *_METADATA_EVERYWHERE)
-        judged += _no_change_of_files(known, _OPEN[name])
+        errors |= dict.fromkeys((*_METADATA[name], *_METADATA_EVERYWHERE), _EPERM)
+        judged += _no_change_of_files(numbers["ioctl"], _OPEN[name])
         judged += _only_for_itself(_SCHEDULING_OF_OTHERS[name])
+    new_namespace = [(_LOAD, 0, 0, _FIRST_AT), (_ANY_BIT, 0, 1, _NEW_USER_NAMESPACE)]
+    typing = [(_LOAD, 0, 0, _SECOND_AT), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX)]
+    for call, then in (("clone", new_namespace), ("unshare", new_namespace), ("ioctl", typing)):
+        judged += _if_call(numbers[call], [*then, *_REFUSE_OR_ALLOW])
+    judged += _if_call(numbers["socket"], _only_open_families() if sockets else [_fail(_EPERM)])
     return b"".join(
         struct.pack("=HBBI", code, yes, no, value)
-        for code, yes, no, value in _instructions(known, refused, judged, sockets=sockets)
+        for code, yes, no, value in _instructions(audit, errors, judged)
     )
 
 
@@ -127,38 +127,26 @@ _Instruction = tuple[int, int, int, int]
 
 
 def _instructions(
-    machine: _Machine,
-    refused: tuple[int, ...],
-    judged: Sequence[_Instruction],
-    *,
-    sockets: bool,
+    audit: int, errors: Mapping[int, int], judged: Sequence[_Instruction]
 ) -> Iterator[_Instruction]:
     yield _LOAD, 0, 0, _MACHINE_AT
     # System calls of other machines, such as those of 32-bit programs, have other numbers.
-    yield _EQUAL, 1, 0, machine.audit
+    yield _EQUAL, 1, 0, audit
     yield _fail(_ENOSYS)
     yield _LOAD, 0, 0, _NUMBER_AT
     yield _AT_LEAST, 0, 1, _X32_BIT
     yield _fail(_ENOSYS)
-    errors = {
-        number: _ENOSYS if name in _ABSENT else _EPERM
-        for name, number in machine.numbers.items()
-        if name not in _JUDGED
-    }
-    for number, error in [*errors.items(), *((number, _EPERM) for number in refused)]:
-        yield _EQUAL, 0, 1, number
-        yield _fail(error)
+    for number, error in errors.items():
+        yield from _if_call(number, [_fail(error)])
     yield from judged
-    new_namespace = [(_LOAD, 0, 0, _FIRST_AT), (_ANY_BIT, 0, 1, _NEW_USER_NAMESPACE)]
-    typing = [(_LOAD, 0, 0, _SECOND_AT), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX)]
-    for name, then in (("clone", new_namespace), ("unshare", new_namespace), ("ioctl", typing)):
-        yield from _if_call(machine.numbers[name], [*then, *_REFUSE_OR_ALLOW])
+    yield _RETURN, 0, 0, _ALLOW
+
+
+def _only_open_families() -> list[_Instruction]:
     families: list[_Instruction] = []
     for family in _OPEN_FAMILIES:
         families += [(_EQUAL, 0, 1, family), (_RETURN, 0, 0, _ALLOW)]
-    opened = [(_LOAD, 0, 0, _FIRST_AT), *families, _fail(_EAFNOSUPPORT)]
-    yield from _if_call(machine.numbers["socket"], opened if sockets else [_fail(_EPERM)])
-    yield _RETURN, 0, 0, _ALLOW
+    return [(_LOAD, 0, 0, _FIRST_AT), *families, _fail(_EAFNOSUPPORT)]
 
 
 def _only_connected_pairs() -> list[_Instruction]:
@@ -178,11 +166,11 @@ def _only_for_itself(calls: Mapping[int, int]) -> Iterator[_Instruction]:
         yield from _if_call(number, [(_LOAD, 0, 0, at), (_EQUAL, 1, 0, 0), *_REFUSE_OR_ALLOW])
 
 
-def _no_change_of_files(machine: _Machine, opening: Mapping[int, int]) -> Iterator[_Instruction]:
+def _no_change_of_files(ioctl: int, opening: Mapping[int, int]) -> Iterator[_Instruction]:
     """Deny changes of a file's flags, and truncation by opening a file to read."""
     for code in _SET_FLAGS:
         yield from (
-            (_EQUAL, 0, 4, machine.numbers["ioctl"]),
+            (_EQUAL, 0, 4, ioctl),
             (_LOAD, 0, 0, _SECOND_AT),
             (_EQUAL, 0, 1, code),
             _fail(_EPERM),
