@@ -271,11 +271,7 @@ def _replace_in_place(
 def write_in_place(
     place: FileLocation, content: bytes, *, check: Callable[[], None] = lambda: None
 ) -> os.stat_result:
-    """Overwrite the file at `place`, which has a copy on disk; restore it on failure.
-
-    Raises:
-        OSError: it could not be written.
-    """
+    """Overwrite the file at `place`, which has a copy on disk; restore it on an OSError."""
     with open(place.open(place.name, os.O_RDWR), "r+b", buffering=0) as file:
         descriptor, before = file.fileno(), file.read()
         check()

@@ -113,10 +113,9 @@ class RollbackEntry:
 
 
 def _undo_change(place: FileLocation, entry: RollbackEntry) -> str:
-    """Restore the old file at `place`; return a sentence if it was changed since, else "".
+    """Restore the old file at `place`, or return a sentence about a change since.
 
-    Raises:
-        FileError, OSError: it cannot be restored.
+    Raises FileError or OSError if it cannot be restored.
     """
     now = _digest_at(place)
     if now == entry.before:
@@ -163,11 +162,7 @@ class RollbackJournal:
 
     @classmethod
     def open(cls, folder: Path, entries: Sequence[RollbackEntry]) -> "RollbackJournal":
-        """Write a new journal of `entries` in `folder` to disk.
-
-        Raises:
-            FileError: it cannot be written.
-        """
+        """Write a new journal of `entries` in `folder` to disk. Raises FileError."""
         path = folder / fresh_name("patch").lstrip(".")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -69,11 +69,7 @@ class TreeHash:
     def read(
         self, paths: Iterable[str], is_stopped: Callable[[], bool] = lambda: False
     ) -> TreeDigest:
-        """Hash those of `paths` (relative, with `/`) that exist. Blocks.
-
-        Raises:
-            OSError: the folder cannot be opened.
-        """
+        """Hash those of `paths` (relative, with `/`) that exist. Blocks. Raises OSError."""
         hashed, known = TreeDigest(), {}
         folders = RealFolders(self._root)
         anchor = open_folder_handle(self._root)

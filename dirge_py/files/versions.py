@@ -108,11 +108,7 @@ class ReadLog:
         return real in self._known
 
     def check_fresh(self, real: str, now: FileIdentity, *, shown: str) -> None:
-        """Check that the version that was read is the current one, `now`.
-
-        Raises:
-            FileError: it was never read, or has changed since.
-        """
+        """Raise FileError if `real` was never read, or was read in another version than `now`."""
         known = self._known.get(real)
         if known is None:
             hint = "Use `read` on it first."
@@ -143,8 +139,7 @@ SETTLED_NS = 2_000_000_000
 def stamp_of(path: str, *, follow: bool = True) -> Stamp:
     """Return a stamp that changes with a file or folder, even if its time is reset.
 
-    Raises:
-        OSError: it cannot be examined.
+    Raises OSError if it cannot be examined.
     """
     status = os.stat(path, follow_symlinks=follow)
     identity = status.st_dev, status.st_ino

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 
+
 IGNORE_FILE_LIMIT = 1 << 20
 """The most bytes of an ignore file that are read."""
 
@@ -139,11 +140,7 @@ class FileSearch:
 
 
 def list_directory(roots: WorkspaceRoots, real: str, shown: str) -> list[DirectoryEntry]:
-    """Return everything in a folder, sorted by name.
-
-    Raises:
-        FileError: it is not a folder, or may not be listed.
-    """
+    """Return everything in a folder, sorted by name. Raises FileError if it can't be listed."""
     try:
         with _opened(roots, real) as folder:
             return [_entry(folder, name) for name in sorted(os.listdir(folder))]

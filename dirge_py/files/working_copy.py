@@ -95,11 +95,7 @@ class WorkingCopy:
         return copied
 
     def link(self, folders: Sequence[str]) -> None:
-        """Add these folders of the source to the copy, as links to them.
-
-        Raises:
-            OSError: a link cannot be created.
-        """
+        """Add these folders of the source to the copy, as links to them. Raises OSError."""
         for path in folders:
             self._make_folder(os.path.dirname(path))
             # If part of the folder was copied, it exists already.
@@ -204,11 +200,7 @@ class CopyFolder:
     """A new temporary folder; `top` is the folder in it, of that `name`, for the copy."""
 
     def __init__(self, place: str, name: str) -> None:
-        """Create the folder.
-
-        Raises:
-            OSError: it cannot be created in `place`.
-        """
+        """Create the folder. Raises OSError if it cannot be created in `place`."""
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         self.top = os.path.join(self.folder, name if name not in ("", _LOCK) else "root")
         self._lock = -1
@@ -327,11 +319,7 @@ def _is_folder(name: str, folder: int) -> bool:
 
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
-    """Yield a folder with all rights of its owner; no link is followed.
-
-    Raises:
-        OSError: it is not a folder, or belongs to another user.
-    """
+    """Yield a folder with its owner's rights. Raises OSError for a link, or another user's."""
     handle = open_folder_handle(name, folder)
     try:
         if os.fstat(handle).st_mode & 0o700 != 0o700:

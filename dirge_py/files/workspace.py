@@ -92,11 +92,7 @@ class ApprovedChanges:
         self._chosen = _by_name(chosen or (), real_of)
 
     def check(self, path: str, real: str, found: FileContent | None) -> None:
-        """Check that `found` is the version of the file that was shown, if it was shown.
-
-        Raises:
-            FileError: it is another version.
-        """
+        """Raise FileError if `found` is another version than the one that was shown."""
         shown = self._shown.get(path) or self._shown.get(real)
         if shown is None:
             return
@@ -153,11 +149,7 @@ class Workspace:
             os.close(self._handles.popitem()[1])
 
     def add_root(self, folder: Path | str) -> str:
-        """Add `folder` to the roots; return its physical path.
-
-        Raises:
-            FileError: it is not a folder, or cannot be opened.
-        """
+        """Add `folder` to the roots; return its physical path. Raises FileError."""
         root = _physical_folder(folder, self.cwd)
         if root not in self._handles:
             self._handles[root] = open_folder_handle(root)
@@ -320,11 +312,7 @@ class CallFiles:
             shown.check(located.path, located.real, found)
 
     def entries(self, path: str) -> list[DirectoryEntry]:
-        """Return everything in a folder, sorted by name.
-
-        Raises:
-            FileError: it is not a folder, or may not be listed.
-        """
+        """Return everything in a folder, sorted by name. Raises FileError."""
         return list_directory(self._workspace, self.locate(path).real, path)
 
     def names_beside(self, located: LocatedPath) -> list[str]:
@@ -349,11 +337,7 @@ class CallFiles:
         self._workspace.ledger.remember(real, identity)
 
     def check_fresh(self, path: str, content: FileContent) -> None:
-        """Check that the model knows exactly this content.
-
-        Raises:
-            FileError: it never read the file, or the file has changed since.
-        """
+        """Raise FileError if the model does not know exactly this content."""
         self._workspace.ledger.check_fresh(content.real, content.identity, shown=path)
 
     def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> None:

@@ -117,11 +117,7 @@ class OutputStore:
             return OutputFile(path="", error=error.strerror or str(error))
 
     def keep(self, call_id: str, output: bytes) -> str:
-        """Store the whole `output`; return its path.
-
-        Raises:
-            FileError: it could not be stored.
-        """
+        """Store the whole `output`; return its path. Raises FileError."""
         file = self.create(call_id)
         file.write(output)
         file.close()

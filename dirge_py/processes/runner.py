@@ -471,11 +471,7 @@ class Shells:
         return None
 
     def get(self, shell_id: str) -> Shell:
-        """Return one of the commands.
-
-        Raises:
-            ProcessError: there is none with that id (any more).
-        """
+        """Return one of the commands. Raises ProcessError if there is none with that id."""
         if shell_id in self._shells:
             return self._shells[shell_id]
         known = ", ".join(self._shells) or "none"
@@ -501,11 +497,7 @@ class Shells:
         return shell.read_new_output()
 
     async def kill(self, shell_id: str) -> ShellState:
-        """End a command with all its processes, if it still runs.
-
-        Raises:
-            ProcessError: there is none with that id.
-        """
+        """End a command with all its processes, if it still runs. Raises ProcessError as `get`."""
         shell = self.get(shell_id)
         shell.stop()
         await shell.ended()

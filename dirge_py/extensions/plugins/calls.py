@@ -61,11 +61,7 @@ async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None)
 
 
 def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> Any:
-    """Do the same as `call_plugin`, for callers that can't await. Coroutines run as well.
-
-    Raises:
-        PluginTimeout: it did not end within `limit_s`.
-    """
+    """Do the same as `call_plugin`, for callers that can't await. Coroutines run as well."""
     answer: Future[Any] = Future()
 
     def body() -> None:

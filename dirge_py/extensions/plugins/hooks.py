@@ -52,11 +52,7 @@ class HookCaller:
         self._notify = notify
 
     async def ask(self, hook: Registration, *args: Any) -> Any:
-        """Return the checked answer, None if there is none.
-
-        Raises:
-            StopRun: the plugin ends the run.
-        """
+        """Return the checked answer, None if there is none. Raises StopRun to end the run."""
         if not hook.is_on:
             return None
         try:

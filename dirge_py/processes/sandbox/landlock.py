@@ -57,11 +57,7 @@ class Landlock:
         self._tmp = os.path.realpath(tempfile.mkdtemp(prefix="dirge-sandbox-"))
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
-        """Return the argument list that runs `arguments` inside.
-
-        Raises:
-            ProcessError: a place cannot be guarded, or the command would start in a hidden one.
-        """
+        """Return the argument list that runs `arguments` inside. Raises as `plan_mounts`."""
         places = plan_mounts(self._profile, spec)
         if "git" in spec.permits:
             places = _with_open_git(places)

@@ -37,11 +37,7 @@ class HostList:
         self._addresses = {name for name, _port in self._entries}
 
     def check_host(self, host: str, port: int) -> str:
-        """Return the host in the form for its lookup.
-
-        Raises:
-            HostRefused: it is not listed.
-        """
+        """Return the host in the form for its lookup. Raises HostRefused if it is not listed."""
         try:
             name = normalize_host(host)
         except ValueError:
@@ -208,11 +204,7 @@ class HostProxy:
 
 
 def _parse_request(head: bytes) -> tuple[str, int, bytes]:
-    """Return host, port, and the data to forward, which is empty for CONNECT.
-
-    Raises:
-        HostRefused: it is not a proxy request.
-    """
+    """Return host, port, and data to forward, empty for CONNECT. Raises HostRefused."""
     line, *headers = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     try:
         method, target, version = line.decode("ascii").split(" ")

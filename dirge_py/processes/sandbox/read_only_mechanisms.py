@@ -63,10 +63,9 @@ def restricted_start(
     spec: LaunchSpec,
     tmp: str,
 ) -> RestrictedStart:
-    """Return how to start `arguments` so that they can only read; `tmp` is their temporary folder.
+    """Return how to start `arguments` read-only, with the temporary folder `tmp`.
 
-    Raises:
-        ProcessError: the command would start in a folder that `profile` hides.
+    Raises as `plan_mounts`.
     """
     restrict = None
     if kind == "seatbelt":

@@ -41,11 +41,7 @@ class Seatbelt:
         self._profile = profile
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
-        """Return the argument list that runs `arguments` inside.
-
-        Raises:
-            ProcessError: a place cannot be guarded, or the command would start in a hidden one.
-        """
+        """Return the argument list that runs `arguments` inside. Raises as `plan_mounts`."""
         has_network = self._profile.network or "network" in spec.permits
         text = seatbelt_profile(plan_mounts(self._profile, spec), has_network=has_network)
         script = f'{limits_as_shell()}exec "$@"'
