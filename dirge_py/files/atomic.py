@@ -229,43 +229,25 @@ def replace(
         old = place.status()
         if old is not None:
             refuse_unwritable(place, old)
-        with contextlib.suppress(OwnerLost):
-            return _replace_by_rename(place, content, old=old, check=check, mode=mode)
+        with contextlib.suppress(OwnerLost), new_file(place) as (temporary, descriptor):
+            fill(place, descriptor, content, like=old, mode=mode)
+            status = os.fstat(descriptor)
+            check()
+            os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+            sync_folder(place.folder)
+            return status
         if old is not None:
             refuse_shared(place, old)
-        return _replace_in_place(place, content, check=check)
+        # If the process is killed here, the copy stays: it may be the only complete one.
+        with new_file(place, fresh_name("old")) as (_, copy):
+            _write_checked(copy, place.read())
+            os.fsync(copy)
+            sync_folder(place.folder)
+            return write_in_place(place, content, check=check)
     except OSError as error:
         raise FileError(
             f"{place.shown} was not written: {reason_of(error)}.", hint=hint_of(error)
         ) from error
-
-
-def _replace_by_rename(
-    place: FileLocation,
-    content: bytes,
-    *,
-    old: os.stat_result | None,
-    check: Callable[[], None],
-    mode: int | None,
-) -> os.stat_result:
-    with new_file(place) as (temporary, descriptor):
-        fill(place, descriptor, content, like=old, mode=mode)
-        status = os.fstat(descriptor)
-        check()
-        os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-    sync_folder(place.folder)
-    return status
-
-
-def _replace_in_place(
-    place: FileLocation, content: bytes, *, check: Callable[[], None]
-) -> os.stat_result:
-    # If the process is killed here, the copy stays: it may be the only complete one.
-    with new_file(place, fresh_name("old")) as (_, copy):
-        _write_checked(copy, place.read())
-        os.fsync(copy)
-        sync_folder(place.folder)
-        return write_in_place(place, content, check=check)
 
 
 def write_in_place(

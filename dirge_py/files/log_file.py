@@ -220,10 +220,7 @@ class _Notes(logging.Handler):
 
 
 def keep_off_the_screen() -> None:
-    """Keep `logging` from writing warnings and tracebacks to stderr when it has no handler.
-
-    Handlers that a program installs itself get all messages as before.
-    """
+    """Keep `logging` from writing to stderr if the program has installed no handler."""
     for logger in _LOGGERS:
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())

@@ -113,10 +113,7 @@ class RollbackEntry:
 
 
 def _undo_change(place: FileLocation, entry: RollbackEntry) -> str:
-    """Restore the old file at `place`, or return a sentence about a change since.
-
-    Raises FileError or OSError if it cannot be restored.
-    """
+    """Restore the file at `place`, or return a sentence why not. Raises FileError, OSError."""
     now = _digest_at(place)
     if now == entry.before:
         return ""
@@ -199,10 +196,7 @@ class RollbackJournal:
 
 
 def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[str]:
-    """Undo every interrupted change of a file that `concerns` accepts.
-
-    Returns sentences for the user: what was restored, and what could not be.
-    """
+    """Undo interrupted changes of files that `concerns` accepts; return notices for the user."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:

@@ -137,10 +137,7 @@ SETTLED_NS = 2_000_000_000
 
 
 def stamp_of(path: str, *, follow: bool = True) -> Stamp:
-    """Return a stamp that changes with a file or folder, even if its time is reset.
-
-    Raises OSError if it cannot be examined.
-    """
+    """Return a stamp that changes with a file, even if its time is reset. Raises OSError."""
     status = os.stat(path, follow_symlinks=follow)
     identity = status.st_dev, status.st_ino
     return *identity, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 
+
 IGNORE_FILE_LIMIT = 1 << 20
 """The most bytes of an ignore file that are read."""
 
@@ -160,10 +161,7 @@ def _opened(roots: WorkspaceRoots, real: str) -> Iterator[int]:
 
 
 def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:
-    """Yield the wanted files below `search.root`, folder by folder, sorted within each.
-
-    Folders that cannot be listed are skipped. Blocks: run it in a thread.
-    """
+    """Yield the wanted files below `search.root`, except in unreadable folders. Blocks."""
     # An explicit stack, because folders may be nested deeper than Python's recursion limit.
     waiting = [_Folder("", _rules_above(roots, search.root))]
     while waiting and not search.is_aborted():

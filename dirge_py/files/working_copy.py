@@ -289,10 +289,7 @@ def _empty(folder: str, last: str) -> None:
 
 
 def _remove(name: str, top: int, unused: Iterator[str]) -> list[str]:
-    """Remove `name` from the folder `top`; its subfolders move to new names, returned here.
-
-    A file that cannot be removed keeps its folders.
-    """
+    """Remove `name` from `top`; its subfolders move to new names there, which are returned."""
     moved: list[str] = []
     with contextlib.suppress(OSError):
         if not _is_folder(name, top):

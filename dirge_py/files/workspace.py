@@ -88,8 +88,11 @@ class ApprovedChanges:
         chosen: Sequence[FileChange] | None,
         real_of: Callable[[str], str],
     ) -> None:
-        self._shown = _by_name(shown, real_of)
-        self._chosen = _by_name(chosen or (), real_of)
+        self._shown, self._chosen = (
+            {real_of(change.path): change for change in reversed(changes or ())}
+            | {change.path: change for change in changes or ()}
+            for changes in (shown, chosen)
+        )
 
     def check(self, path: str, real: str, found: FileContent | None) -> None:
         """Raise FileError if `found` is another version than the one that was shown."""
@@ -106,16 +109,6 @@ class ApprovedChanges:
     def chosen(self, path: str) -> FileChange | None:
         """Return the user's version of the change; None if the user accepted it as it was shown."""
         return self._chosen.get(path)
-
-
-def _by_name(
-    changes: Sequence[FileChange], real_of: Callable[[str], str]
-) -> Mapping[str, FileChange]:
-    by_name: dict[str, FileChange] = {}
-    for each in changes:
-        by_name[each.path] = each
-        by_name.setdefault(real_of(each.path), each)
-    return by_name
 
 
 class Workspace:
@@ -226,12 +219,12 @@ class CallFiles:
 
     @property
     def roots(self) -> Sequence[str]:
-        """Return the physical folders of the workspace."""
+        """The physical folders of the workspace."""
         return self._workspace.roots
 
     @property
     def ledger(self) -> ReadLog:
-        """Return the versions of files known in this session."""
+        """The versions of files known in this session."""
         return self._workspace.ledger
 
     def locate(self, path: str) -> LocatedPath:
@@ -299,10 +292,7 @@ class CallFiles:
         return None
 
     def chosen(self, path: str) -> FileChange | None:
-        """Return the user's version of this file's shown change; None if they accepted it.
-
-        Its `after` is what to write instead; None: the file stays unchanged.
-        """
+        """Return the user's version of the file's change; None if they accepted it as shown."""
         shown = self._shown()
         return None if shown is None else shown.chosen(path)
 

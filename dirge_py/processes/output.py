@@ -230,10 +230,7 @@ class UnreadOutput:
         self._capture.feed(chunk)
 
     def read(self, *, is_over: bool) -> BoundedOutput:
-        """Return the unread output and mark it as read.
-
-        Half a character at the end is kept for the next call, unless the output is over.
-        """
+        """Return the output since the last call; half a character at its end stays for the next."""
         output, partial = self._capture.finish(), b""
         if not is_over:
             output, partial = split_whole(output)

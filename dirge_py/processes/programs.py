@@ -45,10 +45,8 @@ def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
 
 @cache
 def _account_home() -> str:
-    """Return the home folder of the account, whatever HOME says; "" if it is not on this machine.
-
-    Read from the file, because looking the account up (`pwd`) may ask a server.
-    """
+    """Return the home folder of the account, whatever HOME says; "" if it is unknown."""
+    # Not with `pwd`, which may ask a server.
     user = str(os.geteuid()).encode()
     with contextlib.suppress(OSError), open("/etc/passwd", "rb") as accounts:
         for line in accounts:
@@ -87,10 +85,8 @@ def program_problem(name: str, path: str, closed: tuple[str, ...]) -> str:
 _remembered_path = lru_cache(maxsize=16)(search_path)
 
 
-@lru_cache(maxsize=16)
-def remembered_closed_folders(roots: tuple[str, ...], home: str) -> tuple[str, ...]:
-    """Return the same as `closed_folders`, for folders that are physical already."""
-    return closed_folders(roots, home)
+remembered_closed_folders = lru_cache(maxsize=16)(closed_folders)
+"""Does the same as `closed_folders`, for folders that are physical already."""
 
 
 def find_program(
@@ -149,10 +145,7 @@ def program_of_person(name: str) -> str:
 
 
 def project_folders(start: str | None = None) -> list[str]:
-    """Return the working directory and the repository around it, if these are a project.
-
-    A folder that contains the home folder is not one: the user's installed programs are in there.
-    """
+    """Return the working directory and the repository around it, unless they contain the home."""
     real = os.path.realpath(start or os.getcwd())
     home = os.path.realpath(os.path.expanduser("~"))
     repositories = (each for each in upwards(real) if os.path.lexists(os.path.join(each, ".git")))

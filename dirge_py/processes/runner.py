@@ -342,16 +342,14 @@ class Shell:
         timer = loop.call_later(limit_s, _resolve, news)
         try:
             await signal.wait(unless=news)
-            if self._unread.size and not signal.aborted:
-                await self.end_within(_LINGER_S)
         finally:
             timer.cancel()
-            news.cancel()
-            if news in self._waiting:
-                self._waiting.remove(news)
+            _resolve(news)
+        if self._unread.size and not signal.aborted:
+            await self.end_within(_LINGER_S)
 
-    async def end_within(self, limit_s: float) -> bool:
-        """Wait up to `limit_s`; return whether it has ended by then."""
+    async def end_within(self, limit_s: float | None) -> bool:
+        """Wait for its end, up to `limit_s`; return whether it has ended."""
         await asyncio.wait({self._running.finished}, timeout=limit_s)
         return not self.is_running
 
@@ -361,16 +359,15 @@ class Shell:
 
     async def ended(self) -> None:
         """Wait until it and all its processes have ended."""
-        await asyncio.wait({self._running.finished})
+        await self.end_within(None)
 
     def _on_chunk(self, chunk: bytes) -> None:
         self._unread.feed(chunk)
         self._wake()
 
     def _wake(self) -> None:
-        for waiter in self._waiting:
-            _resolve(waiter)
-        self._waiting.clear()
+        while self._waiting:
+            _resolve(self._waiting.pop())
 
 
 def _resolve(waiter: "asyncio.Future[None]") -> None:

@@ -60,10 +60,7 @@ _BASH_PLACES = (
 
 
 def shell_arguments(text: str) -> list[str]:
-    """Return the arguments that make bash run `text` and nothing else.
-
-    No start files are read. `--` keeps text that begins with a dash from being read as options.
-    """
+    """Return the arguments that make bash run `text`, even with a dash, and no start files."""
     bash = next((path for path in _BASH_PLACES if os.access(path, os.X_OK)), None)
     if bash is None:
         raise ProcessError(
@@ -266,10 +263,7 @@ class RunningCommand:
     async def wait(
         self, signal: AbortSignal | None, *, unless: "asyncio.Future[None] | None" = None
     ) -> None:
-        """Wait until it has ended, or until `unless` is done.
-
-        Until then an abort or the cancellation of the caller ends it.
-        """
+        """Wait for its end, or for `unless`; until then an abort or a cancellation ends it."""
         unless = unless or self._loop.create_future()
 
         def stop() -> None:
@@ -294,14 +288,12 @@ class RunningCommand:
         self._resolve(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:
-        """Wait for the end of the command, and end its remaining processes.
-
-        Its output may not end when it exits: a background process may keep the pipe open forever.
-        """
+        """Wait for the end of the command, and end its remaining processes."""
         try:
             await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
             ended_by = next(reason for reason, end in self._ends.items() if end.done())
             if ended_by == "exit":
+                # A background process may keep the pipe open.
                 drained, _ = await asyncio.wait({self._output_ended}, timeout=_DRAIN_S)
                 if drained:
                     await wait_for_tree(self._tree, limit_s=_LINGER_S)

@@ -154,13 +154,11 @@ def _apply_change(old: str, change: MemoryUpdate, content: str, name: str) -> st
 
 def _describe_change(change: MemoryUpdate, name: str, count: int) -> str:
     entries = "1 entry" if count == 1 else f"{count} entries"
-    match change.action:
-        case "add":
-            return f"Added to {name}."
-        case "remove":
-            return f"Removed {entries} from {name}."
-        case _:
-            return f"Replaced {entries} in {name}." if change.match else f"{name} was rewritten."
+    if change.action == "add":
+        return f"Added to {name}."
+    if change.action == "remove":
+        return f"Removed {entries} from {name}."
+    return f"Replaced {entries} in {name}." if change.match else f"{name} was rewritten."
 
 
 def _unusable(path: Path, error: OSError, done: str) -> FileError:
@@ -274,10 +272,7 @@ async def sync_memory(
     limit_s: float = SYNC_S,
     aborted_limit_s: float = ABORTED_SYNC_S,
 ) -> None:
-    """Sync `provider` at the end of a run; a failure becomes one notice.
-
-    It may take `limit_s`, but only `aborted_limit_s` after an abort.
-    """
+    """Sync `provider` within the time limit of the run's end; a failure becomes one notice."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit_s
     task = asyncio.ensure_future(provider.sync(messages))

@@ -330,10 +330,7 @@ def edit_prompt(
     *,
     may_override: Callable[[str], bool],
 ) -> Sequence[Section]:
-    """Return the sections with the changes of plugins; of each kind of change the first wins.
-
-    Every hook gets the sections without the others' changes.
-    """
+    """Return the sections with the changes of plugins; of each kind of change the first wins."""
     chosen: dict[str, Section] = {}
     for hook in hooks:
         change: PromptChange | None = caller.ask_blocking(hook, tuple(sections))

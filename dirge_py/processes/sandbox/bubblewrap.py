@@ -188,9 +188,8 @@ def _started_proxy(hosts: HostList) -> HostProxy:
 
 def filter_source(program: bytes | None) -> str:
     """Return what bash reads a system call filter from, in the form for `<`; "" for None."""
-    if program is None:
-        return ""
-    return " <(printf '" + "".join(f"\\x{byte:02x}" for byte in program) + "')"
+    escaped = "".join(f"\\x{byte:02x}" for byte in program or b"")
+    return f" <(printf '{escaped}')" if escaped else ""
 
 
 # Only for its owner, with the sticky bit: no other folder has this mode by chance.
@@ -278,12 +277,9 @@ def _make(path: str, content: bytes | None) -> None:
         os.mkdir(path, 0o700)
         os.chmod(path, _MARK)
         return
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        os.write(descriptor, content)
-        os.fchmod(descriptor, _FILE_MARK)
-    finally:
-        os.close(descriptor)
+    with open(path, "xb") as file:
+        file.write(content)
+        os.fchmod(file.fileno(), _FILE_MARK)
 
 
 def _is_ours(path: str) -> bool:

@@ -50,11 +50,7 @@ class HostList:
         raise HostRefused(f"{name}:{port} is not listed in `[sandbox] hosts`")
 
     def check_address(self, text: str) -> None:
-        """Check that a name may lead to this address: a public one, or one that is listed.
-
-        Raises:
-            HostRefused: it is an address of this machine or its own network.
-        """
+        """Raise HostRefused for an address in a network of the user that is not listed."""
         address = ipaddress.ip_address(text.partition("%")[0])
         if not is_global_address(address) and str(address) not in self._addresses:
             raise HostRefused(f"{address} is in a network of your own and not listed")
@@ -63,14 +59,11 @@ class HostList:
 def normalize_host(host: str) -> str:
     """Return the host in lower-case ASCII without the last dot; addresses in their usual form.
 
-    Raises:
-        ValueError: it is invalid, or an unusual form of an address such as `127.1` or `0x7f000001`.
+    Raises ValueError if it is invalid, or an unusual form of an address such as `127.1`.
     """
     host = host.strip("[]") if host.startswith("[") else host
-    try:
+    with suppress(ValueError):
         return str(ipaddress.ip_address(host))
-    except ValueError:
-        pass
     name = host.removesuffix(".")
     if not name.isascii():
         name = name.encode("idna").decode("ascii")
@@ -124,9 +117,8 @@ class HostProxy:
         self.path = os.path.join(self.folder, "socket")
         self._loop = asyncio.new_event_loop()
         self._free = asyncio.Semaphore(_AT_ONCE)
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="sandbox proxy", daemon=True
-        )
+        run = self._loop.run_forever
+        self._thread = threading.Thread(target=run, name="sandbox proxy", daemon=True)
         self._thread.start()
         listening = asyncio.start_unix_server(self._serve, self.path, limit=_HEAD_BYTES)
         serving = asyncio.run_coroutine_threadsafe(listening, self._loop)

@@ -34,9 +34,8 @@ else:
 class ReadOnlyProfile:
     """Starts read-only commands so that they can do nothing else. Close it at the end.
 
-    `roots` returns the current physical folders of the workspace. `sandbox` is the profile of a
-    sandbox that is switched on: what that hides is hidden here, too. The working mechanism is
-    determined on first use, by a test.
+    `roots` returns the current physical folders of the workspace. What the profile `sandbox` hides
+    is hidden here, too. The mechanism is tested on first use.
     """
 
     def __init__(

@@ -63,10 +63,7 @@ def restricted_start(
     spec: LaunchSpec,
     tmp: str,
 ) -> RestrictedStart:
-    """Return how to start `arguments` read-only, with the temporary folder `tmp`.
-
-    Raises as `plan_mounts`.
-    """
+    """Return how to start `arguments`, which may write only to `tmp`. Raises as `plan_mounts`."""
     restrict = None
     if kind == "seatbelt":
         started = _seatbelt(arguments, tmp, closed)
