@@ -95,28 +95,26 @@ def _without_blocks(text: str) -> tuple[str, list[WrittenCall]]:
     calls: list[WrittenCall] = []
     rest: list[str] = []
     at = 0
-    while (begin := _INVOKE.search(text, at)) is not None:
-        end = _INVOKE_END.search(text, begin.end())
+    for begin, body, end in _elements(text, _INVOKE, _INVOKE_END):
         rest.append(text[at : begin.start()])
-        if end is None:
-            return "\n".join(rest), calls
-        calls.append(WrittenCall(begin.group(1), _parameters(text[begin.end() : end.start()])))
-        at = end.end()
-    return "\n".join([*rest, text[at:]]), calls
+        at = end
+        arguments = {
+            parameter[1]: _literal(value) if parameter[2] == "false" else value
+            for parameter, value, _ in _elements(body, _PARAMETER, _PARAMETER_END)
+        }
+        calls.append(WrittenCall(begin[1], arguments))
+    # What follows an open block belongs to it.
+    return "\n".join([*rest, _INVOKE.split(text[at:], 1)[0]]), calls
 
 
-def _parameters(body: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def _elements(
+    text: str, first: re.Pattern[str], last: re.Pattern[str]
+) -> Iterator[tuple[re.Match[str], str, int]]:
+    """Yield the begin of each element in `text`, its content, and where it ends."""
     at = 0
-    while (begin := _PARAMETER.search(body, at)) is not None:
-        end = _PARAMETER_END.search(body, begin.end())
-        if end is None:
-            break
-        name, is_string = begin.groups()
-        text = body[begin.end() : end.start()]
-        values[name] = _literal(text) if is_string == "false" else text
+    while (begin := first.search(text, at)) and (end := last.search(text, begin.end())):
         at = end.end()
-    return values
+        yield begin, text[begin.end() : end.start()], at
 
 
 def _literal(text: str) -> Any:

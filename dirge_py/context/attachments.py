@@ -12,7 +12,6 @@ from dirge_py.types.errors import FileError
 from dirge_py.types.messages import (
     DocumentBlock,
     ImageBlock,
-    Origin,
     TextBlock,
     UserBlock,
     UserMessage,
@@ -39,9 +38,7 @@ class Attacher:
     asset_dir: Path | None = None
     """The folder that stores pictures and documents; without one they are refused."""
 
-    def attach(
-        self, text: str, pictures: Mapping[str, bytes] | None = None, *, origin: Origin = "user"
-    ) -> UserMessage:
+    def attach(self, text: str, pictures: Mapping[str, bytes] | None = None) -> UserMessage:
         """Return a message of `text`, everything it mentions as `@path`, and `pictures` by name.
 
         The first block is the text as it was typed. A mention of something that doesn't exist is
@@ -70,7 +67,7 @@ class Attacher:
                 )
             blocks += self._asset_blocks(name, name, content, kind)
             attached.append(name)
-        return UserMessage(content=tuple(blocks), origin=origin, attached=tuple(attached))
+        return UserMessage(content=tuple(blocks), attached=tuple(attached))
 
     def _blocks(self, written: str, path: Path) -> list[UserBlock]:
         lines = _lines_named(written, path)

@@ -477,7 +477,9 @@ class Conversation:
         if isinstance(event, AgentEnd):
             self._emit_notices(run)  # before the end of the run
         is_asked = run or self._is_compacting or self.side_questions or self.exclusive_owner
-        self._log.record(event, run, is_idle=not is_asked)
+        self._log.record(event, is_idle=not is_asked)
+        if run is not None:
+            run.count(event)
         self.journal_seq = None
         recorder = self.session.recorder
         if recorder is not None:

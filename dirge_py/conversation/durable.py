@@ -32,6 +32,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recorder import Recorder
+from dirge_py.session.segments import make_folders
 from dirge_py.session.store import Store
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import (
@@ -94,9 +95,7 @@ class SignalBox:
                 f"The payload of a signal may have {MOST_BYTES} bytes; this has {len(content)}."
             )
         signal_id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
-        for folder in (self._folder.parent, self._folder):
-            # One by one: `parents=True` would create the upper one with the default mode.
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(self._folder)
         path = self._folder / f"{signal_id}-{name}.json"
         draft = path.with_suffix(".new")
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -306,7 +305,6 @@ class LocalDurable:
         signals: SignalBox | None = None,
         received: Callable[[], Iterable[str]] = tuple,
         write_ahead: Interceptor = _proceed,
-        clock: Callable[[], float] = time.time,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._log = log
@@ -314,7 +312,6 @@ class LocalDurable:
         self._read_received = received
         self._received: set[str] | None = None
         self._write_ahead = write_ahead
-        self._clock = clock
         self._sleep = sleep
 
     def execute_llm_call(
@@ -368,7 +365,7 @@ class LocalDurable:
         await self._sleep(seconds)
 
     def now(self) -> float:
-        return self._clock()
+        return time.time()
 
     async def _bounded(
         self, start: StartStream, options: ActivityOptions

@@ -1,7 +1,6 @@
 """The messages of a conversation, and their totals."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from dirge_py.agent_loop.history import is_turn
 from dirge_py.types.events import (
@@ -12,15 +11,6 @@ from dirge_py.types.events import (
     UsageReported,
 )
 from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
-
-
-class CountedRun(Protocol):
-    """The totals of a run."""
-
-    usage: Usage
-    cost_usd: float | None
-
-    def count(self, message: Message) -> None: ...
 
 
 class ConversationLog:
@@ -40,11 +30,15 @@ class ConversationLog:
         self.reported: list[UsageReported] = []
         """Every usage report since the start."""
 
-    def record(self, event: LoopEvent, run: CountedRun | None, *, is_idle: bool = False) -> None:
-        """Count the event, also for its run; None: it belongs to no run."""
+    def record(self, event: LoopEvent, *, is_idle: bool = False) -> None:
+        """Count the event; `is_idle`: nothing asked for it."""
         match event:
             case MessageEnd(message):
-                self._add(message, run)
+                self.messages.append(message)
+                if isinstance(message, AssistantMessage) and message.usage:
+                    self.context_tokens = message.usage.total
+                elif has_unknown_usage(message):
+                    self.cost_usd = None
             case ContextReplaced(messages=messages):
                 self.messages = list(messages)
             case HistoryMoved(messages=messages):
@@ -53,12 +47,9 @@ class ConversationLog:
             case UsageReported(usage=usage, cost_usd=cost_usd):
                 self.reported.append(event)
                 self.usage += usage
-                self.cost_usd = _sum(self.cost_usd, cost_usd)
+                self.cost_usd = add_cost(self.cost_usd, cost_usd)
                 self.least_usd += cost_usd or 0.0
                 self.idle_requests += is_idle
-                if run is not None:
-                    run.usage += usage
-                    run.cost_usd = _sum(run.cost_usd, cost_usd)
 
     def since_prompt(self) -> tuple[int, Usage]:
         """Return the turns since the last prompt that opened a run."""
@@ -71,20 +62,14 @@ class ConversationLog:
                 usage += message.usage or Usage()
         return turns, usage
 
-    def _add(self, message: Message, run: CountedRun | None) -> None:
-        self.messages.append(message)
-        if run is not None:
-            run.count(message)
-        if not isinstance(message, AssistantMessage) or message.origin != "model":
-            return
-        if message.usage:
-            self.context_tokens = message.usage.total
-        elif message.content:
-            # It cost something, and the service did not say how much.
-            self.cost_usd = None
+
+def has_unknown_usage(message: Message) -> bool:
+    """Whether a model wrote the message and its service did not report the tokens."""
+    is_answer = isinstance(message, AssistantMessage) and message.origin == "model"
+    return is_answer and bool(message.content) and not message.usage
 
 
-def _sum(total: float | None, cost: float | None) -> float | None:
+def add_cost(total: float | None, cost: float | None) -> float | None:
     return None if total is None or cost is None else total + cost
 
 

@@ -15,7 +15,7 @@ from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
 from dirge_py.conversation.broadcaster import BackpressurePolicy, EventBroadcaster, EventStream
 from dirge_py.conversation.deps import ConversationDeps, RunSettings
-from dirge_py.conversation.log import ConversationLog
+from dirge_py.conversation.log import ConversationLog, add_cost, has_unknown_usage
 from dirge_py.conversation.queue import PendingInserts, objection
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
@@ -38,6 +38,7 @@ from dirge_py.types.events import (
     PermissionAnswered,
     Sink,
     SystemNotice,
+    UsageReported,
 )
 from dirge_py.types.hooks import (
     CallDecision,
@@ -49,7 +50,7 @@ from dirge_py.types.hooks import (
     TurnUpdate,
 )
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
-from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessage
+from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import (
     AgentResult,
     AwaitingConfirmation,
@@ -176,15 +177,17 @@ class Run:
         """Note a message that left a queue and is not yet in the history."""
         self._unsent.append(message)
 
-    def count(self, message: Message) -> None:
-        """Count a message that is in the history now."""
-        if isinstance(message, UserMessage):
-            self._unsent = [unsent for unsent in self._unsent if unsent is not message]
-        elif isinstance(message, AssistantMessage) and message.origin == "model":
-            self.turns += is_turn(message)
-            if message.content and not message.usage:
-                # It cost something, and the service did not say how much.
-                self.cost_usd = None
+    def count(self, event: LoopEvent) -> None:
+        """Add the event to the totals of the run."""
+        match event:
+            case MessageEnd(message):
+                self._unsent = [unsent for unsent in self._unsent if unsent is not message]
+                self.turns += is_turn(message)
+                if has_unknown_usage(message):
+                    self.cost_usd = None
+            case UsageReported(usage=usage, cost_usd=cost_usd):
+                self.usage += usage
+                self.cost_usd = add_cost(self.cost_usd, cost_usd)
 
     def finish(self, outcome: Outcome) -> None:
         if not self._outcome.done():
@@ -379,7 +382,7 @@ class RunExecutor:
         pending = open_calls(self._log.messages)
         for call in pending.calls if pending else ():
             answer = result_of_skipped_call(call, interruption)
-            self._log.record(MessageEnd(answer), None)
+            self._log.record(MessageEnd(answer))
             if recorder is not None:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:

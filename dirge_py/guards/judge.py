@@ -8,6 +8,7 @@ as approval.
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass as mutable
 from itertools import dropwhile
 from typing import Literal, TypeAlias, cast
 
@@ -227,71 +228,67 @@ def judge_check(
     )
 
 
+@mutable(slots=True)
 class _RunJudge:
     """The state of one run's judge between its checks."""
 
-    def __init__(
-        self,
-        ask: Judge,
-        verification: Verification | None,
-        diff: DiffSource | None,
-        mode: JudgeMode,
-    ) -> None:
-        self._ask = ask
-        self._verification = verification
-        self._diff = diff
-        self._mode = mode
-        self._has_baseline = False
-        self._reviewed: str | None = None
-        self._approved_results = 0
-        self._last_message = ""
+    ask: Judge
+    verification: Verification | None
+    diff: DiffSource | None
+    mode: JudgeMode
+    has_baseline: bool = False
+    reviewed: str | None = None
+    """The fingerprint of the last change that was reviewed, or existed before the run."""
+    approved_results: int = 0
+    """How many tool results there were at the last approval."""
+    last_message: str = ""
 
     async def note_baseline(self, _info: TurnInfo, _call: ToolCall) -> None:
         """Record the change that exists before the first call of the run can add to it."""
-        if self._has_baseline or self._diff is None:
+        if self.has_baseline or self.diff is None:
             return
-        self._has_baseline = True
+        self.has_baseline = True
         try:
-            before = await self._diff()
+            before = await self.diff()
         except Exception:
             return  # then every change counts as made in this run; the call is not blocked
-        self._reviewed = before.fingerprint if before is not None else None
+        self.reviewed = before.fingerprint if before is not None else None
 
     async def check(self, info: TurnInfo) -> Sequence[Message]:
         results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
-        if results == self._approved_results:
+        if results == self.approved_results:
             return ()  # nothing was done, or nothing since the last approval
-        change = await self._diff() if self._diff is not None else None
-        is_reviewed = change is not None and change.fingerprint == self._reviewed
+        change = await self.diff() if self.diff is not None else None
+        is_reviewed = change is not None and change.fingerprint == self.reviewed
         if is_reviewed or (change is not None and not change.text.strip()):
             change = None
         system = _JUDGE_PROMPT + (_REVIEW_PROMPT if change is not None else "")
-        answer = await self._ask(system, self._prompt(info, change))
+        answer = await self.ask(system, self._prompt(info, change))
         # Only an answer counts as a review: after a failure the same change is shown again.
         if change is not None:
-            self._reviewed = change.fingerprint
+            self.reviewed = change.fingerprint
         verdict = parse_verdict(answer)
         text = _review_text(verdict, verdict.findings if change is not None else ())
         if not text:
-            self._approved_results = results
+            self.approved_results = results
             return ()
-        self._last_message = text
+        self.last_message = text
         return nudge(text)
 
     def _prompt(self, info: TurnInfo, change: WorkspaceDiff | None) -> str:
         sections = {
             "rules of the agent": agent_rules(info.context.system_prompt),
             "run": run_transcript(info.new_messages),
-            "checks": _STATUS[self._verification.status] if self._verification else "",
+            "checks": _STATUS[self.verification.status] if self.verification else "",
             "change": "",
         }
         if change is not None:
             raw = change.text.encode("utf-8", "replace")
             left_out = "\n[the rest of the change is left out]" if len(raw) > DIFF_BYTES else ""
             sections["change"] = raw[:DIFF_BYTES].decode("utf-8", "ignore") + left_out
-        if self._mode == "blocking" and self._last_message:
+        if self.mode == "blocking" and self.last_message:
             only_new = "Say again only what is still so, and what is new."
-            sections["your earlier words"] = f"{only_new}\n\n{self._last_message}"
+            sections["your earlier words"] = f"{only_new}\n\n{self.last_message}"
         return "\n\n".join(
             f"=== {name} ===\n{text}\n=== end of {name} ==="
             for name, text in sections.items()

@@ -7,18 +7,18 @@ import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dirge_py.session.journal import read_journal
-from dirge_py.session.record import Record
-from dirge_py.session.segments import Scan
 from pathlib import Path
-from tests.security.sizes import count, size
-from tests.support.fake_service import ModelReply
-from tests.support.product import ProcessResult, Product, Service
-from tests.support.requirements import small_disk
 from typing import Any
 
 import pytest
 
+from dirge_py.session.journal import read_journal
+from dirge_py.session.record import Record
+from dirge_py.session.segments import Scan
+from tests.security.sizes import count, size
+from tests.support.fake_service import ModelReply
+from tests.support.product import ProcessResult, Product, Service
+from tests.support.requirements import small_disk
 
 STEP = size(18, 1)
 FOREVER = 10_000

@@ -1,11 +1,12 @@
 """A claim counts only with evidence of this review on the current files."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dirge_py.plan.evidence import Evidence, EvidenceLedger
 from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, check_verdict
-from hypothesis import given, strategies as st
 from tests.support.plan_evidence import record_command
-
 
 
 def item(*evidence: str, requirement: str = "it adds") -> ChecklistItem:

@@ -11,7 +11,7 @@ from dirge_py.types.events import ForkEvent, PermissionAnswered, ToolExecutionEn
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns, NotVerified
 from dirge_py.types.questions import PermissionAnswer
-from tests.support.plan_project import CHECK, PLAN, PlanProject, REQUEST, stored_plan, verdict
+from tests.support.plan_project import CHECK, PLAN, REQUEST, PlanProject, stored_plan, verdict
 
 NO_CYCLES = "[plan]\nmax_review_cycles = 0\n"
 

@@ -3,22 +3,30 @@
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dirge_py.config.services import SERVICES, SERVICE_OF, wire_of
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dirge_py.config.services import SERVICE_OF, SERVICES, wire_of
 from dirge_py.providers.client import HttpClient, HttpRequest, HttpResponse, TransportError
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamError, StreamFn, StreamOptions
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamError,
+    StreamFn,
+    StreamOptions,
+)
 from dirge_py.types.messages import AssistantMessage, CustomMessage, Message, user_text
-from hypothesis import HealthCheck, given, settings, strategies as st
 from tests.providers.histories import ANY_HISTORY, PICTURE
 from tests.security.sizes import size
 from tests.support.provider_client import KINDS, READ
 from tests.support.strict_services import problems
-from typing import Any
-
-import pytest
-
 
 MODEL_OF: Mapping[str, Sequence[str]] = {
     "openai": ("gpt-5.5", "gpt-4.1", "unknown"),

@@ -4,15 +4,24 @@ import json
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.providers.embeddings import EMBEDDING_FORMATS, EmbeddingProvider, EmbeddingRequest, EmbeddingUsage, Embeddings, MAX_INPUTS, retry_embedding
+from dirge_py.providers.embeddings import (
+    EMBEDDING_FORMATS,
+    MAX_INPUTS,
+    EmbeddingProvider,
+    EmbeddingRequest,
+    Embeddings,
+    EmbeddingUsage,
+    retry_embedding,
+)
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
 from dirge_py.types.errors import ConfigError, ProviderError
-from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.fake_service import NoReply, RawReply
 from tests.support.provider_client import KEY
-
 
 JSON = {"content-type": "application/json"}
 

@@ -1,16 +1,17 @@
 """Lists of models in the formats of all services."""
 
 from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import list_models, parse_model_ids
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ProviderError
-from hypothesis import given, strategies as st
 from tests.support.fake_service import FakeService, RawReply
-from typing import Any
-
-import pytest
-
 
 WIRES = ("openai", "openai-responses", "anthropic", "gemini", "ollama")
 SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)

@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from dirge_py.providers.stream_parser import EventTooLong, NdjsonDecoder
-from hypothesis import given, settings, strategies as st
-from tests.security.sizes import size
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from dirge_py.providers.stream_parser import EventTooLong, NdjsonDecoder
+from tests.security.sizes import size
 
 LINES = st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=8), max_size=2), max_size=6)
 

@@ -8,6 +8,13 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from dirge_py.config.services import SERVICES, Service
 from dirge_py.providers.client import HttpClient, HttpRequest
 from dirge_py.providers.recording import HttpRecording, recording_client
@@ -16,18 +23,23 @@ from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
-from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamEvent, StreamFn, StreamOptions, TextDelta, ThinkingDelta, ToolCallDelta, ToolCallEnd
+from dirge_py.types.llm import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
 from dirge_py.types.messages import user_text
-from hypothesis import HealthCheck, given, settings, strategies as st
-from pathlib import Path
 from tests.providers.recordings import over
 from tests.providers.wires import wire_of
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
-from tests.support.provider_client import Client, KINDS, short
-from typing import Any
-
-import pytest
-
+from tests.support.provider_client import KINDS, Client, short
 
 CONTEXT = LlmContext(system_prompt="", messages=(user_text("hello"),), tools=())
 WEATHER = ModelReply(

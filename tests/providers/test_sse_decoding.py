@@ -1,7 +1,8 @@
 import pytest
-from dirge_py.providers.stream_parser import EventTooLong, ServerEvent, SseDecoder
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dirge_py.providers.stream_parser import EventTooLong, ServerEvent, SseDecoder
 
 STREAM = (
     "\ufeffdata: a\r\n\r\n: comment\rdata:b\rdata: c\u2028\x85d\r\revent: x\ndata\n\n"

@@ -10,6 +10,9 @@ import sys
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.providers.anthropic import AnthropicParser
 from dirge_py.providers.gemini_stream import GeminiParser
 from dirge_py.providers.ollama import OllamaParser
@@ -19,12 +22,10 @@ from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.stream_parser import NdjsonDecoder, SseDecoder
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamError, TextDelta
-from hypothesis import given, settings, strategies as st
 from tests.providers.wires import wire_of
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, NoReply, RawReply
 from tests.support.provider_client import JSON_LINES, done_of, text_of
-
 
 LONG = ModelReply(text="word " * 500, delta_chars=5, gap_s=0.02)
 

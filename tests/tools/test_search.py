@@ -3,6 +3,12 @@ import os
 import sys
 import tempfile
 import time
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import PolicySet, parse_rule
 from dirge_py.processes.environment import EnvironmentPolicy
@@ -17,12 +23,7 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import Claim
-from hypothesis import assume, given, settings, strategies as st
-from pathlib import Path
 from tests.support.requirements import lacking
-
-import pytest
-
 
 
 def use(tools, ripgrep):

@@ -127,7 +127,7 @@ class LineRenderer:
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self._phases.on_event(event)
             case UsageReported():
-                self._spent.record(event, None)
+                self._spent.record(event)
             case AgentEnd():
                 self._end_run(event)
             case _ if text := _notice_text(event):

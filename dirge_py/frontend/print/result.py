@@ -138,11 +138,11 @@ class CommandUsage(ConversationLog):
             case ForkEvent(event=MessageEnd(message=AssistantMessage()) as end):
                 # The time from a turn's start to its answer; other usage has its own events.
                 self._forks_api_s += time.monotonic() - self._asked_at
-                self.record(end, None)
+                self.record(end)
             case AgentStart() if self._conversation.run is not None:
                 self._runs.append(self._conversation.run)
             case _:
-                self.record(event, None)
+                self.record(event)
 
 
 def result_object(

@@ -151,9 +151,7 @@ def check_terminal_answers(
         yield skipped("answers", "no terminal to query for keys, modes and widths")
         return
     if answers.attributes is None:
-        yield warn(
-            "answers", "the terminal didn't answer within 200 ms; keys and widths are unknown"
-        )
+        yield warn("answers", "the terminal didn't answer within 200 ms; keys and widths unknown")
         return
     yield _kitty(answers, environment)
     if not is_simple(environment):

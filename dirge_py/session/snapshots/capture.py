@@ -13,17 +13,23 @@ import shlex
 import stat
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
 from dirge_py.git.ignore import OWN_FILE, ignore_options
-from dirge_py.git.objects import PackTimeout, count_index_entries, read_names, write_import_stream, write_names
+from dirge_py.git.objects import (
+    PackTimeout,
+    count_index_entries,
+    read_names,
+    write_import_stream,
+    write_names,
+)
 from dirge_py.git.repository import GitFolders
 from dirge_py.git.runner import DURABLE, Git, GitFailed
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
 from dirge_py.session.snapshots.store import StoreLease
 from dirge_py.types.errors import SessionError
-from pathlib import Path
-from typing import TypeAlias
-
 
 
 def is_never_held(path: str) -> bool:

@@ -151,7 +151,9 @@ async def test_a_warning_about_an_answer_is_told_and_the_answer_stays() -> None:
     run = await guarded(guards(secrets("output", "warn"), told=received), model, reading("x"))
     assert run.outcomes == ["ok"] and isinstance(run.outcome, Done)
     assert KEY in run.new[1].text
-    assert received == ["Guardrail `secrets`: it contains a key, token or password, in this answer."]
+    assert received == [
+        "Guardrail `secrets`: it contains a key, token or password, in this answer."
+    ]
 
 
 async def test_an_answer_that_passes_is_what_it_was() -> None:

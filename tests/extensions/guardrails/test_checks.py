@@ -3,13 +3,23 @@
 import asyncio
 import logging
 from dataclasses import dataclass
-from dirge_py.extensions.guardrails.checks import Guardrail, Pass, PatternGuardrail, SecretsGuardrail, Trip, Verdict, Warn, run_guardrails
-from dirge_py.lib.redaction import Redactor
-from hypothesis import given, strategies as st
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dirge_py.extensions.guardrails.checks import (
+    Guardrail,
+    Pass,
+    PatternGuardrail,
+    SecretsGuardrail,
+    Trip,
+    Verdict,
+    Warn,
+    run_guardrails,
+)
+from dirge_py.lib.redaction import Redactor
 
 KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 

@@ -3,16 +3,16 @@
 import os
 import subprocess
 import sys
-from dirge_py.extensions.memory import store
-from dirge_py.extensions.memory.store import FileMemory
-from dirge_py.lib.file_lock import hold_lock
-from dirge_py.types.errors import DirgeError, FileError
-from dirge_py.types.memory import MemoryConflict, MemoryUpdate, RecalledMemory
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dirge_py.extensions.memory import store
+from dirge_py.extensions.memory.store import FileMemory
+from dirge_py.lib.file_lock import hold_lock
+from dirge_py.types.errors import DirgeError, FileError
+from dirge_py.types.memory import MemoryConflict, MemoryUpdate, RecalledMemory
 
 WRITER = """
 import asyncio, sys
