@@ -1,4 +1,4 @@
-"""The schema of a structured answer as models and services get it, and the check against it.
+"""The schema of a structured answer, as models and services get it, and the check of answers.
 
 Tools and services accept only objects. Any other schema is sent as an object with the one member
 `result`, and answers are unwrapped again.
@@ -58,8 +58,7 @@ class AnswerSchema:
         try:
             return CheckedValue(value, self.check(value))
         except Exception as error:
-            # `check` may be an embedder's function and raise anything; a value it fails on is not
-            # accepted.
+            # `check` may be an embedder's function and raise anything.
             return CheckedValue(None, [f"The check raised an error: {error!r}"])
 
     def check_arguments(self, arguments: Any) -> CheckedValue:
@@ -79,9 +78,9 @@ class AnswerSchema:
             return CheckedValue(None, [f"It is not JSON alone ({error})"])
         if self.is_wrapped and isinstance(value, Mapping) and list(value) == [MEMBER]:
             inner = self.check_value(value[MEMBER])
-            # The schema itself may ask for an object.
-            whole = self.check_value(value) if inner.problems else inner
-            return inner if whole.problems else whole
+            # The schema itself may ask for an object with this member.
+            outer = self.check_value(value) if inner.problems else inner
+            return inner if outer.problems else outer
         return self.check_value(value)
 
 
@@ -104,10 +103,7 @@ def answer_schema(schema: Mapping[str, Any], check: ValueCheck) -> AnswerSchema:
 
 
 class SubmitResult:
-    """The tool that the model submits its answer with; implements `calls.LoopTool`.
-
-    `execute` gets arguments that were already checked; it ends the run.
-    """
+    """The tool that submits the model's answer. It gets checked arguments, and ends the run."""
 
     name = TOOL
     label = "Submit the result"
@@ -173,8 +169,8 @@ def _moved(schema: Any, to: str) -> Any:
                 for name, each in value.items()
             }
         else:
-            is_as_it_is = word in _VALUES or _has_own_id(value)
-            moved[word] = value if is_as_it_is else _moved(value, to)
+            is_unchanged = word in _VALUES or _has_own_id(value)
+            moved[word] = value if is_unchanged else _moved(value, to)
     return moved
 
 

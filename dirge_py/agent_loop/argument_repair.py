@@ -4,13 +4,12 @@ Models fill in deeply nested objects badly. A schema with more than ten leaves o
 levels is sent as one object of dotted names (`a.b.c`); the arguments are nested again before they
 are validated.
 
-Arguments are repaired where the intent is clear; valid arguments stay as they are. The schema says
-what type each place wants, and the validation problems say where to look. Nothing is guessed: a
-value is only converted to the expected type, or dropped where it is optional.
-Valid arguments are adjusted in two cases only: a link in the place of a path is unwrapped, and
-the missing half of a pair gets its default. `x-together` in a schema names properties that only
-make sense together: `[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`. It is
-never sent to a model.
+Invalid arguments are repaired where the intent is clear. The schema gives the type of each place,
+and the validation problems say where to look. Nothing is guessed: a value is only converted to the
+expected type, or dropped if it is optional. Valid arguments are adjusted in two cases only: a link
+in the place of a path is unwrapped, and the missing half of a pair gets its default. `x-together`
+in a schema names properties that only make sense together, and is never sent to a model:
+`[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`.
 """
 
 import json
@@ -101,7 +100,7 @@ def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def nest_arguments(schema: Mapping[str, Any], arguments: Any) -> Any:
     """Return the arguments with dotted names nested again; unchanged if `schema` was not flattened.
 
-    Where a name holds both a value and an object, the object wins.
+    If a name has both a value and an object, the object wins.
     """
     names = _flat_schemas(schema)[1]
     if names is None or not isinstance(arguments, Mapping):
@@ -238,7 +237,7 @@ def repair_arguments(
     validated once more. `reshape` is applied again to arguments unwrapped from a wrapper.
 
     Raises:
-        ValueError: they do not fit, and could not be repaired.
+        ValueError: they don't fit, and can't be repaired.
     """
     try:
         valid = validate(arguments)
@@ -427,10 +426,7 @@ def _meaning(name: str) -> str:
 
 
 def convert_value(value: Any, schema: Any, root: Schema) -> tuple[str, Any] | None:
-    """Return the kind of repair, and the value in the type that `schema` asks for.
-
-    None if the value fits or cannot be converted.
-    """
+    """Return the kind of repair and the value in the type of `schema`; None without repair."""
     wanted = types_at(schema, root)
     if type_of(value) in wanted:
         return None

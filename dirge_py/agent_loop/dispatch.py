@@ -35,9 +35,8 @@ from dirge_py.types.tools import LoopToolResult, OnUpdate, Proceed, ToolCall, te
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
     """Execute and answer every call; return whether all of them asked to end the inner loop.
 
-    The calls run one at a time if the config or any called tool says so, else together. In any case
-    each call has one start, one end and one result when this returns or raises; only deferred calls
-    have no result.
+    The calls run one at a time if the config or any called tool says so, else together. When this
+    returns or raises, each call has one start, one end and one result; deferred calls have none.
 
     Raises:
         StopRun: a hook ended the run, or a call was deferred.

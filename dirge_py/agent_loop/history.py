@@ -34,8 +34,8 @@ def is_turn(message: Message) -> bool:
 def final_text(messages: Sequence[Message]) -> str:
     """Return the text of a run: its last answer.
 
-    Where a stop check made the agent continue, the text before it is kept: "Tests pass, too." must
-    not replace a report. Repeated text appears once.
+    If a stop check made the agent continue, the text before it is kept, too: "Tests pass, too."
+    must not replace a report. Repeated text appears once.
     """
     texts: list[str] = []
     was_cut = False

@@ -79,10 +79,9 @@ def compose(*bundles: Hooks, config: LoopConfig | None = None) -> LoopConfig:
     | get_api_key                      | the first that is not None                    | error of that call    |
 
     A hook that returns a value of a wrong type has failed, too. Failures are logged and shown in a
-    notice. A StopRun is passed on, for `after_tool_call` once all hooks have seen the result. Once
-    the run is aborted, a hook that does not return counts as one without an answer, but a result
-    that an `after_tool_call` hook did not see is withheld: see `Hooks.only_watches`. All nine hooks
-    of the result are set.
+    notice. A StopRun is passed on, by `after_tool_call` once all hooks have seen the result. After
+    an abort, a hook that does not return counts as one without an answer, but a result that an
+    `after_tool_call` hook did not see is withheld: see `Hooks.only_watches`. All nine hooks are set.
     """  # noqa: E501
     config = config or LoopConfig()
     merged = MergedHooks((config, *bundles), config.validate)
@@ -297,10 +296,9 @@ def _report(bundle: Hooks, hook: Hook, info: TurnInfo, error: Exception, so: str
 
 
 def check_hook_result(name: str, answer: Any) -> Any:
-    """Return `answer` if the hook called `name` may return it; plugins do not always keep to types.
+    """Return `answer` if the hook `name` may return it, since plugins may ignore types.
 
-    Raises:
-        TypeError: it may not; the message says what it was.
+    Raises TypeError otherwise.
     """
     if not isinstance(answer, ACCEPTED_RESULTS[name]):
         raise TypeError(f"It returned {type(answer).__name__}.")

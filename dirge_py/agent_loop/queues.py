@@ -32,8 +32,8 @@ class QueuedInput:
 class InputQueue:
     """Waiting inputs of one kind, oldest first; safe to use from any thread.
 
-    Mode `all` delivers everything at the next poll, `one-at-a-time` only the oldest.
-    `on_delivered` is called with each input that the loop got; the loop records it at once.
+    Mode `all` delivers everything at the next poll, `one-at-a-time` only the oldest input.
+    `on_delivered` is called with each input that was delivered; the loop records it at once.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class InputQueue:
             return tuple(self._waiting)
 
     def take_back(self, id: int | None = None) -> tuple[QueuedInput, ...]:  # noqa: A002
-        """Remove one input, or all, so that they are not delivered. Returns those still waiting."""
+        """Remove one input, or all, so that they aren't delivered; return what was removed."""
         with self._lock:
             removed = tuple(item for item in self._waiting if id in (None, item.id))
             self._waiting = [item for item in self._waiting if item not in removed]

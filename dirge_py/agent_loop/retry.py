@@ -44,10 +44,7 @@ NUDGE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPolicy:
-    """When to try again, and how long to wait before.
-
-    The wait doubles with every retry, up to 64 times.
-    """
+    """When to retry a call, and how long to wait: each wait is doubled, up to 64 times."""
 
     max_retries: int = 5
     """The most retries of one call."""
@@ -57,8 +54,7 @@ class RecoveryPolicy:
     """Up to this share of the wait is added, so that many clients do not retry at the same
     moment."""
     server_wait_cap_s: float = 300.0
-    """The longest wait that a server may ask for. A longer rate limit means a used-up quota, which
-    waiting does not help."""
+    """The longest wait that a server may ask for. A longer rate limit means a used-up quota."""
     commit_on: frozenset[Commitment] | Literal["seed"] = frozenset({"text", "thinking"})
     """The kinds of delta after which nothing is retried, because the user has seen them; `"seed"`
     stands for text and toolcall."""

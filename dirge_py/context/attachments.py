@@ -41,11 +41,10 @@ class Attacher:
     def attach(self, text: str, pictures: Mapping[str, bytes] | None = None) -> UserMessage:
         """Return a message of `text`, everything it mentions as `@path`, and `pictures` by name.
 
-        The first block is the text as it was typed. A mention of something that doesn't exist is
-        only text.
+        The first block is the text as typed; a mention of a file that doesn't exist stays text.
 
         Raises:
-            FileError: something that was mentioned exists and can't be attached. Send nothing.
+            FileError: a mentioned file exists and can't be attached; send nothing.
         """
         blocks: list[UserBlock] = [TextBlock(text)]
         attached: list[str] = []

@@ -1,4 +1,4 @@
-"""Compaction without a model: when a history is shortened, where it is cut, and in what steps."""
+"""Compaction without a model: when a history is shortened, where it is cut, and how."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -175,8 +175,8 @@ _SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
 async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
     """Return the shape after each strategy in turn, until the history is short enough.
 
-    Long results that a model has seen are cut first. Results that were cleared before a summary
-    made that unnecessary are shown again.
+    Long results that a model has seen are cut first. If a summary makes clearing results
+    unnecessary, they are shown again.
     """
     shape = with_caps(job, job.shape)
     for name, strategy in strategies.items():

@@ -63,8 +63,8 @@ _MARKER_CHARS = 200
 class ResultBudget:
     """Cuts the results of each batch so that together they have at most `chars` characters.
 
-    Small results stay whole and leave their share to the large ones. The cut depends on the batch
-    alone, so it stays the same from request to request.
+    Small results leave their share to large ones. The cut depends only on the batch, so it is the
+    same in every request.
     """
 
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
@@ -194,10 +194,7 @@ class ContextParts:
 
 
 class ContextHooks:
-    """The context of one conversation: the hooks of its runs, and queries between runs.
-
-    Forks have their own, with `for_fork(parts)`.
-    """
+    """The context of one conversation: the hooks of its runs, and queries between runs."""
 
     def __init__(self, parts: ContextParts, *, model: str) -> None:
         self._parts = parts
@@ -360,7 +357,7 @@ class ContextHooks:
 
 
 def context_parts(config: Config, **more: Any) -> ContextParts:
-    """Return the parts from the settings; `more` are all others."""
+    """Return the parts from the settings and `more`."""
     context = config.context
     return ContextParts(
         settings=ViewSettings(

@@ -1,7 +1,7 @@
 """Instruction files, AGENTS.md and CLAUDE.md, of a repository and of folders that are touched.
 
 A word `@path` in such a file imports another one. Every file is read once, none from outside the
-repository, and all together only up to a limit.
+repository, and all files together have a limit.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from dirge_py.types.messages import Message, ToolResultMessage, user_text
 INSTRUCTION_FILE_NAMES = ("AGENTS.md", "CLAUDE.md")
 MAX_TOTAL_BYTES = 128 * 1024
 MAX_DEPTH = 5
-"""How many imports may stand between a file that is looked for and one that is read."""
+"""How many imports may lead from an instruction file to a file that is read."""
 _MAX_FILE_BYTES = 32 * 1024
 _MAX_READ_BYTES = 8 * MAX_TOTAL_BYTES
 _MAX_IMPORTS = 200
@@ -88,10 +88,9 @@ def find_project_files(
 ) -> ProjectFiles:
     """Return the user's own `AGENTS.md`, then the instruction files from the git root to `cwd`.
 
-    Outside a repository only `cwd` itself is searched, as others may own the folders above. The
-    same file or text is sent once. Links that lead out of the repository aren't followed, and paths
-    that `withholds` names aren't read: the repository's authors choose these files, and they go to
-    a model.
+    Outside a repository only `cwd` is searched, as others may own the folders above. The same text
+    is sent once. Because the repository's authors choose these files and a model gets them, links
+    that lead out of the repository and paths that `withholds` names aren't read.
     """
     folders = folders_down_to(cwd)
     candidates = list(_candidates(folders, folders[0]))
@@ -131,7 +130,7 @@ def folders_down_to(cwd: Path) -> list[Path]:
 def format_project_files(files: Sequence[ProjectFile], *, heading: str = "project_files") -> str:
     """Return the files as a section of the system prompt, or as a message; empty without files.
 
-    Each text is between lines with its digest, so no text can end its own quotation.
+    Lines with its digest enclose each text, so that no text can end its own quotation.
     """
     quotes = []
     for file in files:
@@ -152,13 +151,13 @@ class _Candidate:
     root: str
     """The physical folder that must contain it and all its imports."""
     is_own: bool = False
-    """Whether the user's own file names it, which may use `~` and be a link to anywhere."""
+    """Whether it is the user's own file (which may use `~` and be any link) or its import."""
     depth: int = 0
     """How many imports lead to it."""
     named: str = ""
-    """The word that imports it."""
+    """The path in the import, as written."""
     imported_by: str = ""
-    """The file with that word, as it is shown."""
+    """The display path of the importing file."""
 
     @property
     def is_root_of_own(self) -> bool:
@@ -384,8 +383,8 @@ def _prose(text: str) -> Iterator[str]:
 class Instructions:
     """The instruction files that the settings allow to send.
 
-    `guard` opens the permission test for the files of a repository. No mode loosens it, because the
-    repository's authors choose its imports.
+    `guard` opens the permission test for the files of a repository, in every permission mode:
+    the repository's authors choose the imports.
     """
 
     def __init__(
@@ -413,7 +412,7 @@ class Instructions:
         return self._files
 
     def reread(self) -> ProjectFiles:
-        """Read the files of the system prompt again. Until that is done the old ones hold."""
+        """Read the files of the system prompt again."""
         files = ProjectFiles()
         if self.is_on:
             with self._guard(self.root()) as withholds:

@@ -1,8 +1,8 @@
 """Named prompts, `prompts/<name>.md`: additions to the system prompt.
 
-A file may begin with YAML between lines of `---`: `description`, for lists, `deny_tools`, tools
-that may not be called while the prompt is in use, whatever else allows them, and `chunk_s`, the
-seconds that a service may be silent within an answer.
+A file may begin with YAML between lines of `---`: `description` (for lists), `deny_tools` (denied
+while the prompt is in use, whatever allows them) and `chunk_s` (the seconds that a service may be
+silent within an answer).
 """
 
 import math
@@ -87,8 +87,8 @@ def is_prompt_name(name: str) -> bool:
 def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedPrompt:
     """Return the prompt in this file.
 
-    A tool that isn't among `known_tools` may come from elsewhere, but a name that is nearly one of
-    them is a typo that would deny nothing.
+    A tool that isn't among `known_tools` may come from elsewhere, but a name that is similar to one
+    of them is refused as a typo.
 
     Raises:
         ConfigError: the file can't be read, or its head is invalid.
@@ -131,13 +131,13 @@ class PromptBook:
 
     @property
     def denied_tools(self) -> dict[str, str]:
-        """Each tool that the prompt in use denies, with the words that name the prompt."""
+        """Each tool that the prompt in use denies, with a text that names the prompt."""
         if self.current is None:
             return {}
         return dict.fromkeys(self.current.deny_tools, f"prompt {self.current.name}")
 
     def describe(self, name: str) -> str:
-        """Return what a list says about a prompt: its description, or what is wrong with it."""
+        """Return the description of a prompt for lists, or what is wrong with it."""
         try:
             prompt = self.find(name)
         except ConfigError as error:
@@ -176,9 +176,9 @@ def open_prompts(
     known_tools: Sequence[str] = (),
     chosen: str | None = None,
 ) -> PromptBook:
-    """Return the prompts in the user's `folder` and of a trusted project, with `chosen` in use.
+    """Return the prompts of the user and of a trusted project, with `chosen` in use.
 
-    Of two with one name the user's counts: a project can't replace it.
+    If both have a prompt of the same name, the user's is used.
 
     Raises:
         UsageError: there is no prompt `chosen`.
@@ -195,7 +195,7 @@ class DeniesTools(Protocol):
     """The part of a permission gate that a prompt changes."""
 
     denied_tools: Mapping[str, str]
-    """Each denied tool, with the words that say who denies it."""
+    """Each denied tool, with a text that says what denies it."""
 
 
 def follow_prompt(

@@ -1,7 +1,7 @@
 """The shape of a context view: which messages of a history are sent, and in what form.
 
-A shape is a few numbers and a summary. The same history and the same `ViewShape` always produce
-the same messages, so a service's cache of a request stays valid until the shape changes.
+The same history and the same `ViewShape` always produce the same messages, so a service's cache of
+a request stays valid until the shape changes.
 """
 
 import json

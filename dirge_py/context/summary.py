@@ -218,7 +218,7 @@ class SummaryAttempt:
 class SummaryStrategy:
     """The strategy `summarize`, and the summaries written ahead for it.
 
-    `standing` returns text from outside of the history that each summary must keep.
+    `standing` returns text from outside the history that each summary must keep.
     """
 
     def __init__(
@@ -357,8 +357,8 @@ def checkpoint_marks(window_tokens: int) -> tuple[float, ...]:
 class Checkpoints:
     """Owns the background task that writes summaries ahead: one at a time, until `close`.
 
-    Each mark starts one task until `reset`; marks passed together start one together. A summary
-    that fails or is late is ignored.
+    Each mark starts a task once until `reset`; marks passed together start one task. A summary that
+    fails or comes late is ignored.
     """
 
     def __init__(self) -> None:

@@ -132,8 +132,8 @@ def describe_environment(cwd: Path, *, today: datetime.date) -> str:
 def git_state(folder: Path) -> str | None:
     """Return `branch main`, `detached at 1a2b3c4d5e6f`, `a repository`; None outside of one.
 
-    Read from `.git/HEAD`, because git would run programs that the folder's configuration names,
-    before the user trusts it.
+    Read from `.git/HEAD`, because git could run programs that the folder's configuration names
+    before the user trusts the folder.
     """
     head = read_head(folder)
     if head is None:
@@ -231,9 +231,9 @@ SectionsOf = Callable[[str], Mapping[str, str]]
 class CachePrefixMonitor:
     """Compares each request of one conversation with the one before, even if that failed.
 
-    Services cache the prefix of a request, which costs less while the next request has the same
-    one: tools, system prompt, then message by message. Identities are compared first, so this takes
-    far less than a millisecond while history only grows.
+    Services cache the prefix of a request (tools, system prompt, then message by message), and an
+    equal prefix costs less. Identities are compared first, so this takes far less than a
+    millisecond while history only grows.
     """
 
     def __init__(self, sections_of: SectionsOf = lambda text: {}) -> None:

@@ -44,8 +44,8 @@ class DescribedTool(Protocol):
 class TokenCounter:
     """Estimates tokens by size, corrected by what services report.
 
-    `ratio` is bytes of UTF-8 per token. All pictures count the same, and all documents. A message
-    is counted only once.
+    `ratio` is bytes of UTF-8 per token. All images count the same, and so do all documents. A
+    message is counted only once.
     """
 
     def __init__(self, ratio: float = 4.0, *, image_tokens: int = 300) -> None:

@@ -1,7 +1,7 @@
 """The context view of a conversation: which part of its history is sent, and in what shape.
 
-The view never changes the history. Each of its records holds the whole shape, so the newest one is
-enough to restore the view of a resumed session.
+The view never changes the history. Each of its records holds the complete shape, so the newest one
+restores the view of a resumed session.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,9 +1,8 @@
-"""What every front end holds: one conversation, and the runs in it.
+"""One conversation and its runs, as every front end uses it.
 
 A `Conversation` owns the history, the queues of input that arrived during a run, and the
 subscribers. It decides no policy: `sdk/build.py` passes it `ConversationDeps`, and `agent_loop`
-drives every run. A run is in `conversation/run.py`, the settings that a person may change in
-`conversation/settings.py`, totals in `conversation/log.py`.
+drives every run (`conversation/run.py`).
 """
 
 import asyncio
@@ -64,14 +63,14 @@ E = TypeVar("E", bound=Extension)
 
 
 class ExclusiveOwner(Protocol):
-    """Controls a conversation exclusively for a while, as a plan that works through its phases.
+    """Controls a conversation exclusively for a while, like a plan that works through its phases.
 
-    Only the owner starts runs then; what a person types waits, or steers the owner's runs.
+    Only the owner starts runs then; what the user types waits, or steers the owner's runs.
     """
 
     @property
     def description(self) -> str:
-        """What the owner does, for people: `the plan is being reviewed`."""
+        """What the owner does, as shown to the user: `the plan is being reviewed`."""
 
     def interrupt(self, reason: str = "user") -> None:
         """Stop the owner's run, start no other, and give the conversation up soon."""
@@ -84,7 +83,7 @@ class Conversation:
         self._deps = deps
         session = deps.session
         self.settings = ConversationSettings(deps)
-        """Model, mode, grants and folders, which a person may change."""
+        """Model, mode, grants and folders, which the user may change."""
         self.extensions = deps.extensions
         """The capabilities, in order."""
         self._log = ConversationLog(session.history, session.usage, session.cost_usd)
@@ -161,7 +160,7 @@ class Conversation:
 
     @property
     def notices(self) -> Sequence[str]:
-        """Messages for the person at the start."""
+        """Messages for the user at the start."""
         return self._deps.notices
 
     @property
@@ -241,11 +240,9 @@ class Conversation:
     ) -> Run:
         """Start a run with this prompt. Raises DirgeError during another run.
 
-        `by` is the exclusive owner, if the conversation has one: nobody else may start runs.
-
-        With `single_turn` it ends with `NeedsMoreTurns` after each turn but the last, and
-        `continue_run` continues. `bundles` are further hooks for this run; only redaction and the
-        permission engine are asked after them.
+        With `single_turn` it ends with `NeedsMoreTurns` after each turn but the last;
+        `continue_run` continues it. `bundles` are further hooks for this run, before redaction and
+        permission. `by` is the exclusive owner, if there is one: nobody else may start runs.
         """
         message = prompt if isinstance(prompt, UserMessage) else user_text(prompt, origin)
         request = RunRequest(prompts=[message], single_turn=single_turn, bundles=bundles)
@@ -322,10 +319,8 @@ class Conversation:
     async def compact(self, focus: str = "") -> ContextCompacted | None:
         """Compact the context; None if there was nothing to leave out.
 
-        `focus` names what a summary should keep above all. The change is emitted and recorded.
-
-        Raises:
-            DirgeError: a run is active, or this conversation can't compact.
+        `focus` is what a summary should keep above all. The change is emitted and recorded. Raises
+        DirgeError during a run, or if this conversation can't compact.
         """
         self.check_idle()
         if self.session.compact is None:
@@ -372,10 +367,7 @@ class Conversation:
         return lambda: self._sinks.remove(sink) if sink in self._sinks else None
 
     def report(self, event: LoopEvent) -> None:
-        """Emit an event from outside the loop: tokens of a judge, the start of a summary.
-
-        It is recorded, counted and delivered like an event of the current run, if there is one.
-        """
+        """Emit an event from outside the loop, as part of the current run if there is one."""
         self._emit(self.run, event)
 
     async def fork(self, spec: ForkOptions) -> "Conversation":

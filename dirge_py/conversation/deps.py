@@ -2,9 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
-
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -23,6 +20,8 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Literal, Protocol, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.prompts import PromptBook
@@ -33,12 +32,13 @@ if TYPE_CHECKING:
     from dirge_py.session.file_states import UncommittedDiff
 
 
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
     """How a fork differs from the conversation it starts from, its parent.
 
-    A fork keeps no journal and asks through the parent's asker. It may never do more than its
-    parent.
+    A fork has no journal, asks through its parent's asker, and may never do more than its parent.
     """
 
     history: Literal["frozen", "empty"] = "frozen"
@@ -96,7 +96,7 @@ Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompa
 
 
 class SentView(Protocol):
-    """Changes by a person of what is sent of a history."""
+    """Changes by the user to what is sent of a history."""
 
     def dropped(self, messages: Sequence[Message]) -> "Sequence[OmittedMessage]": ...
     def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None: ...
@@ -111,7 +111,7 @@ OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
 
 
 class EventForwarder:
-    """A sink for events from outside the loop: tokens of a judge, the start of a summary.
+    """A sink for events from outside the loop, such as a judge's tokens.
 
     Services get it before the conversation exists; until then events are dropped.
     """
@@ -164,7 +164,7 @@ class WorkEnvironment:
     read_only_profile: Callable[[], str] = str
     """Describes what confines read-only commands; "" if unknown. Blocks the first time."""
     isolation: str = ""
-    """For people: what keeps the commands of a fork from changing the project; "" elsewhere."""
+    """What keeps the commands of a fork from changing the project, for people; "" elsewhere."""
     read_tree: ReadTree | None = None
     """Hashes the files of the project; None if it can't."""
     asset_dir: Path | None = None
@@ -216,9 +216,9 @@ class SessionDeps:
     history: Sequence[Message] = ()
     """The messages it starts with."""
     usage: Usage = field(default_factory=Usage)
-    """The tokens those have used."""
+    """The tokens that those messages have used."""
     cost_usd: float | None = 0.0
-    """What they have cost; None when a part of that is unknown."""
+    """The cost of those messages; None if a part of it is unknown."""
     metadata: SessionMetadata = field(default_factory=SessionMetadata)
     """Small values that the session stores by name."""
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
@@ -246,9 +246,9 @@ class ForkEnvironment:
     extensions: ExtensionSet = field(default_factory=ExtensionSet)
     """The extensions of the fork."""
     environment: WorkEnvironment | None = None
-    """Where it works; None: as its parent does."""
+    """Where it works; None: where its parent does."""
     sinks: Sequence[Sink] = ()
-    """Sinks of its own."""
+    """Its sinks."""
     on_close: Sequence[Callable[[], Awaitable[None]]] = ()
     """Called when it is closed."""
 
@@ -272,11 +272,11 @@ class ConversationDeps:
     for_fork: Callable[[ForkOptions, str], Awaitable[ForkEnvironment]] | None = None
     """Makes what a fork with this model (`alias/id`) needs; None: forks share everything."""
     notices: Sequence[str] = ()
-    """Messages for the person at the start."""
+    """Messages for the user at the start."""
     late_notices: list[str] = field(default_factory=list)
     """Later messages of services; they become events."""
     relay: EventForwarder = field(default_factory=EventForwarder)
-    """Where services emit events of their own."""
+    """Where services emit events."""
     sinks: Sequence[Sink] = ()
     """Receive every event."""
     before_close: Sequence[Callable[[], Awaitable[None]]] = ()
@@ -291,7 +291,7 @@ class ConversationDeps:
 
         Raises:
             ConfigError: `options` names a model that does not exist.
-            DirgeError: the workspace it asks for cannot be had.
+            DirgeError: the workspace it asks for isn't available.
         """
         model, level = self.model, self.thinking
         if options.model is not None:

@@ -1,11 +1,11 @@
 """The durable engine of a conversation, and the signals that reach it from other terminals.
 
 All side effects of a run go through a `DurableContext`: model calls, tool calls, signals, sleeping,
-the time. `LocalDurable` runs them in this process and writes tool calls ahead in the journal; the
-adapter of another engine would make each of them an activity of that engine.
+the time. `LocalDurable` runs them in this process and writes tool calls ahead in the journal; an
+adapter to another engine makes each of them an activity of that engine.
 
-Signals are one file each in a folder of the session, read once, in the order they were sent. They
-may be sent while no process waits for them. `RemotelyAnswered` lets a signal answer a question.
+Signals are files in a folder of the session, read once, in the order they were sent, whether or not
+a process waits for them. `RemotelyAnswered` lets a signal answer a question.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class SignalBox:
 
         Raises:
             UsageError: the name is invalid, or the payload is too long.
-            OSError: it cannot be written.
+            OSError: it can't be written.
         """
         if not _NAME.fullmatch(name):
             raise UsageError(
@@ -142,10 +142,7 @@ Replay = Literal["safe", "unsafe"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often an activity is tried, and the waits between.
-
-    The wait before try n+1 is `initial_s * backoff ** (n - 1)`, at most `max_interval_s`.
-    """
+    """How often an activity is tried, and how long the waits between the tries are."""
 
     initial_s: float = 1.0
     """The first wait, in seconds."""
@@ -159,11 +156,11 @@ class RetryPolicy:
     """Kinds of failures (`errors.ErrorKind`, or names of exception classes) that end the tries."""
 
     def wait_s(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures (1 or more)."""
+        """Return the seconds to wait after this many failures (1 or more)."""
         return min(self.initial_s * self.backoff ** (failures - 1), self.max_interval_s)
 
     def allows(self, failures: int, kind: str) -> bool:
-        """Whether there is another try after so many failures, the last of this kind."""
+        """Whether there is another try after this many failures, the last of this kind."""
         return failures < self.max_attempts and kind not in self.non_retryable
 
 
@@ -247,7 +244,7 @@ async def run_activity(
     """Return what `start()` returns; it is retried as the options say, if that is safe.
 
     Raises:
-        ActivityFailed: the last try failed, its exception being the cause, or took too long.
+        ActivityFailed: the last try failed (its exception is the cause) or took too long.
     """
     retry = options.retry if replay == "safe" else None
     for failures in count(1):
@@ -294,8 +291,8 @@ class LocalDurable:
     """A `DurableContext` in one process.
 
     Tool calls are written ahead (`write_ahead`), signals are recorded before they are returned.
-    Without `log` and `signals` (a session without a journal) nothing outlives the process.
-    `received` returns the ids of the signals in the journal.
+    Without `log` and `signals` (a session without a journal) nothing is stored. `received` returns
+    the ids of the signals in the journal.
     """
 
     def __init__(
@@ -479,9 +476,8 @@ Note = Callable[[str, Mapping[str, Any]], None]
 class RemotelyAnswered:
     """An asker whose questions can also be answered by signals.
 
-    The first answer counts: that of the wrapped asker for all calls of a question, or signals for
-    one call each. A signal allows a call once, never for longer. `note` records the questions, so
-    that another terminal can show them.
+    The first answer counts: the wrapped asker answers all calls of a question, a signal one call,
+    which it can only allow once. `note` records the questions, so that other terminals show them.
     """
 
     def __init__(self, asker: Asker, durable: DurableContext, note: Note) -> None:

@@ -1,4 +1,4 @@
-"""The extensions of one conversation, taken together."""
+"""The extensions of one conversation."""
 
 import asyncio
 import logging
@@ -30,13 +30,13 @@ _logger = logging.getLogger(__name__)
 
 
 class ExtensionSet:
-    """The extensions of one conversation, and what they offer taken together."""
+    """The extensions of one conversation, and everything they offer."""
 
     def __init__(
         self, extensions: Sequence[Extension] = (), host: ExtensionHost | None = None
     ) -> None:
         self.all = tuple(extensions)
-        """In the order in which they are asked."""
+        """The extensions, in the order in which they are called."""
         self._host = host
         self._starting: asyncio.Task[None] | None = None
 
@@ -116,12 +116,12 @@ class ExtensionSet:
         return ExtensionSet([each for each in forked if each is not None], self._host)
 
     def start(self) -> None:
-        """Let them begin their background work, once; nothing waits for it."""
+        """Begin their background work, once, without waiting for it."""
         if self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
 
     async def on_run_end(self, messages: Sequence[Message], signal: AbortSignal) -> None:
-        """Give all of them what a run added, one after the other."""
+        """Pass what a run added to each of them in turn."""
         for each in self.all:
             await each.on_run_end(messages, signal)
 
@@ -131,7 +131,7 @@ class ExtensionSet:
             await each.before_close()
 
     async def close(self) -> None:
-        """End what they began, the last one first."""
+        """Close them, the last one first."""
         if self._starting is not None:
             self._starting.cancel()
             await asyncio.gather(self._starting, return_exceptions=True)

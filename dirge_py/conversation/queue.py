@@ -1,7 +1,7 @@
-"""Messages that enter a history beside the prompts, as commands that the person ran do.
+"""Messages that enter a history besides the prompts, such as commands that the user ran.
 
-They open no run. While no run is active they are stored at once; during a run they are delivered at
-the next boundary at which the run continues anyway, and the rest is stored when the run is over.
+They open no run. While no run is active they are stored at once. During a run they are delivered at
+the next boundary at which it continues anyway; the rest is stored when the run is over.
 """
 
 import logging
@@ -48,19 +48,19 @@ class PendingInserts:
         return tuple(self._waiting)
 
     async def add(self, message: UserMessage) -> None:
-        """Add the message to the next request, in the order of the calls of this.
+        """Add the message to the next request, in the order of these calls.
 
         Raises:
-            DirgeError: a check holds it back, or the session is only viewed.
+            DirgeError: a check holds it back, or the session is read-only.
         """
         reason = await objection(self._checks, message)
         if reason is not None:
-            raise DirgeError(f"The model is not told of it: {reason}.")
+            raise DirgeError(f"Not sent to the model: {reason}.")
         self._waiting.append(message)
         self._settle()
 
     def run_begins(self) -> None:
-        """Called when the open calls are answered: from now on `due` returns the messages."""
+        """Deliver the messages with `due` from now on. Called when open calls are answered."""
         self._settle()
         self._is_running = True
 

@@ -106,17 +106,14 @@ class Run:
 
     @property
     def unsent(self) -> Sequence[UserMessage]:
-        """Typed messages that are neither in the history nor in a queue, and belong in the input.
-
-        A check held them back, or the run ended before it delivered them.
-        """
+        """Typed messages to put back into the input: a check or the end of the run stopped them."""
         return tuple(self._unsent)
 
     def events(self) -> EventStream:
         """Return the events of this run, read at the reader's own pace; they end after `agent_end`.
 
-        Any number of readers may read. One that begins late also gets the earlier events, as long
-        as they are few. One that is too slow gets `Detached`.
+        A reader that begins late also gets the earlier events if they are few. One that is too slow
+        gets `Detached`.
         """
         return self.broadcaster.subscribe()
 
@@ -373,10 +370,7 @@ class RunExecutor:
         )
 
     def _answer_open_calls(self) -> None:
-        """Answer the calls that are still open when a new prompt opens a run.
-
-        No event is emitted, since these calls are not part of this run.
-        """
+        """Answer calls that are still open, without events: they aren't part of this run."""
         recorder = self._deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
         pending = open_calls(self._log.messages)
@@ -392,7 +386,7 @@ class RunExecutor:
     def _complete_decisions(self) -> None:
         """Decide about each interrupted call that may already have had its effect.
 
-        They are recorded before anything runs, so that the calls are not asked about again.
+        The decisions are recorded before anything runs, so that they are made only once.
         """
         recorder = self._deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
@@ -434,7 +428,7 @@ class RunExecutor:
     def _bundle(self) -> Hooks:
         """Return the hooks that deliver queued input, changed settings and decisions to the run.
 
-        The run also waits for slow readers of its events in them: it never waits inside an event.
+        In them the run also waits for slow readers of its events, because sinks never wait.
         """
         settings, broadcaster = self._settings, self._run.broadcaster
         used = (settings.model, settings.thinking)

@@ -1,4 +1,4 @@
-"""The settings of a conversation that a person may change: model, mode, grants, folders."""
+"""The settings of a conversation that the user may change: model, mode, grants, folders."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,8 +1,7 @@
 """Judge models, which answer one question outside the run, and the stop checks that use them.
 
-The checks: is the run complete, is its change correct, is its goal met. A judge gets the run as
-bounded plain text, and the agent's own rules. Its answer is a model's text: anything unclear counts
-as approval.
+The checks ask: is the run complete, is its change correct, is its goal met? A judge gets the run as
+bounded plain text, and the agent's rules. An unclear answer counts as approval.
 """
 
 import json
@@ -213,11 +212,11 @@ def judge_check(
     verification: Verification | None = None,
     diff: DiffSource | None = None,
 ) -> Hooks:
-    """Return a stop check that speaks if the judge finds the run incomplete or faulty.
+    """Return a stop check for runs that the judge finds incomplete or faulty.
 
     Only runs that used a tool are judged. The change is reviewed if it differs from the state at
-    the start of the run and from the last reviewed one. `advisory` speaks once, `blocking` up to
-    three times, and shows the judge its previous message.
+    the start of the run and from the last reviewed one. `advisory` continues the run once,
+    `blocking` up to three times, and shows the judge its previous message.
     """
     judge = _RunJudge(ask, verification, diff, mode)
     speaking = stop_check("judge", judge.check, most=BOUNDS[mode])
@@ -321,10 +320,7 @@ def _review_text(verdict: RunVerdict, findings: Sequence[ReviewFinding]) -> str:
 def goal_check(
     text: str, ask: Judge, *, verification: Verification | None = None, most: int = 12
 ) -> Hooks:
-    """Return a stop check that speaks when the judge says that the goal `text` is not met.
-
-    An answer that is unclear, empty or missing counts as met.
-    """
+    """Return a stop check for runs whose goal `text` isn't met. An unclear answer counts as met."""
 
     async def judged(info: TurnInfo) -> Sequence[Message]:
         parts = [f"The goal: {text}", f"The run:\n{run_transcript(info.new_messages)}"]

@@ -67,14 +67,13 @@ class SideUsage:
 
 
 class Meter:
-    """Holds one run to `most`. Create a new one for every run, because it counts.
+    """Limits one run to `most`. Create a new one for every run, because it counts.
 
     Turns and requests stop a run that wants more, before waiting input is taken from its queue; a
     turn that such input opened is stopped before its model call. Tokens, cost and time stop when
     exceeded, not when reached; usage in `spending` counts for tokens and cost. A batch of calls
-    that would exceed `tool_calls` does not run at all. An error while checking stops the run.
-
-    The end of the run names the limit; only `turns` is announced, in a closing message.
+    that would exceed `tool_calls` does not run at all. An error while checking stops the run. The
+    outcome of the run names the limit; `turns` also adds a closing message.
     """
 
     def __init__(
@@ -214,11 +213,9 @@ def stop_after_one_turn(
 ) -> Hooks:
     """Return hooks that end the run with `NeedsMoreTurns` when the model wants another turn.
 
-    Earlier runs about the same prompt had `turns_before` turns and cost `usage_before`; `max_turns`
-    holds for all of them together. A turn in which the model had not finished (a pause of the
-    service, an error that is retried) does not end the run.
-
-    Compose it last, after all other hooks that may stop the run.
+    Earlier runs about the same prompt had `turns_before` turns and used `usage_before`; `max_turns`
+    limits all of them together. A turn in which the model had not finished (a pause of the service,
+    an error that is retried) does not end the run. Compose it after all other hooks that may stop.
     """
     before = usage_before or Usage()
 

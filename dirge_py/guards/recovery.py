@@ -47,10 +47,9 @@ _OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger 
 def resume_broken_answers(most: int) -> Hooks:
     """Return hooks that continue a broken answer, at most `most` times in a row; 0 is never.
 
-    Only if text or thinking had arrived: an earlier error was already retried, and both would
-    multiply. Any successful turn resets the count. An answer cut at its length limit, without
-    calls, is continued once; if that is cut, too, the run ends with a notice. Create new ones for
-    every run.
+    Only if text or thinking had arrived: earlier errors were already retried by the stream. Any
+    successful turn resets the count. An answer cut at its length limit, without calls, is continued
+    once; if that is cut, too, the run ends with a notice. Create new hooks for every run.
     """
     in_a_row, was_too_long = 0, False
 
@@ -83,8 +82,8 @@ def resume_broken_answers(most: int) -> Hooks:
 def shrink_on_overflow(shrink: Shrink) -> Hooks:
     """Return hooks that answer a context-length error with `shrink` and a new call, once per turn.
 
-    The run ends with that error when nothing could be made smaller, or when it still did not fit.
-    A request that did not fit is no turn (`history.is_turn`). Create new ones for every run.
+    The run ends with that error if nothing could be made smaller, or if it still does not fit. A
+    request that did not fit is not a turn (`history.is_turn`). Create new hooks for every run.
     """
     has_shrunk = False
 
@@ -133,11 +132,10 @@ def escalate_on_failure(
     """Return hooks that give one call to `model` (`alias/id`; None: never) when it is needed.
 
     That is after a turn with a call whose arguments stayed invalid, or with a change that left a
-    file with a syntax error (`details["syntax_error"]`, its path). `home` returns the currently
-    chosen model: it makes the following calls, and the same call if the stronger model does not
-    answer. `level` is the thinking level of the stronger model, None for the current one;
-    `home_level` belongs to `home`. Create new hooks for every run; the budget is charged when the
-    call is made, not when it is planned.
+    file with a syntax error (`details["syntax_error"]`, its path). `home` returns the selected
+    model: it makes the following calls, and the same call if the stronger model does not answer.
+    `level` and `home_level` are their thinking levels; None is the current one. The budget is
+    charged when the call is made. Create new hooks for every run.
     """
     plan = _Escalation(model or "", budget, home, level, home_level)
     return Hooks(
@@ -215,10 +213,10 @@ def _broken_file(result: ToolResultMessage) -> str:
 
 
 def announce_server_compaction() -> Hooks:
-    """Return a hook that announces every block of folded history in an answer.
+    """Return a hook that announces every compaction block in an answer.
 
-    Its figures come from the answer: the tokens that the service read, and those of the summary. A
-    block without a summary is a failed fold: nothing was shortened, so nothing is announced.
+    Its figures are the tokens that the service read, and those of the summary. A block without a
+    summary is a failed compaction, which shortened nothing.
     """
 
     def after_turn(info: TurnInfo) -> None:

@@ -72,10 +72,7 @@ class DepthTracker:
 
 
 def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
-    """Return hooks that feed `tracker` and remind after `threshold` calls (at least 2).
-
-    With 0 they only feed it.
-    """
+    """Return hooks that feed `tracker` and remind after `threshold` calls (2 or more; 0: never)."""
     seen = 0
 
     def listen(info: TurnInfo) -> None:

@@ -1,8 +1,7 @@
 """Stop checks: when the agent wants to stop, one of them may make it continue, with one message.
 
-They are called in order when the agent would stop; the first that answers is the only one that
-time. This module has their common rule and the checks that need no other model: the agent leaves
-todo items open, or it stopped right after a call had failed.
+They are called in order when the agent would stop, until one of them answers. This module has their
+common rule and the checks that need no other model: todo items are open, or a call had just failed.
 """
 
 import inspect
@@ -42,10 +41,9 @@ _logger = logging.getLogger(__name__)
 def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
     """Return hooks for one run that make it continue at most `most` times.
 
-    `ask` is not called when another check spoke before it, when the run was ended by anything but
-    the agent itself, or once it was stopped from outside. If it raises, a notice is shown and the
-    agent may stop. The same holds for a turn that the check opened and no model answers: a finished
-    run must not fail because of an extra question.
+    `ask` is not called if an earlier check has answered, or if the run was not ended by the agent
+    itself. If it raises, or no model answers the turn that it opened, a notice is shown and the
+    agent may stop: a finished run must not fail because of an extra question.
     """
     nudges = 0
     opened_turn = 0
@@ -79,10 +77,7 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
 
 
 def suppress_while(should_defer: Callable[[], bool], hooks: Hooks) -> Hooks:
-    """Return `hooks` with their stop check disabled while `should_defer` says so.
-
-    Then it asks nothing and uses no budget. Messages of other hooks are delivered as usual.
-    """
+    """Return `hooks` with their stop check disabled while `should_defer()`; nothing is counted."""
     speak = hooks.get_followup_messages
     if speak is None:
         return hooks
@@ -118,7 +113,7 @@ def _is_stopped(info: TurnInfo) -> bool:
 
 
 def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
-    """Return a stop check that speaks while `open_items` names any."""
+    """Return a stop check for runs with open todo items."""
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
         items = open_items()
@@ -138,9 +133,9 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
 
 
 def failure_check(most: int = 3) -> Hooks:
-    """Return a stop check that speaks when the agent stops right after a failed call.
+    """Return a stop check for runs that end right after a failed call.
 
-    Calls that were denied, suppressed or never ran are no reason: repeating them would not help.
+    Calls that were denied, suppressed or never ran don't count: repeating them would not help.
     """
 
     def ask(info: TurnInfo) -> Sequence[Message]:

@@ -42,9 +42,8 @@ def hide_unavailable_tools() -> Hooks:
 def limit_tool_retries(most: int) -> Hooks:
     """Return hooks that limit how many retries in a row each tool may ask for. Create them per run.
 
-    A result with `details["retry"]` asks for one; its text stays unchanged and its details get the
-    number of the attempt. One more becomes an error without `retry`. A success of the tool resets
-    its count.
+    A result with `details["retry"]` asks for one; its details get the number of the attempt. The
+    first one too many becomes an error without `retry`. A success of the tool resets its count.
     """
     retries: Counter[str] = Counter()
 
@@ -96,10 +95,7 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
 
 
 def claims_of(call: ToolCall) -> Sequence[Claim]:
-    """Return what a call claims to do; empty if that fails.
-
-    The permission hook reports what is wrong with its claims.
-    """
+    """Return what a call claims to do; empty if that fails (the permission hook reports it)."""
     if call.tool is None or not isinstance(call.arguments, Mapping):
         return ()
     try:

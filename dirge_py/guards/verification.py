@@ -1,7 +1,7 @@
 """Tracks whether code was edited in a run, and whether it was built, tested or linted since.
 
-It uses only the claims of calls and their outcome, none of their text. `verification_check` makes
-an agent continue that edited code and did not see a check pass.
+It uses only the claims and outcomes of calls. `verification_check` makes an agent continue if it
+edited code and no check of it has passed.
 """
 
 import os
@@ -167,9 +167,9 @@ COMMAND_CHARS = 120
 
 
 def verification_check(verification: Verification, most: int = 1) -> Hooks:
-    """Return a stop check that speaks when edited code was not checked since, or its check failed.
+    """Return a stop check for edited code that was not checked since, or whose check failed.
 
-    Other hooks (`track_verification`) feed `verification`, which other checks also read.
+    `track_verification` keeps `verification` up to date.
     """
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
