@@ -333,11 +333,13 @@ class _Repairer:
     def _object(self, value: Mapping[str, Any], schema: Any, path: Path) -> dict[str, Any]:
         properties = properties_of(schema, self._root)
         members = self._renamed(value, properties, path)
-        members = self._without_nulls(members, properties, schema, path)
-        members = self._without_extras(members, properties, schema, path)
+        for name in self._nulls(members, properties, schema, path):
+            del members[name]
+        dropped = self._extras(members, properties, schema, path)
         return {
             name: self._value(each, child(schema, name, self._root), (*path, name))
             for name, each in members.items()
+            if name not in dropped
         }
 
     def _renamed(
@@ -360,30 +362,29 @@ class _Repairer:
             self.kinds.append("key_alias")
         return {names.get(name, name): each for name, each in value.items()}
 
-    def _without_nulls(
+    def _nulls(
         self, value: dict[str, Any], properties: Mapping[str, Any], schema: Any, path: Path
-    ) -> dict[str, Any]:
-        if self._keep_nulls:
-            return value
+    ) -> list[str]:
         required = required_in(schema, self._root)
-        nulls = {
+        nulls = [
             name
             for name, each in value.items()
             if each is None
+            and not self._keep_nulls
             and name in properties
             and name not in required
             and self._is_wrong((*path, name))
             and "null" not in types_at(properties[name], self._root)
-        }
+        ]
         if nulls:
             self.kinds.append("null_stripped")
-        return {name: each for name, each in value.items() if name not in nulls}
+        return nulls
 
-    def _without_extras(
+    def _extras(
         self, value: dict[str, Any], properties: Mapping[str, Any], schema: Any, path: Path
-    ) -> dict[str, Any]:
+    ) -> list[str | int]:
         if not properties:
-            return value
+            return []
         free = [name for name in properties if name not in value]
         unknown = [
             UnknownProperty(path=(*path, name), value=each, known=tuple(properties))
@@ -399,8 +400,7 @@ class _Repairer:
                 f"`{self._tool}`: ignored {ignored}, which it does not have. It has: {known}."
             )
             self.dropped += extras
-        dropped = {extra.path[-1] for extra in extras}
-        return {name: each for name, each in value.items() if name not in dropped}
+        return [extra.path[-1] for extra in extras]
 
     def _may_go(self, extra: UnknownProperty, schema: Any, free: list[str]) -> bool:
         if not self._is_wrong(extra.path):

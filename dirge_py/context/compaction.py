@@ -108,7 +108,7 @@ class CompactionJob:
     def size_of(self, shape: ViewShape) -> int:
         """Return the tokens of the request with this shape."""
         tail = sum(self.sizes(shape))
-        new = sum(map(self.counter.message, head(self.messages, shape)))
+        new = sum(self.counter.sizes(head(self.messages, shape)))
         factor = self.counter.factor
         # A stretch that was folded before is part of the measured size.
         is_old = (shape.last, shape.summary) == (self.shape.last, self.shape.summary)
@@ -117,9 +117,6 @@ class CompactionJob:
     def sizes(self, shape: ViewShape) -> list[int]:
         """Return the counted tokens of each message that is not folded."""
         return self.counter.sizes(shown_from(self.messages, shape.last, shape))
-
-    def fits(self, shape: ViewShape) -> bool:
-        return self.size_of(shape) <= self.target
 
     def cut(self, shape: ViewShape) -> int:
         """Return where the tail begins: the first turn boundary that keeps it within its tokens."""
@@ -180,7 +177,7 @@ async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strateg
     """
     shape = with_caps(job, job.shape)
     for name, strategy in strategies.items():
-        if job.fits(shape):
+        if job.size_of(shape) <= job.target:
             break
         shorter = await strategy(job, shape)
         if shorter is None:
@@ -188,7 +185,7 @@ async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strateg
         shape = shorter
         if name == "summarize":
             uncleared = replace(shape, clear_before=job.shape.clear_before)
-            if job.level == "asked" or job.fits(uncleared):
+            if job.level == "asked" or job.size_of(uncleared) <= job.target:
                 shape = uncleared
     return fit_to_limit(job, shape) if job.is_urgent else shape
 

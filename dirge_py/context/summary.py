@@ -16,7 +16,7 @@ from dirge_py.context.compaction import (
     CompactionJob,
     Strategy,
     boundaries,
-    words_chars,
+    windowed,
 )
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
@@ -329,8 +329,7 @@ def _is_worth_asking(job: CompactionJob, shape: ViewShape, cut: int) -> bool:
 
 
 def _with_summary(job: CompactionJob, shape: ViewShape, cut: int, summary: str) -> ViewShape:
-    words = words_chars(job.window)
-    return replace(shape, last=cut, summary=summary, words_chars=words, restored=())
+    return replace(windowed(job, shape, cut), summary=summary, restored=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -270,7 +270,7 @@ class CachePrefixMonitor:
         if was.tool_choice != options.tool_choice:
             yield "which tool must be called changed"
         if was.response_schema != options.response_schema:
-            yield "what the answer must be like changed"
+            yield "the schema of the answer changed"
         yield from _tool_changes(before.tools, now.tools)
         if before.system_prompt != now.system_prompt:
             old, new = map(self._sections_of, (before.system_prompt, now.system_prompt))

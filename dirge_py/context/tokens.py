@@ -93,10 +93,6 @@ class TokenCounter:
             sizes.append(entry[1])
         return sizes
 
-    def message(self, message: Message) -> int:
-        """Return the count of one message."""
-        return self.sizes((message,))[0]
-
     def tool(self, tool: DescribedTool) -> int:
         """Return the count of one tool's name, description and schema."""
         entry = self._tools.get(id(tool))

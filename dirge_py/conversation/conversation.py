@@ -447,14 +447,15 @@ class Conversation:
         outcome: Outcome = Cancelled(reason="closed")
         try:
             executor = RunExecutor(
-                run,
-                request,
+                run=run,
+                request=request,
                 deps=self._deps,
                 settings=self.settings,
                 is_owned=self._owner is not None,
                 log=self._log,
                 queues=self._queues,
                 emit=lambda event: self._emit(run, event),
+                decisions=request.decisions,
             )
             outcome = await executor.execute()
         finally:

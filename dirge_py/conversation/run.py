@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass as mutable
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -223,39 +224,32 @@ class Queues:
     """Enters the history beside the prompts, and opens no run."""
 
 
+@mutable(slots=True, kw_only=True, eq=False, repr=False)
 class RunExecutor:
-    """Drives one run. `emit` receives every event of it."""
+    """Drives one run."""
 
-    def __init__(
-        self,
-        run: Run,
-        request: RunRequest,
-        *,
-        deps: ConversationDeps,
-        settings: ConversationSettings,
-        is_owned: bool,
-        log: ConversationLog,
-        queues: Queues,
-        emit: Sink,
-    ) -> None:
-        self._run = run
-        self._request = request
-        self._deps = deps
-        self._settings = settings
-        self._is_owned = is_owned
-        self._log = log
-        self._queues = queues
-        self._emit = emit
-        self._decisions = request.decisions
-        self._has_begun = False
-        self._ended: AgentEnd | None = None
+    run: Run
+    request: RunRequest
+    deps: ConversationDeps
+    settings: ConversationSettings
+    is_owned: bool
+    """Whether the conversation has an exclusive owner."""
+    log: ConversationLog
+    queues: Queues
+    emit: Sink
+    """Receives every event of the run."""
+    decisions: Sequence[CallDecision] = ()
+    """The decisions of the request, completed for interrupted calls."""
+    ended: AgentEnd | None = None
+    """The end of the run, once the loop has emitted it."""
+    has_begun: bool = False
 
     async def execute(self) -> Outcome:
         """Run to the end and return the outcome. Raises only a cancellation from outside."""
-        limit_s, timer = self._deps.run.time_limit_s, None
+        limit_s, timer = self.deps.run.time_limit_s, None
         if limit_s is not None:
             loop = asyncio.get_running_loop()
-            timer = loop.call_later(limit_s, self._run.signal.abort, TIMEOUT)
+            timer = loop.call_later(limit_s, self.run.signal.abort, TIMEOUT)
         try:
             early = await self._early_end()
             if early is None:
@@ -265,7 +259,7 @@ class RunExecutor:
             _logger.exception("a run failed outside the loop")
             ended = self._close(_failure(error))
         except asyncio.CancelledError:
-            self._run.signal.abort("cancelled")
+            self.run.signal.abort("cancelled")
             await self._emit_end(self._close(Cancelled(reason="cancelled")))
             raise
         finally:
@@ -273,46 +267,46 @@ class RunExecutor:
                 timer.cancel()
         await self._emit_end(ended)
         outcome = ended.outcome
-        if isinstance(outcome, AwaitingConfirmation) and self._deps.run.on_waiting is not None:
-            return replace(outcome, continuation=self._deps.run.on_waiting(outcome))
+        if isinstance(outcome, AwaitingConfirmation) and self.deps.run.on_waiting is not None:
+            return replace(outcome, continuation=self.deps.run.on_waiting(outcome))
         return outcome
 
-    def emit(self, event: LoopEvent) -> None:
-        self._has_begun = True
+    def _on_event(self, event: LoopEvent) -> None:
+        self.has_begun = True
         if isinstance(event, AgentEnd):
-            outcome = self._run.complete_outcome(event, self._deps.run.time_limit_s)
-            if self._request.answer is not None:
-                outcome = self._request.answer.check_outcome(outcome, self._log.messages)
+            outcome = self.run.complete_outcome(event, self.deps.run.time_limit_s)
+            if self.request.answer is not None:
+                outcome = self.request.answer.check_outcome(outcome, self.log.messages)
             # Nothing may follow it, so it is emitted when all else is done: see `_emit_end`.
-            self._ended = replace(event, outcome=outcome)
+            self.ended = replace(event, outcome=outcome)
             return
-        self._emit(event)
+        self.emit(event)
 
     def _close(self, outcome: Outcome) -> AgentEnd:
         """Emit the start if the loop did not; returns the end, with `outcome` if it has none."""
-        if not self._has_begun:
-            self.emit(AgentStart(run_id=self._run.id))
-        if self._ended is None:
-            self.emit(AgentEnd(messages=(), outcome=outcome))
-        return self._ended or AgentEnd(messages=(), outcome=outcome)
+        if not self.has_begun:
+            self._on_event(AgentStart(run_id=self.run.id))
+        if self.ended is None:
+            self._on_event(AgentEnd(messages=(), outcome=outcome))
+        return self.ended or AgentEnd(messages=(), outcome=outcome)
 
     async def _emit_end(self, ended: AgentEnd) -> None:
         """Emit the end of the run, after `on_run_end`. A run that only rests is not over."""
-        on_run_end = self._deps.run.on_run_end
+        on_run_end = self.deps.run.on_run_end
         try:
             if on_run_end is not None and not isinstance(ended.outcome, _RESTING):
-                await on_run_end(self._messages_since_prompt(ended), self._run.signal)
+                await on_run_end(self._messages_since_prompt(ended), self.run.signal)
         except Exception:
             _logger.exception("`on_run_end` failed")
         finally:
-            self._emit(ended)
-            self._queues.inserts.run_ended()
+            self.emit(ended)
+            self.queues.inserts.run_ended()
 
     def _messages_since_prompt(self, ended: AgentEnd) -> Sequence[Message]:
         """Return the messages since the prompt, also of the parts of the run before this one."""
-        if self._request.prompts is not None:
+        if self.request.prompts is not None:
             return ended.messages
-        messages = self._log.messages
+        messages = self.log.messages
         for index in reversed(range(len(messages))):
             message = messages[index]
             if isinstance(message, UserMessage) and message.origin == "user":
@@ -321,26 +315,26 @@ class RunExecutor:
 
     async def _early_end(self) -> Outcome | None:
         """Return the outcome if a check holds a prompt back from the history; else None."""
-        for prompt in self._request.prompts or ():
-            if not isinstance(prompt, UserMessage) or not self._deps.run.prompt_checks:
+        for prompt in self.request.prompts or ():
+            if not isinstance(prompt, UserMessage) or not self.deps.run.prompt_checks:
                 continue
             try:
                 reason = await until_aborted(
-                    objection(self._deps.run.prompt_checks, prompt), self._run.signal
+                    objection(self.deps.run.prompt_checks, prompt), self.run.signal
                 )
             except Aborted:
-                return Cancelled(reason=self._run.signal.reason)
+                return Cancelled(reason=self.run.signal.reason)
             if reason is not None:
                 return HookTerminated(point="before_prompt", reason=reason)
         return None
 
     async def _loop(self) -> None:
-        deps, request, run = self._deps, self._request, self._run
+        deps, request, run = self.deps, self.request, self.run
         if request.prompts is not None:
             self._answer_open_calls()
         else:
             self._complete_decisions()
-        self._queues.inserts.run_begins()
+        self.queues.inserts.run_begins()
         config = self._config()
         names = [tool.name for tool in deps.run.tools]
         # Plugins may edit it, which may take time.
@@ -352,73 +346,77 @@ class RunExecutor:
             return
         context = Context(
             system_prompt=system_prompt,
-            messages=list(self._log.messages),
+            messages=list(self.log.messages),
             tools=(*deps.run.tools, *([request.answer.tool] if request.answer else ())),
         )
         watch = deps.run.watch
         stream_fn = run.timed(watch.around(deps.run.stream_fn) if watch else deps.run.stream_fn)
         if request.answer is not None:
             stream_fn = request.answer.around_model(stream_fn)
-        decided = [each for each in self._decisions if each.allow or each.answer]
+        decided = [each for each in self.decisions if each.allow or each.answer]
         drive: Callable[..., Awaitable[object]] = (
             partial(run_agent_loop_continue, decisions=decided)
             if request.prompts is None
             else partial(run_agent_loop, request.prompts)
         )
         await drive(
-            context=context, config=config, signal=run.signal, emit=self.emit, stream_fn=stream_fn
+            context=context,
+            config=config,
+            signal=run.signal,
+            emit=self._on_event,
+            stream_fn=stream_fn,
         )
 
     def _answer_open_calls(self) -> None:
         """Answer calls that are still open, without events: they aren't part of this run."""
-        recorder = self._deps.session.recorder
+        recorder = self.deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
-        pending = open_calls(self._log.messages)
+        pending = open_calls(self.log.messages)
         for call in pending.calls if pending else ():
             answer = result_of_skipped_call(call, interruption)
-            self._log.record(MessageEnd(answer))
+            self.log.record(MessageEnd(answer))
             if recorder is not None:
                 recorder.add_message(answer)
         if interruption is not None and interruption.calls:
             names = [interrupted.call.name for interrupted in interruption.calls]
-            self._deps.late_notices.append(closed_calls_text(names))
+            self.deps.late_notices.append(closed_calls_text(names))
 
     def _complete_decisions(self) -> None:
         """Decide about each interrupted call that may already have had its effect.
 
         The decisions are recorded before anything runs, so that they are made only once.
         """
-        recorder = self._deps.session.recorder
+        recorder = self.deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
         if recorder is None or interruption is None:
             return
-        self._decisions = complete_decisions(self._decisions, interruption)
-        choices = choices_of(self._decisions, interruption)
+        self.decisions = complete_decisions(self.decisions, interruption)
+        choices = choices_of(self.decisions, interruption)
         if choices:
             data = {"run_id": interruption.run_id, "choices": choices}
             recorder.note("interruption", data, sync=True)
-        end_leftovers(self._decisions, interruption)
+        end_leftovers(self.decisions, interruption)
 
     def _config(self) -> LoopConfig:
-        deps, request = self._deps, self._request
+        deps, request = self.deps, self.request
         config = deps.run.configure(
             RunSettings(
-                model=self._settings.model,
-                thinking=self._settings.thinking,
+                model=self.settings.model,
+                thinking=self.settings.thinking,
                 bundle=self._bundle(),
-                chosen_model=lambda: self._settings.model,
-                chosen_thinking=lambda: self._settings.thinking,
+                chosen_model=lambda: self.settings.model,
+                chosen_thinking=lambda: self.settings.thinking,
                 max_turns=deps.run.max_turns,
                 is_recorded=deps.session.recorder is not None,
                 single_turn=request.single_turn,
                 is_continued=request.prompts is None,
-                is_reviewed=self._is_owned,
+                is_reviewed=self.is_owned,
                 further=request.bundles,
             )
         )
         if not request.single_turn:
             return config
-        turns, usage = (0, None) if request.prompts else self._log.since_prompt()
+        turns, usage = (0, None) if request.prompts else self.log.since_prompt()
         limit = deps.run.max_turns
         hooks = stop_after_one_turn(turns_before=turns, usage_before=usage, max_turns=limit)
         return compose(hooks, config=config)
@@ -430,7 +428,7 @@ class RunExecutor:
 
         In them the run also waits for slow readers of its events, because sinks never wait.
         """
-        settings, broadcaster = self._settings, self._run.broadcaster
+        settings, broadcaster = self.settings, self.run.broadcaster
         used = (settings.model, settings.thinking)
 
         def wait_for_readers(*_args: object) -> Awaitable[None] | None:
@@ -448,16 +446,16 @@ class RunExecutor:
             name="conversation",
             only_watches=True,
             transform_context=wait_for_readers,
-            before_tool_call=self._rejection if self._decisions else None,
+            before_tool_call=self._rejection if self.decisions else None,
             after_tool_call=wait_for_readers,
             prepare_next_turn=before_next,
-            get_steering_messages=self._queue_hook(self._queues.steering),
-            get_followup_messages=self._queue_hook(self._queues.follow_ups),
+            get_steering_messages=self._queue_hook(self.queues.steering),
+            get_followup_messages=self._queue_hook(self.queues.follow_ups),
         )
 
     def _rejection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         """Return the answer to a call that was denied while the run was interrupted."""
-        for decision in self._decisions if info.turn == 1 else ():
+        for decision in self.decisions if info.turn == 1 else ():
             if decision.tool_call_id == call.id and not decision.allow:
                 reason = decision.reason or "User rejected"
                 info.emit(
@@ -475,18 +473,18 @@ class RunExecutor:
 
     def _queue_hook(self, queue: InputQueue) -> Callable[..., Awaitable[Sequence[Message]]]:
         """Return a hook that delivers the due input that passes the checks, after the inserts."""
-        inserts = self._queues.inserts
+        inserts = self.queues.inserts
 
         async def deliver(info: TurnInfo, _so_far: Sequence[Message] = ()) -> Sequence[Message]:
             due = [item.message for item in queue.drain()]
-            if not self._deps.run.prompt_checks:
+            if not self.deps.run.prompt_checks:
                 return [*inserts.due(continues=info.wants_more or bool(due)), *due]
             for message in due:
                 # It left the queue, so it counts as unsent until it is in the history.
-                self._run.add_unsent(message)
+                self.run.add_unsent(message)
             passed: list[Message] = []
             for message in due:
-                reason = await objection(self._deps.run.prompt_checks, message)
+                reason = await objection(self.deps.run.prompt_checks, message)
                 if reason is None:
                     passed.append(message)
                 else:

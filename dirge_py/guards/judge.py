@@ -227,7 +227,7 @@ def judge_check(
     )
 
 
-@mutable(slots=True)
+@mutable(slots=True, eq=False, repr=False)
 class _RunJudge:
     """The state of one run's judge between its checks."""
 

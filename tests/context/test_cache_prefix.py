@@ -2,23 +2,15 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
+from dirge_py.context.system_prompt import CachePrefixMonitor
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import LlmContext, ResponseSchema, StreamDone, StreamEvent, StreamOptions, ToolSpec
+from dirge_py.types.messages import user_text
+from hypothesis import given, strategies as st
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dirge_py.context.system_prompt import CachePrefixMonitor
-from dirge_py.types.abort import AbortSignal
-from dirge_py.types.llm import (
-    LlmContext,
-    ResponseSchema,
-    StreamDone,
-    StreamEvent,
-    StreamOptions,
-    ToolSpec,
-)
-from dirge_py.types.messages import user_text
 
 
 def tool(name: str, description: str = "") -> ToolSpec:
@@ -105,7 +97,7 @@ def test_model_and_thinking_are_part_of_it_and_changes_add_up_until_they_are_tak
     watched.send(HISTORY, model="b/n", thinking_level="high", response_schema=schema)
     assert watched.watch.pop_changes() == (
         "which tool must be called changed",
-        "what the answer must be like changed",
+        "the schema of the answer changed",
     )
 
 
