@@ -246,7 +246,7 @@ async def _call(name: str, hook: Hook, *args: Any, signal: AbortSignal | None) -
     try:
         answer = hook(*args)
         if inspect.isawaitable(answer):
-            # Only a hook that awaits needs a task of its own: there are dozens of hooks in a turn.
+            # Only a hook that awaits needs a task: there are dozens of hooks in a turn.
             waiting = _awaited(answer)
             answer = await (waiting if signal is None else until_aborted(waiting, signal))
     except SystemExit as error:

@@ -1,4 +1,4 @@
-"""The whole answer to one model call, assembled from its stream.
+"""The complete answer to one model call, assembled from its stream.
 
 `Assembler` turns deltas into the blocks of a message, `complete` makes one call outside of a run
 (for judges, summaries and plugins), and `on_complete` wraps a stream function so that each
@@ -74,7 +74,7 @@ class _Call:
     name: str = ""
     pieces: list[str] = field(default_factory=list)
     arguments: Any = None
-    is_whole: bool = False
+    is_complete: bool = False
 
     def block(self) -> ToolCallBlock:
         arguments = self.arguments
@@ -127,8 +127,8 @@ class Assembler:
         """End every open block: the answer is complete."""
         yield from self._close_open()
         for part in self._parts:
-            if isinstance(part, _Call) and not part.is_whole:
-                part.is_whole = True
+            if isinstance(part, _Call) and not part.is_complete:
+                part.is_complete = True
                 yield _call_update("toolcall_end", part)
 
     def blocks(self, *, with_calls: bool = True) -> tuple[AssistantBlock, ...]:
@@ -182,7 +182,7 @@ class Assembler:
 
     def _grow_call(self, delta: ToolCallDelta) -> Iterator[MessageUpdate]:
         call = yield from self._call_of(delta)
-        if call.is_whole:
+        if call.is_complete:
             return
         call.id, call.name = call.id or delta.id, call.name or delta.name
         self._by_id[call.id] = call
@@ -196,8 +196,8 @@ class Assembler:
         self._by_id[call.id] = call
         if end.arguments is not None:
             call.arguments = parsed_arguments(end.arguments)
-        if not call.is_whole:
-            call.is_whole = True
+        if not call.is_complete:
+            call.is_complete = True
             yield _call_update("toolcall_end", call)
 
     def _call_of(self, event: ToolCallDelta | ToolCallEnd) -> Generator[MessageUpdate, None, _Call]:

@@ -52,7 +52,7 @@ from dirge_py.types.tools import LoopTool
 
 BUDGET_CHARS = 80_000
 Relay: TypeAlias = Callable[[str, str], str]
-"""Stores the whole text of a call's result and returns the path at which it can be read.
+"""Stores the full text of a call's result and returns the path at which it can be read.
 
 The same call and text always have the same path. Raises OSError or DirgeError.
 """
@@ -178,7 +178,7 @@ class ContextParts:
     read_file: ReadFile | None = None
     """Reads the files that are shown again after a summary."""
     relay: Relay | None = None
-    """Stores the whole text of a result that was cut."""
+    """Stores the full text of a result that was cut."""
     redact: Callable[[str], str] = lambda text: text
     """Removes secrets from a text."""
     save: Callable[[Mapping[str, Any]], None] = lambda record: None
@@ -379,7 +379,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
 
 
 def for_fork(parts: ContextParts) -> ContextParts:
-    """Return the same parts for a conversation without a journal and with a history of its own."""
+    """Return the same parts for a fork, which has no journal and a separate history."""
     return replace(
         parts,
         settings=replace(parts.settings, checkpoints=False),

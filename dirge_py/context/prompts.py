@@ -24,7 +24,7 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 _KEYS = ("description", "deny_tools", "chunk_s")
-_NO_PROMPTS = "Prompts are files `prompts/<name>.md` beside your config.toml."
+_NO_PROMPTS = "Prompts are files `prompts/<name>.md` next to your config.toml."
 _SLIP = 0.7
 """How similar a name must be to that of a tool to be taken for a typo."""
 
@@ -248,7 +248,10 @@ def _text(file: PromptFile) -> str:
             f"{file.source} cannot be read: {error.strerror}.", hint="Make it a readable file."
         ) from error
     if len(content) > _MAX_BYTES:
-        raise ConfigError(f"{file.source} is larger than 256 KiB.", hint="A prompt is sent whole.")
+        raise ConfigError(
+            f"{file.source} is larger than 256 KiB.",
+            hint="A prompt is sent in full. Make it shorter.",
+        )
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -62,7 +62,7 @@ class ViewShape:
     standing: str = ""
     """The todo list as it was when the summary was made."""
     kept: tuple[int, ...] = ()
-    """Messages that are shown whole anyway; folded ones as a quotation."""
+    """Messages that are shown in full anyway; folded ones as a quotation."""
     clear_before: int = 0
     """Results before this position are placeholders."""
     cap_before: int = 0
@@ -300,7 +300,7 @@ class OmittedMessage:
     author: str
     """The name of the tool, or the role."""
     chars: int
-    """The length of its whole text."""
+    """The length of its full text."""
     beginning: str
     """The beginning of its text, on one line."""
 

@@ -128,7 +128,7 @@ def budget_tokens(job: CompactionJob, shape: ViewShape, cut: int) -> int:
 
 
 def prompt_for(job: CompactionJob, shape: ViewShape, cut: int, budget: int) -> str:
-    """Return the whole request to the summarising model, the transcript fenced as material."""
+    """Return the request to the summarising model, with the transcript between fences."""
     most = job.window * _CHARS_PER_SUMMARY_TOKEN // 2
     parts = [prompt_text("summary"), f"Use at most {budget} tokens."]
     if job.focus:

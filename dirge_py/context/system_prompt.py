@@ -191,7 +191,7 @@ class SystemPrompt:
         return moved
 
     def text(self, tool_names: Sequence[str]) -> str:
-        """Return the text that is sent; the same for a whole run, on the same day and branch."""
+        """Return the text that is sent; the same for all turns of a run."""
         sections = edit_sections(self._sections(tool_names), self._edits)
         text = join_sections(sections)
         self._sent[text] = {section.name: section.text for section in sections}

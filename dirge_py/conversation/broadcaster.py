@@ -3,10 +3,10 @@
 Sinks receive events synchronously and never wait. An iterating reader has a `Subscription` instead:
 
 * It holds 100 entries. A delta that continues the last entry is merged into it, and so is the next
-  progress of the same call, so text is whole and in order however slowly it is read.
+  progress of the same call, so text is complete and in order however slowly it is read.
 * While a subscription is full, the run waits for its reader at the hook points
   (`EventBroadcaster.wait_for_capacity`), never inside an event. Each reader may cause 30 s of such
-  waiting in the whole run; meanwhile its subscription may hold up to 1,000 entries.
+  waiting in a run; meanwhile its subscription may hold up to 1,000 entries.
 * A reader that has used up its 30 s is detached: it reads what its subscription holds, then gets
   `Detached`, which says where to catch up. Other readers are not affected.
 * A reader that is closed, or no longer referenced, is removed at once.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
     """How a fork differs from the conversation it starts from, its parent.
@@ -240,9 +241,9 @@ class ForkEnvironment:
     """The parts that a fork does not share with its parent."""
 
     configure: Callable[[RunSettings], LoopConfig]
-    """Guards with a memory of their own."""
+    """Makes the configuration of a run, with separate guards."""
     tools: Sequence[LoopTool]
-    """Tools with a state of their own."""
+    """The tools, with a separate state."""
     extensions: ExtensionSet = field(default_factory=ExtensionSet)
     """The extensions of the fork."""
     environment: WorkEnvironment | None = None

@@ -169,7 +169,7 @@ class ActivityOptions:
     """The limits of one activity; None is no limit."""
 
     start_to_close_s: float | None = None
-    """The time of one whole try."""
+    """The time of one try."""
     heartbeat_s: float | None = None
     """The time between two events of a model's answer: long is fine, silent isn't."""
     retry: RetryPolicy | None = None

@@ -53,20 +53,25 @@ class ConversationLog:
 
     def since_prompt(self) -> tuple[int, Usage]:
         """Return the turns since the last prompt that opened a run."""
-        turns, usage = 0, Usage()
-        for message in reversed(self.messages):
+        messages = self.messages_since_prompt()
+        answers = [message for message in messages if isinstance(message, AssistantMessage)]
+        usage = sum((answer.usage or Usage() for answer in answers), Usage())
+        return sum(map(is_turn, answers)), usage
+
+    def messages_since_prompt(self) -> Sequence[Message]:
+        """Return the last prompt that opened a run and the messages after it; all without one."""
+        for index in reversed(range(len(self.messages))):
+            message = self.messages[index]
             if isinstance(message, UserMessage) and message.origin == "user":
-                break
-            if isinstance(message, AssistantMessage):
-                turns += is_turn(message)
-                usage += message.usage or Usage()
-        return turns, usage
+                return tuple(self.messages[index:])
+        return tuple(self.messages)
 
 
 def has_unknown_usage(message: Message) -> bool:
     """Whether a model wrote the message and its service did not report the tokens."""
-    is_answer = isinstance(message, AssistantMessage) and message.origin == "model"
-    return is_answer and bool(message.content) and not message.usage
+    if not isinstance(message, AssistantMessage) or message.origin != "model":
+        return False
+    return bool(message.content) and not message.usage
 
 
 def add_cost(total: float | None, cost: float | None) -> float | None:

@@ -221,7 +221,7 @@ class Queues:
     follow_ups: InputQueue
     """Enters when the agent would stop."""
     inserts: PendingInserts
-    """Enters the history beside the prompts, and opens no run."""
+    """Enters the history besides the prompts, and opens no run."""
 
 
 @mutable(slots=True, kw_only=True, eq=False, repr=False)
@@ -295,23 +295,15 @@ class RunExecutor:
         on_run_end = self.deps.run.on_run_end
         try:
             if on_run_end is not None and not isinstance(ended.outcome, _RESTING):
-                await on_run_end(self._messages_since_prompt(ended), self.run.signal)
+                is_continued = self.request.prompts is None
+                # A continued run is a part: the others since the prompt belong to it.
+                messages = self.log.messages_since_prompt() if is_continued else ended.messages
+                await on_run_end(messages, self.run.signal)
         except Exception:
             _logger.exception("`on_run_end` failed")
         finally:
             self.emit(ended)
             self.queues.inserts.run_ended()
-
-    def _messages_since_prompt(self, ended: AgentEnd) -> Sequence[Message]:
-        """Return the messages since the prompt, also of the parts of the run before this one."""
-        if self.request.prompts is not None:
-            return ended.messages
-        messages = self.log.messages
-        for index in reversed(range(len(messages))):
-            message = messages[index]
-            if isinstance(message, UserMessage) and message.origin == "user":
-                return tuple(messages[index:])
-        return ended.messages
 
     async def _early_end(self) -> Outcome | None:
         """Return the outcome if a check holds a prompt back from the history; else None."""

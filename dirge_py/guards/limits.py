@@ -96,7 +96,7 @@ class Meter:
         self._asked_in_turn = 0
         self._calls = 0
         self._batch_turn = 0
-        self._beside = Usage()
+        self._side_usage = Usage()
         self._cost_usd = 0.0
         self._is_price_unknown = False
 
@@ -146,10 +146,10 @@ class Meter:
 
     def _check_spent(self, info: TurnInfo) -> None:
         for usage, model in self._spending.since(self._seen_reports):
-            self._beside += usage
+            self._side_usage += usage
             self._add_cost(info, usage, model)
         self._seen_reports = len(self._spending)
-        used, most = info.usage_total + self._beside, self._most
+        used, most = info.usage_total + self._side_usage, self._most
         _check("input_tokens", used.input, most.input_tokens)
         _check("output_tokens", used.output, most.output_tokens)
         _check("tokens", used.total, most.tokens)

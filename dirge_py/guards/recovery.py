@@ -38,8 +38,7 @@ SYNTAX_ERROR = "Syntax error in "
 """The beginning of a result that reports a syntax error without naming the file in its details."""
 
 _TOO_LONG_NOTICE = (
-    "The answer was cut off at the longest length of one answer, so it may be incomplete. "
-    "/continue goes on."
+    "The answer reached its length limit, so it may be incomplete. Use /continue to continue it."
 )
 _OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger window."
 

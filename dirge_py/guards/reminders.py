@@ -139,7 +139,7 @@ class _Streak:
     timeouts: int = 0
     tools: set[str] = field(default_factory=set)
     quotes: list[str] = field(default_factory=list)
-    spoken_at: int = 0
+    reminded_at: int = 0
 
     def add(self, result: ToolResultMessage, points: int) -> None:
         self.score += points
@@ -149,9 +149,9 @@ class _Streak:
         self.quotes = [*self.quotes, _quote(result)][-QUOTES:]
 
     def is_due(self, threshold: int) -> bool:
-        if self.score - self.spoken_at < threshold:
+        if self.score - self.reminded_at < threshold:
             return False
-        self.spoken_at = self.score
+        self.reminded_at = self.score
         return True
 
 

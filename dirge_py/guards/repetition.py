@@ -139,7 +139,7 @@ class _Memory:
         self._breaker = breaker
         self._window: list[_Passed] = []
         self._trail: list[_Passed] = []
-        self._awaited: dict[str, _Passed] = {}
+        self.awaited: dict[str, _Passed] = {}
         self._timed_out: set[str] = set()
         self.has_pivoted = False
 
@@ -147,10 +147,6 @@ class _Memory:
         self._window.clear()
         self._trail.clear()
         self._timed_out.clear()
-
-    def begin_batch(self) -> None:
-        """Drop calls without a result: they will not get one any more."""
-        self._awaited.clear()
 
     def judge(self, passing: _Passed) -> int:
         """Return 0 and remember the call if it may run; else its number among equal calls."""
@@ -166,7 +162,7 @@ class _Memory:
         longest = threshold * max(self._breaker.window // 2, 2)
         self._trail = [*self._trail, passing][-longest:]
         if not repetition:
-            self._awaited[passing.call_id] = passing
+            self.awaited[passing.call_id] = passing
             if passing.kind != "other":
                 self._window = [entry for entry in self._window if entry.kind != "other"]
             self._window = [*self._window, passing][-self._breaker.window :]
@@ -174,7 +170,7 @@ class _Memory:
 
     def on_result(self, call_id: str, result: LoopToolResult) -> None:
         """Record a call's result: a new one makes repetitions worthwhile again."""
-        entry = self._awaited.pop(call_id, None)
+        entry = self.awaited.pop(call_id, None)
         if entry is None:
             return
         entry.digest = result_digest(result)
@@ -260,7 +256,7 @@ class _Watch:
     def _judge_batch(self, info: TurnInfo) -> None:
         """Judge the whole batch in order, before any of it runs."""
         self._forget_outdated(info)
-        self._memory.begin_batch()
+        self._memory.awaited.clear()  # earlier calls without a result will never get one
         self._repeated = {}
         for call in info.calls:
             if self._breaker.is_exempt(call):

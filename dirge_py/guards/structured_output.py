@@ -105,16 +105,16 @@ class StructuredAnswer:
                     replace(options, response_schema=schema),
                     signal,
                 )
-                refusal, has_spoken = None, False
+                refusal, has_begun = None, False
                 async with closing(answer) as events:
                     async for event in events:
-                        if isinstance(event, StreamError) and not has_spoken:
+                        if isinstance(event, StreamError) and not has_begun:
                             # The service rejects the request as invalid.
                             is_refusal = event.error.kind == "invalid_request"
                             refusal = event.error if is_refusal else None
                         if refusal is not None:
                             break
-                        has_spoken = has_spoken or not isinstance(event, StreamStart | StreamRetry)
+                        has_begun = has_begun or not isinstance(event, StreamStart | StreamRetry)
                         yield event
                 if refusal is None:
                     return
@@ -162,7 +162,7 @@ class StructuredAnswer:
             return None
         problems = self._schema.check_arguments(call.arguments).problems
         if CLOSED in call.repairs:
-            # A truncated list may match as well as the whole.
+            # A truncated list may match the schema, too.
             problems = [*problems, "The arguments were cut off: make them shorter"]
         if call.problem is None and not problems:
             return None
@@ -288,8 +288,8 @@ def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def _is_answer(message: AssistantMessage) -> bool:
-    is_whole = message.stop_reason not in ("error", "aborted") and not message.withheld
-    return is_whole and message.origin == "model" and not message.calls
+    is_complete = message.stop_reason not in ("error", "aborted") and not message.withheld
+    return is_complete and message.origin == "model" and not message.calls
 
 
 def _is_rejected(message: ToolResultMessage) -> bool:
