@@ -9,13 +9,7 @@ from dirge_py.files.assets import DOCUMENT_LIMIT, AssetStore, AssetType, asset_t
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
-from dirge_py.types.messages import (
-    DocumentBlock,
-    ImageBlock,
-    TextBlock,
-    UserBlock,
-    UserMessage,
-)
+from dirge_py.types.messages import DocumentBlock, ImageBlock, TextBlock, UserBlock, UserMessage
 
 MAX_TEXT_BYTES = 256 * 1024
 _MAX_ENTRIES = 500

@@ -240,8 +240,7 @@ def _text(file: PromptFile) -> str:
         content = file.read()
     except UnsafeFile as error:
         raise ConfigError(
-            f"{file.source} {error.strerror}, so dirge doesn't use it.",
-            hint=f"Run `{error.fix}`.",
+            f"{file.source} {error.strerror}, so dirge doesn't use it.", hint=f"Run `{error.fix}`."
         ) from error
     except OSError as error:
         raise ConfigError(

@@ -11,13 +11,7 @@ from dataclasses import replace
 from itertools import accumulate, takewhile
 from typing import Any, Literal, TypeAlias
 
-from dirge_py.context.compaction import (
-    LEAST_SAVING,
-    CompactionJob,
-    Strategy,
-    boundaries,
-    windowed,
-)
+from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, Strategy, boundaries, windowed
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
 from dirge_py.lib.lean_dataclass import dataclass

@@ -90,8 +90,7 @@ class ConversationSettings:
         why = self._gate.why_ineffective(rule)
         if why:
             raise UsageError(
-                f"`{rule}` would allow nothing: {why}.",
-                hint="A rule can't allow such names.",
+                f"`{rule}` would allow nothing: {why}.", hint="A rule can't allow such names."
             )
         self._gate.add_grant(rule)
         if self._recorder:

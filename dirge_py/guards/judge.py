@@ -49,8 +49,7 @@ _MARKERS = ("finding", "findings", "findings: none")
 _ORNAMENT = " \t#*_>`"
 # `[HIGH] …`, `**high**: …`, `1. Severity: high`; not `high-level …`, `high/critical`, `high = …`.
 _LABEL = re.compile(
-    r"[\s#*_>`\-\[(\d.]*(?:severity\W{0,4})?(critical|high|medium|low)\b(?!-\w)(.*)",
-    re.IGNORECASE,
+    r"[\s#*_>`\-\[(\d.]*(?:severity\W{0,4})?(critical|high|medium|low)\b(?!-\w)(.*)", re.IGNORECASE
 )
 _AFTER_LABEL = re.compile(r"\s*(?:[\])*_`:—–-]|$)")
 _STATUS = {

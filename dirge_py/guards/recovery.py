@@ -178,9 +178,7 @@ class _Escalation:
         answer = info.message
         is_void = answer is not None and answer.stop_reason == "error" and not answer.content
         return TurnUpdate(
-            model=home,
-            thinking_level=self.home_level(),
-            continue_with=() if is_void else None,
+            model=home, thinking_level=self.home_level(), continue_with=() if is_void else None
         )
 
     def before_model(self, info: TurnInfo) -> None:

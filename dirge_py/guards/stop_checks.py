@@ -70,9 +70,7 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
         raise StopRun(Done())
 
     return Hooks(
-        name=name,
-        get_followup_messages=get_followup_messages,
-        prepare_next_turn=prepare_next_turn,
+        name=name, get_followup_messages=get_followup_messages, prepare_next_turn=prepare_next_turn
     )
 
 
