@@ -298,7 +298,7 @@ async def complete(
         if limit.expired():
             raise TimeoutError(f"There was no complete answer after {timeout_s:g} s.") from None
         _logger.exception("the stream function failed")
-        raise ProviderError(f"The model could not be asked: {error!r}") from error
+        raise ProviderError(f"The model call failed: {error!r}") from error
 
 
 async def _answer(

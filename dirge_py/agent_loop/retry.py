@@ -3,6 +3,7 @@
 import asyncio
 import random as randomness
 from collections.abc import AsyncIterator, Awaitable, Callable
+from copy import copy
 from dataclasses import replace
 from typing import Literal
 
@@ -73,15 +74,12 @@ class RecoveryPolicy:
         """Return the error under the kind that decides whether it is retried."""
         if error.kind != "rate_limit" or (error.retry_after_s or 0) <= self.server_wait_cap_s:
             return error
-        return ProviderError(
-            error.message,
-            kind="usage_cap",
-            status=error.status,
-            retry_after_s=error.retry_after_s,
-            raw=error.raw,
-            hint=error.hint or "The quota is used up; wait until it resets or change the model.",
-            phase=error.phase,
+        capped = copy(error)
+        capped.kind = "usage_cap"
+        capped.hint = (
+            error.hint or "The quota is used up. Wait until it resets, or use another model."
         )
+        return capped
 
 
 def retrying_stream_fn(

@@ -83,8 +83,7 @@ class RunState:
         self.normalizer = HistoryNormalizer(result_chars=MOST_RESULT_CHARS)
         self._emit = emit
         self._turn_is_open = False
-        self._view: tuple[Message, ...] | None = None
-        self._new_view: tuple[Message, ...] | None = None
+        self._views: tuple[tuple[Message, ...], tuple[Message, ...]] | None = None
 
     def emit(self, event: LoopEvent) -> None:
         """Pass an event to the sink. The run continues if the sink raises."""
@@ -96,16 +95,14 @@ class RunState:
     def info(self, **changes: Any) -> TurnInfo:
         """Return the run as a hook may see it now."""
         # Copied once per change, not once per read: hooks read it many times in a turn.
-        if self._view is None or self._new_view is None:
-            self._view, self._new_view = tuple(self.messages), tuple(self.new_messages)
+        self._views = self._views or (tuple(self.messages), tuple(self.new_messages))
+        messages, new_messages = self._views
         view = TurnInfo(
             run_id=self.id,
             outer_turn=self.outer_turn,
             turn=self.turn,
-            context=Context(
-                system_prompt=self.system_prompt, messages=self._view, tools=self.tools
-            ),
-            new_messages=self._new_view,
+            context=Context(system_prompt=self.system_prompt, messages=messages, tools=self.tools),
+            new_messages=new_messages,
             signal=self.signal,
             emit=self.emit,
             message=self.message,
@@ -136,7 +133,7 @@ class RunState:
         """Add a message whose start was emitted to history, and emit its end."""
         self.messages.append(message)
         self.new_messages.append(message)
-        self._view = self._new_view = None
+        self._views = None
         if isinstance(message, ToolResultMessage):
             self.results.append(message)
         self.emit(MessageEnd(message))
@@ -153,7 +150,7 @@ class RunState:
             self.tools = tuple(update.context.tools)
             if tuple(update.context.messages) != tuple(self.messages):
                 self.messages = list(update.context.messages)
-                self._view = None
+                self._views = None
                 self.emit(ContextReplaced(messages=tuple(self.messages)))
         self.model = self.model if update.model is None else update.model
         self.thinking_level = update.thinking_level or self.thinking_level

@@ -128,7 +128,7 @@ class _Answer:
             raise
         except Exception as error:
             _logger.exception("the stream function failed")
-            self._error = ProviderError(f"The model could not be asked: {error!r}", kind="other")
+            self._error = ProviderError(f"The model call failed: {error!r}", kind="other")
 
     async def _consume(self, stream: AsyncIterator[StreamEvent]) -> None:
         received = 0

@@ -160,7 +160,9 @@ def _part(written: str, text: str, lines: tuple[int, int]) -> str:
     all_lines = text.removesuffix("\n").split("\n")
     first, last = lines
     if first > len(all_lines):
-        raise FileError(f"@{written}: the file has {len(all_lines)} lines.", hint="Name others.")
+        raise FileError(
+            f"@{written}: the file has {len(all_lines)} lines.", hint="Name lines that exist."
+        )
     part = "\n".join(all_lines[first - 1 : last])
     if len(part.encode()) > MAX_TEXT_BYTES:
         raise FileError(f"@{written} is larger than 256 KiB.", hint="Name fewer lines.")

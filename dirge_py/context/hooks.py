@@ -131,9 +131,8 @@ class ResultBudget:
 
 def is_reminder_due(rule: ReminderTable, turn: int, tokens: int) -> bool:
     """Whether the reminder is due in this turn, counted from 1, with a context of this size."""
-    if rule.every_turns is not None and turn > 0 and turn % rule.every_turns == 0:
-        return True
-    return rule.at_tokens is not None and tokens >= rule.at_tokens
+    is_periodic = rule.every_turns is not None and turn > 0 and turn % rule.every_turns == 0
+    return is_periodic or (rule.at_tokens is not None and tokens >= rule.at_tokens)
 
 
 def add_reminders(

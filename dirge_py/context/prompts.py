@@ -264,7 +264,7 @@ def _head(text: str, source: str) -> dict[str, Any]:
     try:
         # References aren't needed, and a few nested ones can expand to gigabytes.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
-            raise ConfigError(f"{source}: its head refers to itself.", hint=_SHAPE)
+            raise ConfigError(f"{source}: its head contains YAML aliases.", hint=_SHAPE)
         head = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)

@@ -413,7 +413,7 @@ class Conversation:
             raise DirgeError("this conversation is closed.")
         if self.exclusive_owner is not None and self.exclusive_owner is not by:
             raise DirgeError(
-                f"{self.exclusive_owner.description}.", hint="Wait for its end, or interrupt it."
+                f"{self.exclusive_owner.description}.", hint="Wait for it to end, or interrupt it."
             )
         if self.run is not None:
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")

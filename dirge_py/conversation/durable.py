@@ -86,7 +86,7 @@ class SignalBox:
         """
         if not _NAME.fullmatch(name):
             raise UsageError(
-                f"{name!r} cannot be the name of a signal.",
+                f"{name!r} isn't a valid name of a signal.",
                 hint="Use 1 to 64 letters, digits, hyphens or underscores.",
             )
         content = json.dumps(payload).encode()

@@ -160,7 +160,7 @@ class Meter:
         most = self._most
         if most.turns is not None and self._turns >= most.turns:
             turns = f"{most.turns} turn" + ("" if most.turns == 1 else "s")
-            info.emit(SystemNotice(f"Stopped after {turns}, the most this run may take."))
+            info.emit(SystemNotice(f"Stopped after {turns}, the limit of this run."))
             say = f"I had to stop here, after {turns}: the task may be unfinished."
             raise StopRun(MaxTurns(max=most.turns), say=say)
         _check("requests", self._requests + 1, most.requests)
@@ -173,11 +173,8 @@ class Meter:
             self._cost_usd += cost
         elif not self._is_price_unknown:
             self._is_price_unknown = True
-            info.emit(
-                SystemNotice(
-                    f"The price of {model} is unknown: the limit of cost does not count it."
-                )
-            )
+            text = f"The price of {model} is unknown, so the cost limit doesn't count it."
+            info.emit(SystemNotice(text))
 
 
 def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
@@ -228,7 +225,7 @@ def stop_after_one_turn(
         # A run that began with the open calls of an earlier answer ends that answer's turn.
         turn = turns_before + sum(map(is_turn, info.new_messages))
         if max_turns is not None and turn >= max_turns:
-            info.emit(SystemNotice(f"Stopped after {max_turns} turns, the most there may be."))
+            info.emit(SystemNotice(f"Stopped after {max_turns} turns, the limit."))
             raise StopRun(MaxTurns(max=max_turns))
         total = before + info.usage_total
         raise StopRun(NeedsMoreTurns(turn=turn, turn_usage=info.usage_total, total_usage=total))

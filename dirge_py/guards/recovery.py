@@ -40,7 +40,7 @@ SYNTAX_ERROR = "Syntax error in "
 _TOO_LONG_NOTICE = (
     "The answer reached its length limit, so it may be incomplete. Use /continue to continue it."
 )
-_OVERFLOW_HINT = "Begin a new session (`/clear`), or take a model with a larger window."
+_OVERFLOW_HINT = "Start a new session (`/clear`), or use a model with a larger window."
 
 
 def resume_broken_answers(most: int) -> Hooks:

@@ -102,7 +102,7 @@ async def _ask(name: str, ask: StopQuestion, info: TurnInfo) -> Sequence[Message
     except Exception as error:
         _logger.warning("stop check %s failed", name, exc_info=error)
         why = one_line(str(error), 200) or type(error).__name__
-        info.emit(SystemNotice(f"The {name} check could not be made: {why}"))
+        info.emit(SystemNotice(f"The {name} check failed: {why}"))
         return ()
 
 

@@ -59,7 +59,7 @@ _BY_ANSWER = (
     "alone, without any words around it, that fits this JSON Schema:\n"
 )
 _LONGEST = 2000
-_NOT_TAKEN = ("it was not taken, or more was asked afterwards",)
+_NOT_TAKEN = ("it was not accepted, or the user asked for more",)
 
 
 class StructuredAnswer:
@@ -144,8 +144,8 @@ class StructuredAnswer:
         self._by_tool = True
         self._emit(
             SystemNotice(
-                f"The service of {model} refuses the schema of the answer "
-                f"({one_line(error.message, 200)}) The result is asked for through a tool."
+                f"The service of {model} rejects the schema of the answer "
+                f"({one_line(error.message, 200)}) dirge uses a tool instead."
             )
         )
 
@@ -201,7 +201,7 @@ class StructuredAnswer:
             return f"Answer with the whole of it: JSON alone that fits the schema.{wrong}"
         wrong = ""
         if text.lstrip().startswith(("{", "[", "```")):
-            wrong = f" Your answer in words does not stand for it:\n{_listed(problems)}"
+            wrong = f" Your text answer doesn't count as the result:\n{_listed(problems)}"
         return f"Call `{TOOL}` with it; what you say in words is not read.{wrong}"
 
     def _failure(self, messages: Sequence[Message]) -> Failed:
@@ -212,8 +212,8 @@ class StructuredAnswer:
             why = f". Wrong with the last one: {wrong}. It was: {one_line(text, _SHOWN_CHARS)}"
         return Failed(
             kind=KIND,
-            message=f"the answer never met the schema{why}",
-            hint="Describe its members in the schema, ask for less at once, or take another model.",
+            message=f"the answer never matched the schema{why}",
+            hint="Describe its members in the schema, ask for less at once, or use another model.",
         )
 
     def _accepted(self, messages: Sequence[Message]) -> CheckedValue | None:

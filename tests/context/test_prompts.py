@@ -1,22 +1,12 @@
 """Prompt files: front matter, denied tools, selection."""
 
+from dirge_py.context.prompts import NamedPrompt, PromptBook, PromptFile, is_prompt_name, parse_prompt, prompt_files, prompt_section, prompts_in_bytes
+from dirge_py.types.errors import ConfigError, UsageError
+from hypothesis import given, strategies as st
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dirge_py.context.prompts import (
-    NamedPrompt,
-    PromptBook,
-    PromptFile,
-    is_prompt_name,
-    parse_prompt,
-    prompt_files,
-    prompt_section,
-    prompts_in_bytes,
-)
-from dirge_py.types.errors import ConfigError, UsageError
 
 TOOLS = ("bash", "edit", "write")
 PLAN = b"""\
@@ -79,7 +69,7 @@ def test_a_head_is_one_only_at_the_beginning_and_with_an_end(content: bytes, tex
         ("chunk_s: .inf", "must be a number above 0"),
         ("a: b: c", "x.md:2: mapping values are not allowed here"),
         ("- edit", "not a list of settings"),
-        ("a: &x [1]\nb: *x", "refers to itself"),
+        ("a: &x [1]\nb: *x", "YAML aliases"),
         ("!!python/object/apply:os.system [touch marker]", "could not determine a constructor"),
     ],
 )

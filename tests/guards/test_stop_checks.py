@@ -7,13 +7,7 @@ import pytest
 from dirge_py.agent_loop import Context, Hooks, StopRun, TurnInfo, compose
 from dirge_py.guards.judge import goal_check, judge_check
 from dirge_py.guards.limits import Limits, Meter
-from dirge_py.guards.stop_checks import (
-    failure_check,
-    nudge,
-    stop_check,
-    suppress_while,
-    todo_check,
-)
+from dirge_py.guards.stop_checks import failure_check, nudge, stop_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
@@ -152,8 +146,8 @@ async def test_each_fails_open_and_the_next_one_still_speaks():
     assert (spoke(run), isinstance(run.outcome, Done)) == (["todo"], True)
     notices = [each.content for each in run.recorder.of(SystemNotice)]
     assert notices[:2] == [
-        "The first check could not be made: 'bug'",
-        "The second check could not be made: TimeoutError",
+        "The first check failed: 'bug'",
+        "The second check failed: TimeoutError",
     ]
 
 

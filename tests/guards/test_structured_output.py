@@ -3,13 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
-
 from dirge_py.agent_loop import Hooks, LoopConfig, StopRun, ToolOverride, TurnInfo, compose
 from dirge_py.agent_loop.answer_schema import TOOL, compact
 from dirge_py.guards.reminders import failure_reminder
@@ -25,9 +18,15 @@ from dirge_py.types.llm import LlmContext, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, user_text
 from dirge_py.types.outcomes import Done, Failed, MaxTurns, Outcome
 from dirge_py.types.tools import ToolCall
+from hypothesis import given, settings, strategies as st
+from jsonschema import Draft202012Validator
 from tests.security.sizes import size
 from tests.support.guarded_runs import nudges, says, tools
 from tests.support.loop_runs import LoopRun, run_loop
+from typing import Any
+
+import pytest
+
 
 BUGS: dict[str, Any] = {
     "type": "object",
@@ -228,7 +227,9 @@ async def test_a_run_that_ends_in_another_way_keeps_its_end() -> None:
     early = await held(saying("Hm."), BUGS, Hooks(should_stop_after_turn=stop))
     at_limit = await held(saying("Hm."), BUGS, Hooks(should_stop_after_turn=full))
 
-    assert "never met the schema" in early.failure.message, "done without an answer is no success"
+    assert "never matched the schema" in early.failure.message, (
+        "done without an answer is no success"
+    )
     assert at_limit.outcome == MaxTurns(max=1)
 
 
@@ -265,7 +266,7 @@ async def test_a_rule_may_forbid_it_and_the_run_fails() -> None:
 
     judged = await held(model, BUGS, Hooks(before_tool_call=forbid))
 
-    assert "it was not taken" in judged.failure.message
+    assert "it was not accepted" in judged.failure.message
     assert len(model.seen) == MOST_ASKED_AGAIN + 1
 
 
@@ -357,7 +358,7 @@ async def test_a_service_that_refuses_the_schema_is_asked_once_for_the_tool() ->
     assert judged.value == {"bugs": 2}
     assert [each.response_schema is not None for each in model.options] == [True, False, False]
     [notice] = judged.run.recorder.of(SystemNotice)
-    assert "refuses the schema" in notice.content and "no such schema" in notice.content
+    assert "rejects the schema" in notice.content and "no such schema" in notice.content
 
 
 @pytest.mark.parametrize("kind", ["auth", "server", "context_length"])

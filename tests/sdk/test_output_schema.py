@@ -2,14 +2,14 @@
 
 import datetime
 from collections.abc import AsyncIterator
-from typing import Any
-
-import pytest
-from pydantic import BaseModel, Field, field_validator
-
 from dirge_py import Agent, Continue, Done, Failed, FinalResponse, LoopError, NeedsMoreTurns, Text
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ConfigError
+from pydantic import BaseModel, Field, field_validator
+from typing import Any
+
+import pytest
+
 
 BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required": ["bugs"]}
 
@@ -110,7 +110,7 @@ async def test_without_an_answer_that_fits_it_fails(agent: Agent, model: Scripte
     for _ in range(4):
         model.will_say("Two.")
 
-    with pytest.raises(LoopError, match=r"never met the schema.*Two") as caught:
+    with pytest.raises(LoopError, match=r"never matched the schema.*Two") as caught:
         await agent.run("Count.", output_schema=BUGS)
 
     assert isinstance(caught.value.outcome, Failed) and caught.value.outcome.kind == "schema"

@@ -27,7 +27,7 @@ def test_the_end_of_the_turns_is_told_once_with_the_way_on(product: Product) -> 
     result = product.run("-p", "--max-turns", "1", "look around")
 
     assert result.stderr == (
-        "dirge: Stopped after 1 turn, the most this run may take.\n"
+        "dirge: Stopped after 1 turn, the limit of this run.\n"
         "dirge: Raise --max-turns, or continue with `dirge -c -p /continue`.\n"
     )
     assert result.stdout == "I had to stop here, after 1 turn: the task may be unfinished.\n"

@@ -1,12 +1,12 @@
 """Roles: which model answers, and where its cost is counted."""
 
+from tests.frontend.print.test_loop_features import events, native
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import ProcessResult, Product
 from typing import Any
 
 import pytest
 
-from tests.frontend.print.test_loop_features import events, native
-from tests.support.fake_service import ModelReply, RawReply
-from tests.support.product import ProcessResult, Product
 
 NO_KEY = RawReply(status=401, body='{"error":{"message":"invalid api key"}}')
 HELLO = ModelReply(text="Hello.", usage=(1_000_000, 0, 0, 0))
@@ -90,7 +90,7 @@ def test_a_limit_on_an_unknown_price_says_once_that_it_does_not_hold(product: Pr
 
     notices: list[Any] = [e["content"] for e in events(result, "system_notice")]
     assert result.exit_code == 0
-    told = "The price of fake/unheard-of is unknown: the limit of cost does not count it."
+    told = "The price of fake/unheard-of is unknown, so the cost limit doesn't count it."
     assert notices.count(told) == 1
 
 

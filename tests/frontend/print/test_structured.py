@@ -1,12 +1,12 @@
 """`--json-schema`: a valid answer, or a failure."""
 
 import json
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product
 from typing import Any
 
 import pytest
 
-from tests.support.fake_service import ModelReply, RawReply
-from tests.support.product import Product
 
 BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required": ["bugs"]}
 NUMBERS = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
@@ -108,7 +108,7 @@ def test_a18_it_fails_after_three_times_in_vain(by_tool: Product) -> None:
     result = process.json
     assert (process.exit_code, result["subtype"]) == (1, "error_during_execution")
     assert (result["error"]["kind"], "structured_output" in result) == ("schema", False)
-    assert "never met the schema" in result["error"]["message"]
+    assert "never matched the schema" in result["error"]["message"]
     assert '{"bugs":"xxxx"}' in result["error"]["message"], "the last one, so that it is not lost"
     assert len(by_tool.service.requests) == 4
     results = [m["content"] for m in by_tool.sent(3) if m["role"] == "tool"]
@@ -121,7 +121,7 @@ def test_who_reads_text_gets_json_or_nothing(by_tool: Product) -> None:
     result = by_tool.run("-p", "--json-schema", json.dumps(BUGS), "count")
 
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "never met the schema" in result.stderr and "Seven, I think." in result.stderr
+    assert "never matched the schema" in result.stderr and "Seven, I think." in result.stderr
 
 
 @pytest.mark.parametrize("mode", ["standard", "restrictive", "plan"])
@@ -229,7 +229,7 @@ def test_a_service_that_refuses_the_schema_is_asked_through_the_tool(by_answer: 
     result = by_answer.ask("--json-schema", json.dumps(BUGS), "count")
 
     assert (result.exit_code, result.json["structured_output"]) == (0, {"bugs": 2})
-    assert result.stderr.count("refuses the schema") == 1
+    assert result.stderr.count("rejects the schema") == 1
     assert ["response_format" in each.json for each in by_answer.service.requests] == [
         *(True, False, False)
     ]
