@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec
+from typing import Any
 
 from dirge_py import slash
 from dirge_py.cli.flags import (
@@ -42,22 +42,20 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
-Start = ParamSpec("Start")
+_Start = Callable[[Namespace], int]
 
 
-def _reports_errors(start: Callable[Start, int]) -> Callable[Start, int]:
+def _reports_errors(start: _Start) -> _Start:
     """Decorator: if the output is JSON, also print an error of the start as a result object."""
 
     @wraps(start)
-    def run(*args: Start.args, **kwargs: Start.kwargs) -> int:
+    def run(flags: Namespace) -> int:
         try:
-            return start(*args, **kwargs)
+            return start(flags)
         except (UsageError, BrokenPipeError):
             raise
         except Exception as error:
             is_lost = isinstance(error, FileNotFoundError) and not has_folder()
-            flags = args[0]
-            assert isinstance(flags, Namespace)
             if flags.output_format in ("json", "stream-json") and not is_lost:
                 sys.stdout.write(one_line(error_object(error)))
                 sys.stdout.flush()
@@ -103,10 +101,11 @@ def continue_run(flags: Namespace) -> int:
 
 
 @_reports_errors
-def resume_run(flags: Namespace, file: Path) -> int:
+def resume_run(flags: Namespace) -> int:
     """`dirge resume FILE`: decide the call that waits, and continue the run."""
     key = _key(flags)
-    continuation = load_continuation(file)
+    [file] = flags.file
+    continuation = load_continuation(Path(file))
     if flags.tool_call_id is not None:
         check_call(continuation, flags.tool_call_id)
     decision = CallDecision(

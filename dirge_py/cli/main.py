@@ -9,30 +9,13 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
-
-from dirge_py.cli.arguments import (
-    CONFIG_VERBS,
-    build_demo_parser,
-    build_resume_parser,
-    build_turn_parser,
-    parse,
-    parse_words,
-    takes_only_flags,
-)
-from dirge_py.cli.flags import (
-    build_options,
-    check_flags,
-    enter_folder,
-    first_prompt,
-    has_folder,
-    key_from_stdin,
-    load_settings,
-    print_error,
-)
+from dirge_py.cli.arguments import CONFIG_VERBS, build_demo_parser, build_resume_parser, build_turn_parser, parse, parse_words, takes_only_flags
+from dirge_py.cli.flags import build_options, check_flags, enter_folder, first_prompt, has_folder, key_from_stdin, load_settings, print_error
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
+from pathlib import Path
+
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
@@ -239,21 +222,19 @@ def resume(rest: Sequence[str]) -> int:
         return _continue(flags)
     check_flags(flags)
     if len(flags.file) != 1:
-        raise UsageError(
-            "`dirge resume` takes one file.",
-            hint="It is the `continuation` in the result of the run that waits. A run that was "
-            "cut off continues with `dirge resume --session ID`.",
-        )
+        hint = "It is the `continuation` in the result of the run that waits. "
+        hint += "`dirge resume --session ID` continues a run that was cut off."
+        raise UsageError("`dirge resume` takes one file.", hint=hint)
     if flags.interrupted is not None:
         raise UsageError("--interrupted is for `dirge resume --session ID`.")
     if flags.confirm == (flags.reject is not None):
         raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
     # Paths are relative to where the command was typed, not to --cwd.
-    file = Path(flags.file[0]).absolute()
+    flags.file = [os.path.abspath(flags.file[0])]
     enter_folder(flags)
     from dirge_py.cli.headless import resume_run
 
-    return resume_run(flags, file)
+    return resume_run(flags)
 
 
 def _continue(flags: Namespace) -> int:

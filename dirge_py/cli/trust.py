@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from dirge_py.cli.arguments import Parser
-from dirge_py.cli.flags import print_error, project_folder
+from dirge_py.cli.flags import project_folder
 from dirge_py.lib.text import visible
 from dirge_py.types.errors import DirgeError, UsageError
 
@@ -92,12 +92,10 @@ def _accept(project: "ProjectTrust", digest: str) -> int:
     from dirge_py.permission.project_trust import trust_project
 
     if not project.files and not project.obstacle:
-        print_error(DirgeError("there is nothing to trust."))
-        return 1
+        raise DirgeError("there is nothing to trust.")
     if digest.lower() != project.digest and not project.obstacle:
         words = f"{visible(digest)} is not the hash of these files: that is {project.digest}."
-        print_error(DirgeError(words, hint="`dirge trust --show` lists them."))
-        return 1
+        raise DirgeError(words, hint="`dirge trust --show` lists them.")
     trust_project(project)
     sys.stdout.write(f"Trusted: {visible(str(project.root))} as {project.digest}\n")
     return 0

@@ -62,25 +62,18 @@ def _describe_compaction(event: ContextCompacted) -> str:
     before, after = format_count(event.tokens_before), format_count(event.tokens_after)
     sizes = f"about {before} → {after} tokens"
     author = event.summary_model or "the model"
-    match event.kind:
-        case "summary":
-            return f"Context compacted: {sizes}, summary by {author}."
-        case "prune":
-            return f"Context compacted: {sizes}, older tool results shortened."
-        case "failed_summary" if event.tokens_after >= event.tokens_before:
-            return "dirge could not summarize the older history; nothing was left out."
-        case "failed_summary":
-            return f"Context compacted: {sizes}, without a summary: it failed."
-        case "summary_off":
-            return f"Context compacted: {sizes}, without a summary: the last ones failed."
-        case "overflow":
-            return f"Context compacted: {sizes}, older history left out."
-        case "server":
-            return f"Context compacted by the service: {before} tokens folded by {author}."
-        case "shown_again":
-            return f"A message is sent whole again: {sizes}."
-        case "undone":
-            return f"The last compaction was undone: {sizes}."
+    if event.kind == "failed_summary" and event.tokens_after >= event.tokens_before:
+        return "dirge could not summarize the older history; nothing was left out."
+    return {
+        "summary": f"Context compacted: {sizes}, summary by {author}.",
+        "prune": f"Context compacted: {sizes}, older tool results shortened.",
+        "failed_summary": f"Context compacted: {sizes}, without a summary: it failed.",
+        "summary_off": f"Context compacted: {sizes}, without a summary: the last ones failed.",
+        "overflow": f"Context compacted: {sizes}, older history left out.",
+        "server": f"Context compacted by the service: {before} tokens folded by {author}.",
+        "shown_again": f"A message is sent whole again: {sizes}.",
+        "undone": f"The last compaction was undone: {sizes}.",
+    }[event.kind]
 
 
 def describe_run_end(event: AgentEnd) -> tuple[str, Tone]:

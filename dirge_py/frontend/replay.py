@@ -1,5 +1,6 @@
 """Replays a stored conversation: its messages, with the phases of plans in their places."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,10 @@ def replay_messages(
 
     Each event comes after as many messages as its number says.
     """
-    told = 0
+    waiting = deque(besides)
     for count, message in enumerate(messages):
-        while told < len(besides) and besides[told][0] <= count:
-            on_plan_event(besides[told][1])
-            told += 1
+        while waiting and waiting[0][0] <= count:
+            on_plan_event(waiting.popleft()[1])
         on_message(message)
-    for _, event in besides[told:]:
+    for _, event in waiting:
         on_plan_event(event)

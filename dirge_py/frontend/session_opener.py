@@ -1,7 +1,7 @@
 """Opens sessions in an interactive front end; also the types of callables that open one."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from dirge_py.frontend.replay import plan_events
 from dirge_py.session.recovery import choices_from_answers, recovery_questions
@@ -30,10 +30,8 @@ _BUSY_OPTIONS = (
 )
 
 
-class OpenFirst(Protocol):
-    """Opens the conversation of the command line. Raises NoProvider, SessionError, …"""
-
-    def __call__(self, asker: Asker) -> "Conversation": ...
+OpenFirst: TypeAlias = "Callable[[Asker], Conversation]"
+"""Opens the conversation of the command line. Raises NoProvider, SessionError, …"""
 
 
 class OpenOther(Protocol):

@@ -81,9 +81,7 @@ class _SetupWizard:
                 draft = await self._with_name(draft)
             if draft is not None:
                 if self._service.replaces(draft):
-                    self._notify(
-                        f"The settings had a provider {draft.alias}; this one replaces it."
-                    )
+                    self._notify(f"This replaces the provider {draft.alias} in the settings.")
                 self._notify(f"Stored in {self._service.save(draft)}.", tone="good")
                 return "stored"
 
@@ -110,32 +108,29 @@ class _SetupWizard:
 
     async def _fill_in(self, offer: ProviderChoice) -> ProviderDraft | None:
         """The user's values for `offer`, without its name, which is asked later."""
-        draft: ProviderDraft | None = ProviderDraft(
-            type=offer.type, alias=offer.type, base_url=offer.base_url
-        )
-        models = offer.models
-        if draft and offer.standing != "found":
-            draft, models = await self._reach(offer, draft)
-        model = await self._model(offer, models) if draft else None
-        return replace(draft, model=model) if draft and model else None
+        draft = ProviderDraft(type=offer.type, alias=offer.type, base_url=offer.base_url)
+        reached = (draft, offer.models) if offer.standing == "found" else None
+        reached = reached or await self._reach(offer, draft)
+        model = await self._model(offer, reached[1]) if reached else None
+        return replace(reached[0], model=model) if reached and model else None
 
     async def _reach(
         self, offer: ProviderChoice, draft: ProviderDraft
-    ) -> tuple[ProviderDraft | None, tuple[str, ...]]:
+    ) -> tuple[ProviderDraft, tuple[str, ...]] | None:
         """The draft with its URL and key, and the models that the provider lists."""
         step: _Step = "address"
         while step != "model":
             changed: ProviderDraft | None = draft
             if step == "address":
                 changed = await self._with_address(offer, draft)
-            if changed and _needs_key(offer):
+            if changed and (offer.needs_key or offer.is_own):
                 changed = await self._with_key(offer, changed)
             if changed is None:
-                return None, ()
+                return None
             draft = changed
             models, step = await self._list_models(offer, draft)
             if step == "leave":
-                return None, ()
+                return None
         return draft, models
 
     async def _with_address(
@@ -167,7 +162,9 @@ class _SetupWizard:
 
     async def _with_key(self, offer: ProviderChoice, draft: ProviderDraft) -> ProviderDraft | None:
         choices = [
-            Choice(id=name, label=f"${name}", detail="is set" if _is_set(name) else "not set")
+            Choice(
+                id=name, label=f"${name}", detail="is set" if os.environ.get(name) else "not set"
+            )
             for name in offer.key_env
         ]
         note = "stored in a file only you can read"
@@ -202,8 +199,8 @@ class _SetupWizard:
         title, other = _way_out(offer, draft, failure)
         if other is None:
             return (), "model"
-        go_on = Choice(id="model", label="continue with this one", detail="enter the model's id")
-        answer = await self._prompter.pick(title, [other, go_on], other.id)
+        skip = Choice(id="model", label="continue with this one", detail="enter the model's id")
+        answer = await self._prompter.pick(title, [other, skip], other.id)
         return (), next((step for step in get_args(_Step) if step == answer), "leave")
 
     async def _model(self, offer: ProviderChoice, models: Sequence[str]) -> str | None:
@@ -255,7 +252,7 @@ def _way_out(
     """The problem, and the choice that corrects it before the model question; None if none does."""
     if not isinstance(error, ProviderError):
         return "", None
-    if error.status == 401 and _needs_key(offer):
+    if error.status == 401 and (offer.needs_key or offer.is_own):
         return "The key was refused.", Choice(id="key", label="another key")
     if error.kind in ("network", "proxy_page") or (error.status == 404 and _is_bare(offer, draft)):
         host = urlsplit(draft.base_url).hostname or draft.base_url
@@ -265,17 +262,9 @@ def _way_out(
     return "", None
 
 
-def _needs_key(offer: ProviderChoice) -> bool:
-    return offer.needs_key or offer.is_own
-
-
-def _is_set(variable: str) -> bool:
-    return bool(os.environ.get(variable))
-
-
 def _variable_of(offer: ProviderChoice) -> str | None:
     """The variable that holds the key of `offer`."""
-    return next(filter(_is_set, offer.key_env), None)
+    return next(filter(os.environ.get, offer.key_env), None)
 
 
 def _is_bare(offer: ProviderChoice, draft: ProviderDraft) -> bool:

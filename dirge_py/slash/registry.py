@@ -90,7 +90,7 @@ class Registry:
             name, line = own.removeprefix("/"), typed.removeprefix("/").strip()
             command = line.partition(" ")[0]
             if command not in self._by_name:
-                warnings.append(f"{own}: {unknown_command(self, command).message}")
+                warnings.append(f"{own}: {self._unknown_command(command).message}")
                 continue
             if name in self._by_name:
                 warnings.append(f"{own} is now /{line}, no longer the built-in command.")
@@ -137,10 +137,6 @@ class Registry:
         matching.sort(key=lambda command: not command.name.startswith(prefix))
         return [*own, *((command.name, command.summary) for command in matching)]
 
-    def nearest(self, name: str) -> str | None:
-        """The known name most similar to `name`; None if none is similar."""
-        return nearest(name, self._by_name)
-
     async def run(
         self, typed: TypedCommand, conversation: "Conversation", front: "FrontEnd"
     ) -> None:
@@ -151,7 +147,7 @@ class Registry:
         """
         command = typed.command
         if command is None:
-            raise unknown_command(self, typed.name)
+            raise self._unknown_command(typed.name)
         waits = command.while_running == "no" or (command.while_running == "listing" and typed.args)
         busy = ""
         if conversation.is_running:
@@ -161,20 +157,15 @@ class Registry:
         elif conversation.exclusive_owner is not None:
             busy = conversation.exclusive_owner.description
         if waits and busy:
-            raise UsageError(
-                f"/{command.name} has to wait: {busy}.", hint="Wait until it ends, or interrupt it."
-            )
+            hint = "Wait until it ends, or interrupt it."
+            raise UsageError(f"/{command.name} has to wait: {busy}.", hint=hint)
         await command.run(typed.args, conversation, front)
 
-
-def unknown_command(registry: Registry, name: str) -> UsageError:
-    """The error for a command that does not exist, with the nearest one that does."""
-    near = registry.nearest(name)
-    hint = f"Did you mean /{near}? " if near else ""
-    return UsageError(
-        f"There is no command /{name}.",
-        hint=f"{hint}/help lists the commands; // at the start sends the line as a prompt.",
-    )
+    def _unknown_command(self, name: str) -> UsageError:
+        near = nearest(name, self._by_name)
+        meant = f"Did you mean /{near}? " if near else ""
+        hint = f"{meant}/help lists the commands; // at the start sends the line as a prompt."
+        return UsageError(f"There is no command /{name}.", hint=hint)
 
 
 def as_prompt(line: str) -> str:

@@ -1,15 +1,15 @@
 """Setting up a provider: each question, cancelling, and what is stored."""
 
 from collections.abc import Sequence
-from pathlib import Path
-
-import pytest
-
 from dirge_py.config.load import load
 from dirge_py.frontend.setup_wizard import Ending, set_up, tidy_url, usual_name
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.slash.base import Choice, Tone
+from pathlib import Path
 from tests.support.fake_service import FakeService, ModelReply, RawReply
+
+import pytest
+
 
 LISTED = RawReply(body='{"data": [{"id": "a"}, {"id": "b"}]}')
 REFUSED = RawReply(status=401, body='{"error": {"message": "no such key"}}')
@@ -87,7 +87,7 @@ async def test_a_server_of_a_company_is_stored_under_a_name_of_its_own(
     entry = load(environment={}, path=file).providers["work"]
     assert (entry.type, entry.base_url, entry.model) == ("openai", url, "b")
     assert (entry.api_key_env, entry.headers) == ("CORP_KEY", {})
-    assert "The settings had a provider work; this one replaces it." in user.shown
+    assert "This replaces the provider work in the settings." in user.shown
 
 
 async def test_a_refused_key_is_asked_for_again_and_nothing_else_is(file: Path) -> None:

@@ -17,7 +17,6 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application, create_app_session, run_in_terminal
 from prompt_toolkit.application.current import get_app_or_none
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import Input, create_input
@@ -310,21 +309,10 @@ class _Terminal(Vt100_Output):
 
 def _plain_output() -> Output:
     """An output without colours, and without requests for the cursor position."""
-
-    def size() -> Size:
-        try:
-            columns, rows = os.get_terminal_size(sys.stdout.fileno())
-        except OSError:
-            columns, rows = 0, 0
-        return Size(rows=rows or 24, columns=columns or 80)
-
-    return _Terminal(
-        sys.stdout,
-        size,
-        term=os.environ.get("TERM"),
-        default_color_depth=ColorDepth.DEPTH_1_BIT,
-        enable_cpr=False,
-    )
+    plain = ColorDepth.DEPTH_1_BIT
+    output = _Terminal.from_pty(sys.stdout, os.environ.get("TERM"), default_color_depth=plain)
+    output.enable_cpr = False
+    return output
 
 
 class LineCompleter(Completer):

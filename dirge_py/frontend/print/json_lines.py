@@ -37,8 +37,6 @@ from dirge_py.types.tools import LoopToolResult
 EventFormat = Literal["claude", "native"]
 WriteLine = Callable[[str], None]
 
-FOR_SCREENS = (ForkEvent,)
-"""Events only for screens; other events hold the same data here."""
 _STOP = {
     "stop": "end_turn",
     "toolUse": "tool_use",
@@ -74,9 +72,8 @@ class NativeLines:
         """The native shape has no opening line; `agent_start` is its first event."""
 
     def on_event(self, event: LoopEvent) -> None:
-        if isinstance(event, FOR_SCREENS) or (
-            isinstance(event, MessageUpdate) and not self._partial
-        ):
+        # The events of forks are for screens; other events have the same data.
+        if isinstance(event, ForkEvent) or (isinstance(event, MessageUpdate) and not self._partial):
             return
         line = self._head(event.type)
         if self._conversation.journal_seq is not None:

@@ -1,6 +1,7 @@
 """Prints the runs of `dirge -p`: text, one object or JSON lines; signals abort them."""
 
 import asyncio
+import shlex
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -8,22 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from dirge_py.agent_loop.history import final_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
-from dirge_py.frontend.event_text import describe_event
+from dirge_py.frontend.event_text import describe_event, describe_silent_answer
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
 from dirge_py.frontend.print.result import (
     Ending,
     ending_of,
     exit_code_of,
-    keep_continuation,
     result_object,
-    silent_answer_text,
     turn_fields,
 )
 from dirge_py.frontend.print.streams import Stdout, on_signals, print_notice
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean, clean_json
+from dirge_py.session.recovery import load_continuation
 from dirge_py.session.store import Store
 from dirge_py.slash.registry import Registry
+from dirge_py.types.errors import SessionError
 from dirge_py.types.events import (
     ContextCompacted,
     EscalationActivated,
@@ -115,7 +116,9 @@ class Printer:
             more = turn_fields(self.conversation, run, outcome)
         if isinstance(outcome, AwaitingConfirmation):
             more["continuation"] = self.keep_continuation()
-        text, silence = final_text(self._messages), silent_answer_text(self._messages)
+        answers = [m for m in reversed(self._messages) if isinstance(m, AssistantMessage)]
+        silence = describe_silent_answer(answers[0], way_on="") if answers else ""
+        text = final_text(self._messages)
         if self.options.answer is not None:
             silence = ""
             if isinstance(outcome, Done) and outcome.result is not None:
@@ -123,7 +126,6 @@ class Printer:
                 more["structured_output"] = outcome.result.structured
             elif self.options.output == "text":
                 text = ""  # A script that asked for JSON gets that or nothing.
-        answers = (m for m in reversed(self._messages) if isinstance(m, AssistantMessage))
         # A fallback model may have written the last answer.
         model = next((m.model for m in answers if m.origin == "model" and m.content), "")
         result = result_object(
@@ -160,9 +162,21 @@ class Printer:
 
     def keep_continuation(self) -> str | None:
         """Write the conversation's continuation and notify the user; returns its file, if any."""
-        path, message, hint = keep_continuation(self.conversation, self.options.store)
-        print_notice(message, hint)
-        return str(path) if path else None
+        session_id, store = self.conversation.session_id, self.options.store
+        if store is None or session_id is None:
+            message = "a call waits for a decision, but the session isn't stored."
+            print_notice(message, "Run it again.")
+            return None
+        try:
+            path = store.keep_continuation(session_id)
+            title = load_continuation(path).call["title"]
+        except SessionError as error:
+            print_notice(f"a call waits for a decision. {error.message}", error.hint)
+            return None
+        resume = f"dirge resume {shlex.quote(str(path))}"
+        hint = f"`{resume} --confirm` runs it, `--reject TEXT` does not."
+        print_notice(f"waiting for a decision about {title!r}.", hint)
+        return str(path)
 
     @property
     def denials(self) -> Sequence[PermissionAnswered]:

@@ -1,48 +1,19 @@
 """The result object: how a run ended, for machines. One table gives exit codes and subtypes."""
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
-from dirge_py.frontend.event_text import describe_silent_answer
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.outcome_text import outcome_text
-from dirge_py.session.recovery import load_continuation, title_of_call
-from dirge_py.session.store import Store
-from dirge_py.types.errors import (
-    RETRYABLE_KINDS,
-    ConfigError,
-    DirgeError,
-    SessionBusy,
-    SessionError,
-)
-from dirge_py.types.events import (
-    AgentStart,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    PermissionAnswered,
-    TurnStart,
-)
+from dirge_py.session.recovery import title_of_call
+from dirge_py.types.errors import ConfigError, DirgeError, RETRYABLE_KINDS, SessionBusy
+from dirge_py.types.events import AgentStart, ForkEvent, LoopEvent, MessageEnd, PermissionAnswered, TurnStart
 from dirge_py.types.messages import AssistantMessage, Message, Usage
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    LimitExceeded,
-    MaxTurns,
-    NeedsMoreTurns,
-    NotVerified,
-    Outcome,
-    Refused,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, NeedsMoreTurns, NotVerified, Outcome, Refused
+from typing import Any
+
 
 _EXECUTION = ("error_during_execution", "error_usage_cap")
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}
@@ -236,12 +207,6 @@ def error_object(error: Exception) -> dict[str, Any]:
     }
 
 
-def silent_answer_text(said: Sequence[Message]) -> str:
-    """A notice for users who read no result, if the last answer has no text."""
-    answers = [message for message in said if isinstance(message, AssistantMessage)]
-    return describe_silent_answer(answers[-1], way_on="") if answers else ""
-
-
 def usage_object(usage: Usage) -> Mapping[str, int]:
     """Tokens under Claude Code's names, with cached input apart from `input_tokens`."""
     return {
@@ -250,25 +215,6 @@ def usage_object(usage: Usage) -> Mapping[str, int]:
         "cache_read_input_tokens": usage.cache_read,
         "cache_creation_input_tokens": usage.cache_write,
     }
-
-
-def keep_continuation(
-    conversation: Conversation, store: Store | None
-) -> tuple[Path | None, str, str]:
-    """Write the conversation's continuation; returns its file, and a message with a hint."""
-    session_id = conversation.session_id
-    if store is None or session_id is None:
-        return None, "a call waits for a decision, but the session isn't stored.", "Run it again."
-    try:
-        path = store.keep_continuation(session_id)
-        title = load_continuation(path).call["title"]
-    except SessionError as error:
-        return None, f"a call waits for a decision. {error.message}", error.hint
-    return (
-        path,
-        f"waiting for a decision about {title!r}.",
-        f"`dirge resume {shlex.quote(str(path))} --confirm` runs it, `--reject TEXT` does not.",
-    )
 
 
 def turn_fields(conversation: Conversation, run: Run, outcome: Outcome) -> dict[str, Any]:
