@@ -161,12 +161,8 @@ class _SetupWizard:
         return None
 
     async def _with_key(self, offer: ProviderChoice, draft: ProviderDraft) -> ProviderDraft | None:
-        choices = [
-            Choice(
-                id=name, label=f"${name}", detail="is set" if os.environ.get(name) else "not set"
-            )
-            for name in offer.key_env
-        ]
+        states = {name: "is set" if os.environ.get(name) else "not set" for name in offer.key_env}
+        choices = [Choice(id=name, label=f"${name}", detail=note) for name, note in states.items()]
         note = "stored in a file only you can read"
         choices.append(Choice(id=_TYPE_IT, label="type it", detail=note))
         if offer.is_own:

@@ -40,7 +40,13 @@ from dirge_py.types.events import (
     ToolExecutionStart,
 )
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
-from dirge_py.types.messages import AssistantMessage, ThinkingBlock, ToolResultMessage, Usage
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ThinkingBlock,
+    ToolResultMessage,
+    Usage,
+)
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Asker
 
@@ -107,10 +113,8 @@ class Demo:
     @property
     def has_passed(self) -> bool:
         """Whether the last command of the run was the tests, and they really passed."""
-        if self._conversation is None:
-            return False
-        results = [m for m in self._conversation.messages if isinstance(m, ToolResultMessage)]
-        return bool(results) and results[-1].details.get("exit_code") == 0
+        messages = self._conversation.messages if self._conversation is not None else ()
+        return _last_details(messages).get("exit_code") == 0
 
     async def play(self, conversation: Conversation) -> bool:
         """Play the demo; returns whether it ended well."""
@@ -175,9 +179,8 @@ class DemoPrinter:
             case PlanPhase(summary=summary) if summary:
                 print_text(f"\n   {event.phase} ended: {summary}")
             case EvidenceTaken():
-                print_text(
-                    f"  {'✓' if event.outcome == 'passed' else '✗'} {event.id}: {event.outcome}"
-                )
+                mark = "✓" if event.outcome == "passed" else "✗"
+                print_text(f"  {mark} {event.id}: {event.outcome}")
             case ForkEvent(event=inner):
                 self.on_event(inner)
             case SystemNotice(content=content):
@@ -191,11 +194,9 @@ def print_text(text: str) -> None:
 
 def _indented(text: str) -> str:
     lines = text.rstrip("\n").split("\n")
-    shown = lines
-    if len(lines) > MOST_LINES:
-        left_out = len(lines) - MOST_LINES
-        shown = [*lines[: -LAST_LINES - left_out], f"… {left_out} more lines", *lines[-LAST_LINES:]]
-    return "\n".join(f"  │ {line}" for line in shown)
+    if (left_out := len(lines) - MOST_LINES) > 0:
+        lines[-LAST_LINES - left_out : -LAST_LINES] = [f"… {left_out} more lines"]
+    return "\n".join(f"  │ {line}" for line in lines)
 
 
 def copy_sample(folder: Path, scenario: str) -> Path:
@@ -204,9 +205,8 @@ def copy_sample(folder: Path, scenario: str) -> Path:
     The `.git` is written by hand: it only has to mark where the project ends.
     """
     project = folder / "textstats"
-    shutil.copytree(
-        _FOLDER / "sample" / scenario, project, ignore=shutil.ignore_patterns("__pycache__")
-    )
+    no_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(_FOLDER / "sample" / scenario, project, ignore=no_caches)
     (project / ".gitignore").write_text("__pycache__/\n", encoding="utf-8")
     git = project / ".git"
     for part in ("objects", "refs/heads"):
@@ -290,15 +290,15 @@ def _paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
     return lambda context: replace(reply(context), chunk_chars=3, pause_s=0.015)
 
 
-def _last_details(context: LlmContext) -> Mapping[str, object]:
+def _last_details(messages: Sequence[Message]) -> Mapping[str, object]:
     """The details of the last tool result; empty if there is none."""
-    results = [m for m in context.messages if isinstance(m, ToolResultMessage)]
+    results = [m for m in messages if isinstance(m, ToolResultMessage)]
     return results[-1].details if results else {}
 
 
 def _tests_passed(context: LlmContext) -> bool:
     """Whether the last command of this conversation was the tests, and they passed."""
-    details = _last_details(context)
+    details = _last_details(context.messages)
     return details.get("command") == TEST_COMMAND and details.get("exit_code") == 0
 
 
@@ -319,11 +319,9 @@ def _closing_reply(context: LlmContext) -> Reply:
 def _verdict(context: LlmContext) -> Reply:
     """The verdict: DONE if the tests passed in this review, else NEEDS_FIX with the reason."""
     if _tests_passed(context):
-        return _judged(
-            "All tests pass, those of before and the four new ones.",
-            dict.fromkeys(_REQUIREMENTS, "verified"),
-        )
-    if not isinstance(_last_details(context).get("exit_code"), int):
+        text = "All tests pass, those of before and the four new ones."
+        return _judged(text, dict.fromkeys(_REQUIREMENTS, "verified"))
+    if not isinstance(_last_details(context.messages).get("exit_code"), int):
         return _judged(
             "The tests could not be run here.",
             dict.fromkeys(_REQUIREMENTS, "cannot_verify"),
@@ -339,18 +337,11 @@ def _verdict(context: LlmContext) -> Reply:
 
 
 def _judged(words: str, statuses: Mapping[str, str], *, missing: str = "") -> Reply:
+    commands = {_README: _README_CHECK}
     checklist = [
-        {
-            "requirement": requirement,
-            "status": status,
-            "evidence": _README_CHECK if requirement == _README else TEST_COMMAND,
-        }
-        for requirement, status in statuses.items()
+        {"requirement": name, "status": status, "evidence": commands.get(name, TEST_COMMAND)}
+        for name, status in statuses.items()
     ]
-    verdict = {
-        "verdict": "NEEDS_FIX" if missing else "DONE",
-        "checklist": checklist,
-        "missing": missing,
-    }
-    block = json.dumps(verdict, indent=2)
-    return Reply(text=f"{words}\n\n```json\n{block}\n```", usage=_USAGE)
+    outcome = "NEEDS_FIX" if missing else "DONE"
+    verdict = {"verdict": outcome, "checklist": checklist, "missing": missing}
+    return Reply(text=f"{words}\n\n```json\n{json.dumps(verdict, indent=2)}\n```", usage=_USAGE)

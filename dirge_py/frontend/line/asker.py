@@ -8,8 +8,9 @@ import asyncio
 import difflib
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeVar
 
 from dirge_py.frontend.line.streams import AnswerInterrupted, LineSource, LineWriter
@@ -210,43 +211,36 @@ class LineAsker:
                 self._writer.line(f"  {visible_name(file.path)}: {facts}, {file.state}")
             self._writer.line("Without trust none of them is used; everything else works.")
             answers = {"yes": True, "n": False, "no": False}
-            is_trusted = await self._read(
-                "yes trusts exactly these, no leaves it restricted: ",
-                lambda line: answers.get(line.strip().lower()),
-            )
-            return bool(is_trusted)
+            label = "yes trusts exactly these, no leaves it restricted: "
+            return bool(await self._read(label, lambda line: answers.get(line.strip().lower())))
 
     async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
         """The id of one choice; None if the user cancels."""
         async with self._turn:
             self._list(title, choices, current)
 
-            def read(line: str) -> Choice | str | None:
+            def read(line: str) -> Choice | None:
                 matching = _matching(line.strip(), choices)
-                if isinstance(matching, Choice) or not line.strip():
-                    return matching if isinstance(matching, Choice) else ""
+                if isinstance(matching, Choice):
+                    return matching
                 heading = f"{title}: {len(matching)} match" if matching else title
                 self._list(heading, matching, current)
                 return None
 
-            picked = await self._read("number or words, Enter for none: ", read)
-            return picked.id if isinstance(picked, Choice) else None
+            picked = await self._read("number or words, Enter for none: ", read, empty=True)
+            return picked.id if picked else None
 
     async def _permission(self, prompt: PermissionPrompt, place: str) -> PermissionAnswer | None:
-        self._write_lines(prompt.lines(place))
+        self._writer.line("\n".join(prompt.lines(place)))
 
         def read(line: str) -> PermissionAnswer | None:
             answer = prompt.read(line)
             if answer == "wider":
-                self._write_lines(prompt.choices())
+                self._writer.line("\n".join(prompt.choices()))
                 return _SHOWN_AGAIN
             return answer
 
         return await self._read("answer: ", read)
-
-    def _write_lines(self, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._writer.line(line)
 
     async def _question(self, question: Question) -> QuestionAnswer | None:
         header = f"{visible(question.header)}. " if question.header else ""
@@ -256,12 +250,9 @@ class LineAsker:
             self._writer.line(f"  {number}: {visible(option.label)}{detail}")
         is_open = question.is_open or not question.options
         ways = ["numbers, as 1 3" if question.is_multiple else "a number"] * bool(question.options)
-        ways += ["your own words"] * is_open
-        return await self._read(
-            f"{' or '.join(ways)}; Enter for no answer: ",
-            lambda line: _answer_in(line.strip(), question, is_open=is_open),
-            empty=True,
-        )
+        label = f"{' or '.join([*ways, *['your own words'] * is_open])}; Enter for no answer: "
+        read = partial(_answer_in, question=question, is_open=is_open)
+        return await self._read(label, read, empty=True)
 
     def _list(self, title: str, choices: Sequence[Choice], current: str) -> None:
         self._writer.line(f"{title}:")
@@ -327,15 +318,13 @@ def _matching(words: str, choices: Sequence[Choice]) -> Choice | Sequence[Choice
     if words.isdecimal() and 1 <= int(words) <= len(choices):
         return choices[int(words) - 1]
     wanted = words.lower().split()
-    for choice in choices:
-        if words in (choice.id, choice.label):
-            return choice
+    exact = [choice for choice in choices if words in (choice.id, choice.label)]
     matching = [c for c in choices if all(w in f"{c.id} {c.label}".lower() for w in wanted)]
-    return matching[0] if len(matching) == 1 and wanted else matching
+    return exact[0] if exact else matching[0] if len(matching) == 1 else matching
 
 
 def _answer_in(line: str, question: Question, *, is_open: bool) -> QuestionAnswer | None:
-    options = question.options
+    options, line = question.options, line.strip()
     numbers = line.replace(",", " ").split()
     if options and all(n.isdecimal() and 1 <= int(n) <= len(options) for n in numbers):
         chosen = sorted({int(n) - 1 for n in numbers})
