@@ -1,7 +1,4 @@
-"""`dirge completion bash|zsh|fish`: a script that completes flags, subcommands and their values.
-
-All three scripts are written from the same `CommandSpec`s, which are read from the parsers.
-"""
+"""`dirge completion bash|zsh|fish`: a script made from the parsers of all commands."""
 
 import argparse
 import shlex

@@ -78,11 +78,7 @@ def project_folder(flags: Namespace) -> Path:
 
 
 def enter_folder(flags: Namespace) -> None:
-    """Change to the folder of `--cwd`, and check that the file of `-o` can be written.
-
-    Raises:
-        UsageError: one of them fails; checked before a run costs money.
-    """
+    """Change to the folder of `--cwd`, and check the file of `-o`. Raises UsageError."""
     change_folder(flags.cwd)
     path = flags.output_file
     if path is not None:

@@ -148,10 +148,7 @@ def _key(flags: Namespace) -> str | None:
 
 
 def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:
-    """The words and the piped text; None if there is neither.
-
-    dirge waits longer for a silent pipe when nothing else can be the prompt.
-    """
+    """Return the words and the piped text, or None; waits longer for a pipe without words."""
     words = " ".join(flags.prompt)
     piped = ""
     if not flags.api_key_stdin:

@@ -122,10 +122,7 @@ def _ui_settings(config: "Config") -> "UiSettings":
 
 
 def _theme(file: Path) -> str:
-    """The theme in the settings, read without validating them, which takes a tenth of a second.
-
-    The validation after the first frame reports errors of the file.
-    """
+    """Return the theme in the settings without validating them, which takes a tenth of a second."""
     from dirge_py.ui.theme.styles import DEFAULT_THEME
 
     try:

@@ -1,7 +1,4 @@
-"""`dirge`: reads the command line, picks a front end, and turns errors into exit codes.
-
-Costly imports are in the branch that needs them. `dirge turn` and `dirge resume` are here, too.
-"""
+"""Reads the command line, starts a subcommand or front end, and turns errors into exit codes."""
 
 import errno
 import io

@@ -45,11 +45,7 @@ def sessions_fits(rest: Sequence[str]) -> bool:
 
 
 def sessions(rest: Sequence[str]) -> int:
-    """Run a verb, by default `list`; returns the exit code.
-
-    Raises:
-        UsageError, SessionError, FileError: it failed.
-    """
+    """Run a verb, by default `list`; returns the exit code. Raises DirgeError."""
     verb = rest[0] if rest and rest[0] in SESSIONS_VERBS else ""
     flags = parse_words(build_sessions_parser(verb or "list"), rest[bool(verb) :], "words")
     # Don't read the settings: an error in them must not hide sessions.

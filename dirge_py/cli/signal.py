@@ -81,12 +81,7 @@ def _store(cwd: Path) -> "Store":
 
 
 def _check_answer(payload: Any, waiting: Mapping[str, str]) -> None:
-    """Refuse an answer that the session would silently ignore.
-
-    Raises:
-        UsageError: it isn't an answer.
-        SessionError: that call is not waiting.
-    """
+    """Raise UsageError or SessionError for an answer that the session would silently ignore."""
     match payload:
         case {"call_id": str(call_id), "effect": "allow" | "deny"}:
             if call_id in waiting:

@@ -1,7 +1,4 @@
-"""The controller of a chat: sends typed lines, and steers, queues and interrupts runs.
-
-Both interactive front ends use it. It never loses typed text.
-"""
+"""The controller of a chat, for both interactive front ends. It never loses typed text."""
 
 import asyncio
 import logging
@@ -217,10 +214,7 @@ class ChatController:
         task.add_done_callback(self._tasks.discard)
 
     async def _await_end(self, conversation: "Conversation", run: "Run", *, is_typed: bool) -> None:
-        """Wait for the end of a run, and give unsent input back to the user.
-
-        `is_typed`: the user typed the run's prompt, and gets it back if it wasn't sent.
-        """
+        """Wait for the end of a run; give back what was typed and not sent."""
         try:
             outcome = await run
         finally:

@@ -25,10 +25,7 @@ def replay_messages(
     on_message: "Callable[[Message], None]",
     on_plan_event: Callable[[PlanRecordEvent], None],
 ) -> None:
-    """Replay stored messages and the events `besides`, in order.
-
-    Each event comes after as many messages as its number says.
-    """
+    """Replay messages and events; the number of an event is how many messages come before it."""
     waiting = deque(besides)
     for count, message in enumerate(messages):
         while waiting and waiting[0][0] <= count:

@@ -44,14 +44,7 @@ class Prompter(Protocol):
 async def set_up(
     prompter: Prompter, notify: Notify, service: SetupService, why: str, *, has_demo: bool
 ) -> Ending:
-    """Ask until a provider works and is stored, or the user cancels.
-
-    Cancelling a question returns to the list of providers; cancelling the list ends the setup.
-    With `has_demo`, the demo is one of the choices.
-
-    Raises:
-        ConfigError, FileError: it can't be stored.
-    """
+    """Ask until a provider works and is stored, or the user cancels. Raises DirgeError."""
     if why:
         notify(why, tone="warning")
     return await _SetupWizard(prompter, notify, service).run(has_demo=has_demo)

@@ -42,11 +42,7 @@ def wait_for_lock(descriptor: int, patience_s: float) -> None:
 
 @contextlib.contextmanager
 def hold_lock(path: Path, patience_s: float) -> Iterator[int]:
-    """Hold the lock file at `path`, created if it is missing; yields its descriptor.
-
-    Raises:
-        OSError: it cannot be created or locked, or others hold it for longer than `patience_s`.
-    """
+    """Hold the lock file at `path`; yields its descriptor. Raises OSError, as `wait_for_lock`."""
     descriptor = os.open(path, _FLAGS, 0o600)
     try:
         wait_for_lock(descriptor, patience_s)
@@ -64,10 +60,7 @@ class LockHeld(Exception):
 
 
 class FileLock:
-    """A held lock file, removed at its release.
-
-    Its content only says who holds it: process id, boot id, start of the process.
-    """
+    """A held lock file that says who holds it (id and start of the process), removed at release."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -139,10 +132,7 @@ def _holder(descriptor: int) -> int | None:
 
 
 def _identity(pid: int) -> dict[str, object]:
-    """Return an identity of a process: its id with boot and start time, as ids are reused.
-
-    Both are empty where /proc is missing.
-    """
+    """Return an identity of a process: ids are reused, so with its start, from /proc."""
     boot_id = started = ""
     with contextlib.suppress(OSError):
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()

@@ -105,10 +105,7 @@ def lines_of(text: str) -> list[str]:
 def find_differences(
     old: Sequence[L], new: Sequence[L], within: Stretch | None = None
 ) -> Iterator[Stretch]:
-    """Yield the stretches of lines that differ, in order, in bounded time.
-
-    `within` limits the search to one stretch; None means all lines of both.
-    """
+    """Yield the stretches of lines that differ, in order, in bounded time."""
     budget = 4 * _MAX_PAIRS
     waiting = [(within or Stretch(0, len(old), 0, len(new)), _MAX_CUTS)]
     while waiting:
@@ -163,10 +160,7 @@ def _split_at_unique_lines(old: Sequence[L], new: Sequence[L], part: Stretch) ->
 
 
 def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, int]]:
-    """Return positions of lines that occur once on either side, as many as keep their order.
-
-    Takes n log n time, however different the texts are.
-    """
+    """Return positions of lines that occur once on either side, in order; n log n time."""
     once, once_new = Counter(old), Counter(new)
     where = {line: at for at, line in enumerate(new) if once_new[line] == 1}
     pairs = [(at, where[line]) for at, line in enumerate(old) if once[line] == 1 and line in where]
@@ -188,10 +182,7 @@ def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, 
 
 
 def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many of the first items are equal.
-
-    Compares slices, which is fast in long texts.
-    """
+    """Return how many of the first items are equal; comparing slices is fast."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high

@@ -57,11 +57,7 @@ def weakness_of(path: str, status: os.stat_result | None = None) -> Weakness | N
 
 
 def readable_by_others(path: str) -> Weakness | None:
-    """Return why other users can read the file at `path`; None if the file or a folder is closed.
-
-    Raises:
-        OSError: there is no such file.
-    """
+    """Return why other users can read the file at `path`; None if they cannot. Raises OSError."""
     real = os.path.realpath(path)
     is_read_only = bool(os.statvfs(real).f_flag & os.ST_RDONLY)
     if os.stat(real).st_uid != os.geteuid() or is_read_only:

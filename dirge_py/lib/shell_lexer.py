@@ -73,11 +73,7 @@ _RESERVED = word_set(
 
 
 def screen(text: str) -> None:
-    """Check that no parser could crash on `text` or misread it.
-
-    Raises:
-        NotPlain: it is too long or has characters that parsers read in different ways.
-    """
+    """Raise NotPlain for text that parsers may read in different ways, or that could crash one."""
     if len(text) > MAX_BYTES:
         raise NotPlain(f"it is longer than {MAX_BYTES // 1024} KiB")
     found = _OUTSIDE_CHARSET.search(text)
@@ -86,11 +82,7 @@ def screen(text: str) -> None:
 
 
 def lex(text: str) -> tuple[Part, ...]:
-    """Return the simple commands of a plain command line, in order.
-
-    Raises:
-        NotPlain: part of it is other syntax.
-    """
+    """Return the simple commands of a plain command line, in order. Raises NotPlain."""
     screen(text)
     parts: list[Part] = []
     joint: Joint = ""
@@ -116,10 +108,7 @@ HERE_DOCUMENT = re.compile(r"(?<!<)<<-?\s*['\"\\]?(\w+)")
 
 
 def without_here_documents(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines that are commands: lines between `<<END` and `END` are only text.
-
-    For readers that guess: unlike `lex` it never refuses.
-    """
+    """Yield the lines that are commands, without those between `<<END` and `END`. A guess."""
     end = ""
     for line in lines:
         if end:

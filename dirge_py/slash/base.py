@@ -136,11 +136,7 @@ def settings_of(front: FrontEnd) -> "Config | None":
 async def pick_name(
     args: str, front: FrontEnd, title: str, choices: Mapping[Any, str], *, current: str, noun: str
 ) -> str | None:
-    """The name in `args`, or the one that the user picks from names and their meanings.
-
-    Raises:
-        UsageError: there is no such name.
-    """
+    """Return the name in `args`, or the one that the user picks. Raises UsageError."""
     if not args:
         listed = [Choice(id=name, label=name, detail=detail) for name, detail in choices.items()]
         return await front.pick(title, listed, current=current)

@@ -60,10 +60,7 @@ class Registry:
                 self.add(command)
 
     def use_extensions(self, commands: Iterable[Command]) -> list[str]:
-        """Use the commands of these extensions instead of those used before.
-
-        Returns a warning for each command whose name is taken.
-        """
+        """Use these commands of extensions, not earlier ones; returns warnings for taken names."""
         for command in self._of_extensions:
             self._commands.remove(command)
             del self._by_name[command.name]
@@ -140,11 +137,7 @@ class Registry:
     async def run(
         self, typed: TypedCommand, conversation: "Conversation", front: "FrontEnd"
     ) -> None:
-        """Run a typed command.
-
-        Raises:
-            UsageError: no such command, or it has to wait until the run is over.
-        """
+        """Run a typed command. Raises UsageError: there is none, or it has to wait for the run."""
         command = typed.command
         if command is None:
             raise self._unknown_command(typed.name)

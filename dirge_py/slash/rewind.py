@@ -1,7 +1,4 @@
-"""`/rewind`, `/undo`, `/redo`, `/retry`, `/tree`, `/fork` and `/clone`: moves within a session.
-
-Each shows what would change, asks you to confirm, and reports what changed.
-"""
+"""`/rewind`, `/undo`, `/redo`, `/retry`, `/tree`, `/fork` and `/clone`: moves within a session."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -235,10 +232,7 @@ async def _move(
     scope: "RewindScope | None",
     preview: "RewindPreview | None" = None,
 ) -> None:
-    """Move to `target`, show what was done, and put the prompt's text into the input.
-
-    If the `preview` lists files that the user changed, asks first which of them go back, too.
-    """
+    """Move to `target` and report it; first ask which of the user's own changes go back, too."""
     also: Sequence[str] | None = ()
     if preview is not None and (scope or target.what) != "conversation":
         also = await _ask_for_user_files(preview, front)
@@ -325,11 +319,7 @@ def relative_time(at: str) -> str:
 
 
 def draw_tree(tree: "SessionTree") -> Iterator[str]:
-    """One line per prompt and per move, ▸ where the conversation stands.
-
-    The path to that point is a straight line; other branches are indented, above what replaced
-    them.
-    """
+    """Yield a line per prompt and move, ▸ at the current one, side branches above and indented."""
     nodes = tree.nodes
     main = set()
     at = tree.here

@@ -55,10 +55,7 @@ def _session_words(conversation: "Conversation") -> list[str]:
     complete=_session_words,
 )
 async def sessions(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    """Let the user pick a session; during a run, and with `list`, only show the list.
-
-    Words select the sessions whose titles hold them.
-    """
+    """Let the user pick a session by words of its title; during a run, only show the list."""
     verb, _, rest = args.partition(" ")
     stored = list(conversation.session.list_sessions())
     match verb, rest.strip():

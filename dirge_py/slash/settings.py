@@ -183,11 +183,7 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 
 def changed_lines(front: FrontEnd) -> list[str] | None:
-    """The settings that differ from the defaults, one per line; None if this front end has none.
-
-    Raises:
-        ConfigError: the settings file is invalid.
-    """
+    """Return the changed settings, one per line; None if `front` has none. Raises ConfigError."""
     settings = settings_of(front)
     return changed_settings(settings) if settings is not None else None
 

@@ -200,10 +200,7 @@ def _indented(text: str) -> str:
 
 
 def copy_sample(folder: Path, scenario: str) -> Path:
-    """A fresh copy of a sample repository inside `folder`, with its own `.git`.
-
-    The `.git` is written by hand: it only has to mark where the project ends.
-    """
+    """Return a fresh copy of a sample in `folder`, with a `.git` that only marks where it ends."""
     project = folder / "textstats"
     no_caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(_FOLDER / "sample" / scenario, project, ignore=no_caches)
@@ -253,10 +250,7 @@ class PlanDemo(Demo):
 
 
 class PlanScript:
-    """Plays the model in the current phase of a plan; `on_event` gets the plan's events.
-
-    Each phase starts its part from the beginning, so that it can be repeated or continued later.
-    """
+    """Plays the model in the current phase of a plan. Each phase starts from the beginning."""
 
     def __init__(self, *, is_paced: bool) -> None:
         self._is_paced = is_paced

@@ -30,12 +30,7 @@ def build_serve_parser() -> Parser:
 
 
 def serve(rest: Sequence[str]) -> int:
-    """Serve until a signal comes; returns the exit code.
-
-    Raises:
-        UsageError: a flag doesn't apply to `dirge serve`, or a library is missing.
-        DirgeError: the port can't be used.
-    """
+    """Serve until a signal comes; returns the exit code. Raises UsageError, DirgeError."""
     flags, words = build_serve_parser().parse_known_args(list(rest))
     if flags.host not in _LOOPBACK:
         raise UsageError(

@@ -109,11 +109,7 @@ async def _agree_on_protocol(request: web.Request, response: web.StreamResponse)
 
 
 def run_server(command: str, *, host: str, port: int, show_address: Callable[[str], object]) -> int:
-    """Serve until a signal comes; returns the exit code. `show_address` gets the URL, with a token.
-
-    Raises:
-        DirgeError: the port can't be opened.
-    """
+    """Serve until a signal comes; returns the exit code. Raises DirgeError."""
     logging.getLogger("textual-serve").addHandler(logging.NullHandler())
     return asyncio.run(_serve(GuardedServer(command, host), host, port, show_address))
 

@@ -1,8 +1,4 @@
-"""Asks the user questions as lines, one at a time, answered by a word and Enter.
-
-`PermissionPrompt` is the text of a permission question: the whole call, the reasons to ask, and the
-rule that each answer stores.
-"""
+"""Asks the user questions as lines, one at a time, answered by a word and Enter."""
 
 import asyncio
 import difflib
@@ -99,10 +95,7 @@ class PermissionPrompt:
         yield "n: deny; words after it tell the model why"
 
     def read(self, line: str) -> PermissionAnswer | Literal["wider"] | None:
-        """The answer in a line; None if it isn't an answer.
-
-        Only a single word allows, never a sentence that begins with one.
-        """
+        """Return the answer in a line, or None. Only a single word allows, never a sentence."""
         words = line.strip()
         if found := _NO_WORDS.fullmatch(words):
             return PermissionAnswer(effect="deny", comment=(found["comment"] or "").strip())
@@ -266,10 +259,7 @@ class LineAsker:
     async def _read(
         self, label: str, read: Callable[[str], Answer | None], *, empty: bool = False
     ) -> Answer | None:
-        """Ask until `read` returns an answer; None at the end of the input, or without an answer.
-
-        `empty`: an empty line ends the question.
-        """
+        """Ask until there is an answer; None at the end, or (`empty`) for an empty line."""
         self._on_asking(True)
         is_first = True
         try:

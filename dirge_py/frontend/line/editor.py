@@ -1,7 +1,4 @@
-"""The line editor at a terminal, with prompt_toolkit; output is printed above the edited line.
-
-This is the only module that imports prompt_toolkit.
-"""
+"""The line editor at a terminal. No other module imports prompt_toolkit."""
 
 import asyncio
 import contextvars

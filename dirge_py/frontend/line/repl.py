@@ -1,7 +1,4 @@
-"""The REPL of line mode: reads lines, sends them, renders events, and shuts down cleanly.
-
-`run_line` starts it with `LineOptions`. `LineFront` is its interface for slash commands.
-"""
+"""The REPL of line mode; `run_line` starts it."""
 
 import asyncio
 import os
@@ -130,11 +127,7 @@ class Repl:
         self._sends = 0
 
     async def run(self) -> int:
-        """Run until the input ends or the user quits; returns the exit code.
-
-        Raises:
-            DirgeError: the first conversation can't be opened.
-        """
+        """Run until the input ends or the user quits; returns the exit code. Raises DirgeError."""
         await self._begin()
         while self._exit_code is None:
             if self.source.is_script:

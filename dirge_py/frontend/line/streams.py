@@ -1,7 +1,4 @@
-"""Input and output of line mode: `LineWriter`, `LineSource`, and `PlainLines` for pipes and files.
-
-A `LineWriter` writes text from top to bottom and never overwrites it.
-"""
+"""Input and output of line mode; output runs from top to bottom and is never overwritten."""
 
 import asyncio
 import os

@@ -47,10 +47,7 @@ _STOP = {
 
 
 def one_line(value: Any) -> str:
-    """Compact JSON and a newline; escapes lone surrogates and terminal control characters.
-
-    Logs and pipes can end up on terminals, too.
-    """
+    """Return compact JSON and a newline, escaped for terminals, where logs can end up."""
     try:
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
         text.encode("utf-8")

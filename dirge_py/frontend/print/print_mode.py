@@ -1,7 +1,4 @@
-"""`dirge -p`, `dirge turn`, `dirge resume`: run a prompt, print its result, return an exit code.
-
-A prompt may be a slash command: `PrintFront` is the front end it gets.
-"""
+"""Runs and prints the prompt or command of `dirge -p`, `dirge turn` and `dirge resume`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence

@@ -1,7 +1,4 @@
-"""The standard streams of `dirge -p`: prompts on stdin, the one writer of stdout, notices.
-
-All waits are limited. `Stdout` writes whole lines in order and drops none.
-"""
+"""The standard streams of `dirge -p`: prompts on stdin, results on stdout, notices on stderr."""
 
 import asyncio
 import contextlib
