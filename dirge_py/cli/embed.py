@@ -49,7 +49,13 @@ def embed_fits(rest: Sequence[str]) -> bool:
 
 
 def embed(rest: Sequence[str]) -> int:
-    """Print the vectors; returns the exit code. Raises UsageError, ConfigError, ProviderError."""
+    """Print the vectors; returns the exit code.
+
+    Raises:
+        UsageError: there is no text.
+        ConfigError: no provider, or not the named one, has embeddings.
+        ProviderError: the provider refused.
+    """
     flags = parse_words(build_embed_parser(), rest, "words")
     texts = _texts(flags)
     try:
