@@ -159,11 +159,7 @@ def _show(flags: Namespace, store: Store) -> int:
     }
     lines = [session_id]
     lines += [f"  {name:13} {_clean_line(value)}" for name, value in rows.items() if value]
-    lines += [
-        "",
-        "Prompts",
-        *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in prompts),
-    ]
+    lines += ["", "Prompts", *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in prompts)]
     if len(tips) > 1:
         lines += ["", "Branches"]
         lines += [f"  {_moment(at)}  {name}  {_prompt(text)}" for name, at, text in tips]

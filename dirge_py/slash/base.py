@@ -1,6 +1,6 @@
 """The interfaces of front ends that slash commands use."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.conversation.conversation import Conversation
+    from dirge_py.slash.registry import Registry
     from dirge_py.types.outcomes import Outcome
 
 
@@ -39,25 +40,11 @@ class Unsupported(DirgeError):
         )
 
 
-class CommandList(Protocol):
-    """The commands of a front end; implemented by `slash.registry.Registry`."""
-
-    @property
-    def own_names(self) -> Sequence[tuple[str, str]]:
-        """The names that the user gave to commands, and the line each stands for."""
-
-    def __iter__(self) -> Iterator[Command]:
-        """Every command, by name."""
-
-    def use_extensions(self, commands: Iterable[Command]) -> list[str]:
-        """Use the commands of these extensions; returns warnings about names that are taken."""
-
-
 class FrontEnd(Protocol):
     """What commands may ask of a front end. Methods it can't support raise `Unsupported`."""
 
     @property
-    def commands(self) -> CommandList:
+    def commands(self) -> "Registry":
         """Every command that can be typed here."""
 
     @property

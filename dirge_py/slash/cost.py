@@ -264,9 +264,7 @@ def _by_role(requests: Sequence[AnsweredRequest]) -> list[_Line]:
 
 
 def _row(
-    name: str,
-    requests: Sequence[AnsweredRequest],
-    total: tuple[Usage, float | None] | None = None,
+    name: str, requests: Sequence[AnsweredRequest], total: tuple[Usage, float | None] | None = None
 ) -> _Row:
     """A row about these requests; `total` replaces their summed usage and price."""
     prices = [request.cost_usd for request in requests if request.cost_usd is not None]

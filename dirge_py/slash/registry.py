@@ -14,7 +14,6 @@ from dirge_py.types.extensions import Command
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.slash.base import FrontEnd
 
 
 _COMMAND = re.compile(r"/([^\s/\\]+)(\s.*)?", re.DOTALL)
@@ -134,9 +133,7 @@ class Registry:
         matching.sort(key=lambda command: not command.name.startswith(prefix))
         return [*own, *((command.name, command.summary) for command in matching)]
 
-    async def run(
-        self, typed: TypedCommand, conversation: "Conversation", front: "FrontEnd"
-    ) -> None:
+    async def run(self, typed: TypedCommand, conversation: "Conversation", front: object) -> None:
         """Run a typed command. Raises UsageError: there is none, or it has to wait for the run."""
         command = typed.command
         if command is None:
