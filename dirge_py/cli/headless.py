@@ -2,15 +2,18 @@
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
 from dirge_py import slash
+from dirge_py.cli.arguments import build_resume_parser, build_turn_parser, parse_words
 from dirge_py.cli.flags import (
     build_options,
+    check_flags,
+    enter_folder,
     has_folder,
     key_from_stdin,
     load_settings,
@@ -42,47 +45,25 @@ from dirge_py.types.errors import UsageError
 from dirge_py.types.hooks import CallDecision
 
 Work = Callable[[Printer], Coroutine[Any, Any, int]]
-_Start = Callable[[Namespace], int]
 
 
-def _reports_errors(start: _Start) -> _Start:
-    """Decorator: if the output is JSON, also print an error of the start as a result object."""
-
-    @wraps(start)
-    def run(flags: Namespace) -> int:
-        try:
-            return start(flags)
-        except (UsageError, BrokenPipeError):
-            raise
-        except Exception as error:
-            is_lost = isinstance(error, FileNotFoundError) and not has_folder()
-            if flags.output_format in ("json", "stream-json") and not is_lost:
-                sys.stdout.write(one_line(error_object(error)))
-                sys.stdout.flush()
-            raise
-
-    return run
-
-
-@_reports_errors
 def print_run(flags: Namespace) -> int:
     """`dirge -p`: one prompt, or those that come on stdin as JSON lines; returns the exit code."""
-    key = _key(flags)
     if flags.input_format == "stream-json":
-        return _run(flags, key, print_stream)
+        return _run(flags, print_stream)
     prompt = _prompt(flags)
     if prompt is None:
-        raise UsageError(
-            "there is no prompt.", hint='Give it as words, `dirge -p "why?"`, or on stdin.'
-        )
+        hint = 'Give it as words, `dirge -p "why?"`, or on stdin.'
+        raise UsageError("there is no prompt.", hint=hint)
     request = prompt.as_plan() if flags.plan else prompt
-    return _run(flags, key, lambda printer: print_prompt(printer, request))
+    return _run(flags, lambda printer: print_prompt(printer, request))
 
 
-@_reports_errors
-def turn_run(flags: Namespace) -> int:
+def turn(rest: Sequence[str]) -> int:
     """`dirge turn`: one turn with a prompt, or without one from the session's last state."""
-    key = _key(flags)
+    flags = parse_words(build_turn_parser(), rest, "prompt")
+    check_flags(flags)
+    enter_folder(flags)
     if flags.input is None:
         prompt = _prompt(flags, may_be_none=True)
     elif flags.prompt:
@@ -91,32 +72,65 @@ def turn_run(flags: Namespace) -> int:
         raise UsageError("--input is empty.", hint="Leave it out to continue without a prompt.")
     else:
         prompt = Prompt(words=flags.input)
-    return _run(flags, key, lambda printer: print_turn(printer, prompt))
+    return _run(flags, lambda printer: print_turn(printer, prompt))
 
 
-@_reports_errors
-def continue_run(flags: Namespace) -> int:
-    """`dirge resume --session`: continue the run that was cut off."""
-    return _run(flags, _key(flags), lambda printer: print_interrupted(printer, flags.interrupted))
+def resume(rest: Sequence[str]) -> int:
+    """`dirge resume`: continue a run that waits for a decision, or one that was cut off."""
+    flags = parse_words(build_resume_parser(), rest, "file")
+    decides = flags.confirm or flags.reject is not None
+    if flags.carries_on is not None:
+        if flags.file or decides or flags.tool_call_id is not None:
+            text = "`dirge resume` takes either a file to decide, or --session ID."
+            hint = "A run that was cut off needs no decision; see --interrupted."
+            raise UsageError(text, hint=hint)
+        flags.resume = flags.carries_on
+        check_flags(flags)
+        enter_folder(flags)
+        return _run(flags, lambda printer: print_interrupted(printer, flags.interrupted))
+    check_flags(flags)
+    if len(flags.file) != 1:
+        hint = "It is the `continuation` in the result of the run that waits. "
+        hint += "`dirge resume --session ID` continues a run that was cut off."
+        raise UsageError("`dirge resume` takes one file.", hint=hint)
+    if flags.interrupted is not None:
+        raise UsageError("--interrupted is for `dirge resume --session ID`.")
+    if flags.confirm == (flags.reject is not None):
+        raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
+    # Paths are relative to where the command was typed, not to --cwd.
+    file = Path(flags.file[0]).absolute()
+    enter_folder(flags)
+    with _errors_in_json(flags):
+        continuation = load_continuation(file)
+        if flags.tool_call_id is not None:
+            check_call(continuation, flags.tool_call_id)
+    call_id, reason = continuation.awaiting, flags.reject or ""
+    decision = CallDecision(tool_call_id=call_id, allow=flags.confirm, reason=reason)
+    return _run(flags, lambda printer: print_decision(printer, decision), continuation)
 
 
-@_reports_errors
-def resume_run(flags: Namespace) -> int:
-    """`dirge resume FILE`: decide the call that waits, and continue the run."""
-    key = _key(flags)
-    [file] = flags.file
-    continuation = load_continuation(Path(file))
-    if flags.tool_call_id is not None:
-        check_call(continuation, flags.tool_call_id)
-    decision = CallDecision(
-        tool_call_id=continuation.awaiting, allow=flags.confirm, reason=flags.reject or ""
-    )
-    return _run(flags, key, lambda printer: print_decision(printer, decision), continuation)
+@contextmanager
+def _errors_in_json(flags: Namespace) -> Iterator[None]:
+    """If the output is JSON, also print an error of the start as a result object."""
+    try:
+        yield
+    except (UsageError, BrokenPipeError):
+        raise
+    except Exception as error:
+        is_lost = isinstance(error, FileNotFoundError) and not has_folder()
+        if flags.output_format in ("json", "stream-json") and not is_lost:
+            sys.stdout.write(one_line(error_object(error)))
+            sys.stdout.flush()
+        raise
 
 
-def _run(
-    flags: Namespace, key: str | None, work: Work, continuation: Continuation | None = None
-) -> int:
+def _run(flags: Namespace, work: Work, continuation: Continuation | None = None) -> int:
+    with _errors_in_json(flags):
+        return _run_work(flags, work, continuation)
+
+
+def _run_work(flags: Namespace, work: Work, continuation: Continuation | None) -> int:
+    key = key_from_stdin() if flags.api_key_stdin else None
     project = inspect_project(Path.cwd())
     config, options = with_project(load_settings(flags, key), build_options(flags), project)
     config = with_local_servers(config)
@@ -141,10 +155,6 @@ def _run(
         ),
         commands=commands,
     )
-
-
-def _key(flags: Namespace) -> str | None:
-    return key_from_stdin() if flags.api_key_stdin else None
 
 
 def _prompt(flags: Namespace, *, may_be_none: bool = False) -> Prompt | None:

@@ -6,13 +6,22 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dirge_py.cli.arguments import CONFIG_VERBS, build_demo_parser, build_resume_parser, build_turn_parser, parse, parse_words, takes_only_flags
-from dirge_py.cli.flags import build_options, check_flags, enter_folder, first_prompt, has_folder, key_from_stdin, load_settings, print_error
+from pathlib import Path
+
+from dirge_py.cli.arguments import CONFIG_VERBS, build_demo_parser, parse, takes_only_flags
+from dirge_py.cli.flags import (
+    build_options,
+    check_flags,
+    enter_folder,
+    first_prompt,
+    has_folder,
+    key_from_stdin,
+    load_settings,
+    print_error,
+)
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
-from pathlib import Path
-
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _NO_CONFIG_VERBS = ("set", "get", "unset", "edit", "list")
@@ -68,13 +77,17 @@ def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None
     match name:
         case "demo" if all(word.startswith("-") for word in rest):
             return _demo
-        case "resume" if resume_fits(rest):
-            return resume
         case "signal" if signal_fits(rest):
             return signal
         case "trust" if has_only_flags:
             return trust
-        case "turn" if rest and has_only_flags:
+        case "resume" if resume_fits(rest):
+            from dirge_py.cli.headless import resume
+
+            return resume
+        case "turn" if turn_fits(rest):
+            from dirge_py.cli.headless import turn
+
             return turn
         case "config" if config_fits(rest):
             from dirge_py.cli.config import config_command
@@ -196,51 +209,12 @@ def config_fits(rest: Sequence[str]) -> bool:
     return not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")
 
 
+def turn_fits(rest: Sequence[str]) -> bool:
+    """Whether the words after `turn` are flags; `turn the page` is a prompt."""
+    return bool(rest) and takes_only_flags(rest)
+
+
 def resume_fits(rest: Sequence[str]) -> bool:
     """Whether the words after `resume` are its own; `resume the work` is a prompt."""
     decides = any(word.partition("=")[0] in ("--confirm", "--reject") for word in rest)
     return bool(rest) and (decides or rest[0].startswith("-") or os.path.isfile(rest[0]))
-
-
-def turn(rest: Sequence[str]) -> int:
-    """Take one turn; returns the exit code."""
-    flags = parse_words(build_turn_parser(), rest, "prompt")
-    check_flags(flags)
-    enter_folder(flags)
-    from dirge_py.cli.headless import turn_run
-
-    return turn_run(flags)
-
-
-def resume(rest: Sequence[str]) -> int:
-    """Continue a run that waits for a decision, or one that was cut off; returns the exit code."""
-    flags = parse_words(build_resume_parser(), rest, "file")
-    if flags.carries_on is not None:
-        return _continue(flags)
-    check_flags(flags)
-    if len(flags.file) != 1:
-        hint = "It is the `continuation` in the result of the run that waits. "
-        hint += "`dirge resume --session ID` continues a run that was cut off."
-        raise UsageError("`dirge resume` takes one file.", hint=hint)
-    if flags.interrupted is not None:
-        raise UsageError("--interrupted is for `dirge resume --session ID`.")
-    if flags.confirm == (flags.reject is not None):
-        raise UsageError("`dirge resume` needs --confirm or --reject TEXT, and one of them only.")
-    # Paths are relative to where the command was typed, not to --cwd.
-    flags.file = [os.path.abspath(flags.file[0])]
-    enter_folder(flags)
-    from dirge_py.cli.headless import resume_run
-
-    return resume_run(flags)
-
-
-def _continue(flags: Namespace) -> int:
-    if flags.file or flags.confirm or flags.reject is not None or flags.tool_call_id is not None:
-        text = "`dirge resume` takes either a file to decide, or --session ID."
-        raise UsageError(text, hint="A run that was cut off needs no decision; see --interrupted.")
-    flags.resume = flags.carries_on
-    check_flags(flags)
-    enter_folder(flags)
-    from dirge_py.cli.headless import continue_run
-
-    return continue_run(flags)

@@ -2,15 +2,23 @@
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
-from dirge_py.context.system_prompt import CachePrefixMonitor
-from dirge_py.types.abort import AbortSignal
-from dirge_py.types.llm import LlmContext, ResponseSchema, StreamDone, StreamEvent, StreamOptions, ToolSpec
-from dirge_py.types.messages import user_text
-from hypothesis import given, strategies as st
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dirge_py.context.system_prompt import CachePrefixMonitor
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.llm import (
+    LlmContext,
+    ResponseSchema,
+    StreamDone,
+    StreamEvent,
+    StreamOptions,
+    ToolSpec,
+)
+from dirge_py.types.messages import user_text
 
 
 def tool(name: str, description: str = "") -> ToolSpec:

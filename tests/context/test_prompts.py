@@ -1,12 +1,22 @@
 """Prompt files: front matter, denied tools, selection."""
 
-from dirge_py.context.prompts import NamedPrompt, PromptBook, PromptFile, is_prompt_name, parse_prompt, prompt_files, prompt_section, prompts_in_bytes
-from dirge_py.types.errors import ConfigError, UsageError
-from hypothesis import given, strategies as st
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dirge_py.context.prompts import (
+    NamedPrompt,
+    PromptBook,
+    PromptFile,
+    is_prompt_name,
+    parse_prompt,
+    prompt_files,
+    prompt_section,
+    prompts_in_bytes,
+)
+from dirge_py.types.errors import ConfigError, UsageError
 
 TOOLS = ("bash", "edit", "write")
 PLAN = b"""\

@@ -3,6 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
 from dirge_py.agent_loop import Hooks, LoopConfig, StopRun, ToolOverride, TurnInfo, compose
 from dirge_py.agent_loop.answer_schema import TOOL, compact
 from dirge_py.guards.reminders import failure_reminder
@@ -18,15 +25,9 @@ from dirge_py.types.llm import LlmContext, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, user_text
 from dirge_py.types.outcomes import Done, Failed, MaxTurns, Outcome
 from dirge_py.types.tools import ToolCall
-from hypothesis import given, settings, strategies as st
-from jsonschema import Draft202012Validator
 from tests.security.sizes import size
 from tests.support.guarded_runs import nudges, says, tools
 from tests.support.loop_runs import LoopRun, run_loop
-from typing import Any
-
-import pytest
-
 
 BUGS: dict[str, Any] = {
     "type": "object",

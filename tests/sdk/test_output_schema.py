@@ -2,14 +2,14 @@
 
 import datetime
 from collections.abc import AsyncIterator
-from dirge_py import Agent, Continue, Done, Failed, FinalResponse, LoopError, NeedsMoreTurns, Text
-from dirge_py.testing import ScriptedModel
-from dirge_py.types.errors import ConfigError
-from pydantic import BaseModel, Field, field_validator
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, Field, field_validator
 
+from dirge_py import Agent, Continue, Done, Failed, FinalResponse, LoopError, NeedsMoreTurns, Text
+from dirge_py.testing import ScriptedModel
+from dirge_py.types.errors import ConfigError
 
 BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required": ["bugs"]}
 

@@ -1,12 +1,12 @@
 """Roles: which model answers, and where its cost is counted."""
 
-from tests.frontend.print.test_loop_features import events, native
-from tests.support.fake_service import ModelReply, RawReply
-from tests.support.product import ProcessResult, Product
 from typing import Any
 
 import pytest
 
+from tests.frontend.print.test_loop_features import events, native
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import ProcessResult, Product
 
 NO_KEY = RawReply(status=401, body='{"error":{"message":"invalid api key"}}')
 HELLO = ModelReply(text="Hello.", usage=(1_000_000, 0, 0, 0))

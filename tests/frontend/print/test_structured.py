@@ -1,12 +1,12 @@
 """`--json-schema`: a valid answer, or a failure."""
 
 import json
-from tests.support.fake_service import ModelReply, RawReply
-from tests.support.product import Product
 from typing import Any
 
 import pytest
 
+from tests.support.fake_service import ModelReply, RawReply
+from tests.support.product import Product
 
 BUGS = {"type": "object", "properties": {"bugs": {"type": "integer"}}, "required": ["bugs"]}
 NUMBERS = {"type": "array", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {"type": "integer"}}}
