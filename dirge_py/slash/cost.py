@@ -93,11 +93,13 @@ def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
     last: tuple[str, str] | None = None
     for record in records:
         data = record.data if isinstance(record.data, dict) else {}
+        origin = data.get("origin", "user") if record.type == "message" else ""
         if record.type == "usage":
+            price = data.get("cost_usd")
             request = AnsweredRequest(
                 model=_text(data, "model"),
                 usage=decode_usage(data.get("usage")),
-                cost_usd=_number(data.get("cost_usd")),
+                cost_usd=float(price) if isinstance(price, int | float) else None,
                 role=_text(data, "role"),
                 run=run,
             )
@@ -111,9 +113,9 @@ def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
                 unpriced, since, last = None, [], (request.model, record.ts)
             else:
                 requests.append(replace(request, role=request.role or ASIDE, is_turn=False))
-        elif record.type == "message" and _is_prompt(data):
+        elif origin == "user" and data.get("role") == "user":
             run += 1
-        elif record.type == "message" and _is_answer(data):
+        elif origin not in ("", "harness") and data.get("role") == "assistant":
             usage = decode_usage(data.get("usage"))
             unpriced = len(requests) if usage else None
             if usage or data.get("content"):
@@ -149,18 +151,6 @@ def _causes(
             minutes = round(waited.total_seconds() / 60)
             causes.append(f"{minutes} min passed: the cache may have expired")
     return tuple(causes)
-
-
-def _is_answer(data: Mapping[str, Any]) -> bool:
-    return data.get("role") == "assistant" and data.get("origin") != "harness"
-
-
-def _is_prompt(data: Mapping[str, Any]) -> bool:
-    return data.get("role") == "user" and data.get("origin", "user") == "user"
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _text(data: Mapping[str, Any], name: str) -> str:

@@ -120,8 +120,7 @@ async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 
 def _prompt_ids(conversation: "Conversation") -> list[str]:
-    prompts = conversation.timeline.prompts() if conversation.session_id else ()
-    return [prompt.id for prompt in prompts]
+    return [p.id for p in conversation.timeline.prompts()] if conversation.session_id else []
 
 
 @command(

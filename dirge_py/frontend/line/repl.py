@@ -24,11 +24,10 @@ from dirge_py.frontend.session_opener import (
 )
 from dirge_py.lib.lazy import late
 from dirge_py.lib.version import __version__
-from dirge_py.slash.base import Choice, FrontEnd, Tone
+from dirge_py.slash.base import Choice, FrontEnd, Tone, command
 from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import AgentEnd, LoopEvent
-from dirge_py.types.extensions import Command
 from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
 
@@ -102,7 +101,7 @@ class Repl:
         self.writer = writer
         self.has_keys = has_keys
         self.commands = discover(slash)
-        self.commands.add(QUEUE)
+        self.commands.add(queue)
         self.controller = ChatController(self, self.commands, LineFront(self))
         self.source = make_source(self)
         self.asker = LineAsker(
@@ -331,8 +330,9 @@ def _model_and_mode(conversation: Conversation) -> str:
     return f"model {conversation.settings.model}, mode {conversation.settings.mode}"
 
 
+# A command of line mode alone: in the terminal UI a key does this.
+@command("queue", "a prompt for when the run is over", usage="[TEXT]")
 async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
-    """Queue a prompt for when the run is over; without one, show the queue."""
     if not args:
         waiting = [f"{item.kind}: {item.message.text}" for item in conversation.queued()]
         front.show("\n".join(waiting) or "Nothing is queued.")
@@ -341,12 +341,6 @@ async def queue(args: str, conversation: Conversation, front: FrontEnd) -> None:
         raise UsageError("/queue is for during a run.", hint="Send the words as they are.")
     conversation.follow_up(await conversation.attach(args))
     front.show(f"Waits until the run is over: {args}")
-
-
-QUEUE = Command(
-    name="queue", summary="a prompt for when the run is over", usage="[TEXT]", run=queue
-)
-"""A command of line mode alone: in the terminal UI a key does this."""
 
 
 def run_line(start: LineOptions) -> int:
