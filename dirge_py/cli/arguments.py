@@ -62,12 +62,12 @@ CONFIG_VERBS = {
 }
 SESSIONS_VERBS = {
     "list": "the sessions of this project, the last used first (also plain `dirge sessions`)",
-    "show": "one session: what is known of it, its prompts, its branches",
-    "search": "where words were said",
+    "show": "one session: its facts, prompts and branches",
+    "search": "find words in messages",
     "export": "one session as Markdown, HTML or JSON",
-    "repair": "find damage and repair what can be; the index is rebuilt",
+    "repair": "find and repair damage, and rebuild the index",
     "delete": "move sessions to the trash, for 7 days",
-    "import": "take over sessions of Claude Code or Codex",
+    "import": "import sessions of Claude Code or Codex",
 }
 
 
@@ -206,19 +206,25 @@ def _output_flags(group: Any) -> None:
 
 def _session_flags(group: Any) -> None:
     add = group.add_argument
-    add("-c", "--continue", action="store_true", dest="continue_", help="newest session here")
+    add(
+        "-c",
+        "--continue",
+        action="store_true",
+        dest="continue_",
+        help="the newest session here",
+    )
     resume_help = "pick a session, or resume this one (an id or its beginning)"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
     add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
     add("--fork-session", action="store_true", help="branch off into a new session")
-    add("--no-session", action="store_true", help="keep nothing")
+    add("--no-session", action="store_true", help="store nothing")
 
 
 def _shared_flags(parser: Parser) -> None:
     add = parser.add_argument_group("model").add_argument
     add("-m", "--model", metavar="MODEL", help="[provider/]id[:level]")
     add("--provider", metavar="NAME", help="a provider's alias or type")
-    add("--base-url", metavar="URL", help="where the provider answers")
+    add("--base-url", metavar="URL", help="the URL of the provider")
     add("--thinking", metavar="LEVEL", choices=LEVELS, help=", ".join(LEVELS))
     add("--api-key-file", metavar="FILE", help="read the key from FILE")
     add("--api-key-stdin", action="store_true", help="read the key from the first line of stdin")
@@ -226,7 +232,7 @@ def _shared_flags(parser: Parser) -> None:
     add("--system-prompt-file", metavar="FILE", help="the same, from FILE")
     add("--append-system-prompt", metavar="TEXT", help="in addition to them")
     add("--append-system-prompt-file", metavar="FILE", help="the same, from FILE")
-    add("--prompt", metavar="NAME", dest="prompt_name", help="a prompt of yours, kept in a file")
+    add("--prompt", metavar="NAME", dest="prompt_name", help="one of your prompts, by its name")
     add("--no-context-files", action="store_true", help="don't send AGENTS.md and CLAUDE.md")
     add = parser.add_argument_group("what it may do").add_argument
     add("--permission-mode", metavar="MODE", choices=MODES, help=", ".join(MODES))
@@ -236,8 +242,12 @@ def _shared_flags(parser: Parser) -> None:
     add("--allow", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(npm test)")
-    add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="likewise")
-    add("--on-ask", choices=("deny", "defer", "abort"), help="headless: what a question gets")
+    add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="the same")
+    add(
+        "--on-ask",
+        choices=("deny", "defer", "abort"),
+        help="headless: the answer to questions",
+    )
     add("--sandbox", metavar="MODE", choices=SANDBOX_MODES, help="off, preferred, required")
     add("--tools", metavar="A,B", help="only these tools")
     add("--no-tools", action="store_true", help="no tools at all")
@@ -271,7 +281,7 @@ def _hidden_aliases(parser: Parser) -> None:
 
 def _session_id(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,128}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no id: letters, digits and ._- only")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an id: letters, digits and ._- only")
     return text
 
 
@@ -281,14 +291,14 @@ def _positive(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
 
 
 def positive_int(text: str) -> int:
     """A flag's number. Raises argparse.ArgumentTypeError."""
     if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
 
 

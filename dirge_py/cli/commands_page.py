@@ -41,8 +41,6 @@ _MORE: Mapping[str, str] = {
 }
 """The page with more about a command."""
 
-_DURING_A_RUN = {"yes": "yes", "listing": "list", "no": "no"}
-
 
 def all_commands() -> Registry:
     """The commands of every front end."""
@@ -50,7 +48,7 @@ def all_commands() -> Registry:
 
 
 def page(registry: Registry) -> str:
-    """The whole page, as it stands in docs/commands.md."""
+    """Return the text of docs/commands.md."""
     return _HEAD + "\n".join([*table(registry), ""])
 
 
@@ -70,7 +68,7 @@ def table(registry: Registry) -> Iterator[str]:
                 f"`/{command.name}{usage}`",
                 f"{command.summary}{more}",
                 ", ".join(f"`/{alias}`" for alias in command.aliases),
-                _DURING_A_RUN[command.while_running],
+                "list" if command.while_running == "listing" else command.while_running,
                 in_print_mode,
             )
         )

@@ -58,7 +58,7 @@ def bash(places: Sequence[CommandSpec]) -> str:
             '    case "$place" in',
             *(_bash_offer(place) for place in places),
             "    esac",
-            "    # What is no flag and no word of ours is a prompt, or a file.",
+            "    # Anything else is a prompt, or a file.",
             "    [[ $cur == -* || $COMP_CWORD -eq $first ]] || offered=",
             '    COMPREPLY=($(compgen -W "$offered" -- "$cur"))',
             "}",

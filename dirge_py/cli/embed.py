@@ -21,24 +21,24 @@ def build_embed_parser() -> Parser:
     parser = Parser(
         prog="dirge embed",
         usage="dirge embed [options] [--] [TEXT…]",
-        description="Ask a provider for the embeddings of texts: of the words, each a text of its "
-        "own, else of the lines on stdin. Prints one JSON object with `model`, `embeddings` (in "
+        description="Ask a provider for the embeddings of texts: of each word or quoted text, else "
+        "of each line on stdin. Prints one JSON object with `model`, `embeddings` (in "
         "the order of the texts) and `usage`.",
-        epilog="A flag, `--`, or stdin that is no terminal makes it a subcommand: `dirge embed the "
-        "docs` is a prompt. Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 54 the "
-        "provider's limit, 75 try again later.",
+        epilog="A flag, `--`, or stdin that is not a terminal makes it a subcommand: `dirge embed "
+        "the docs` is a prompt. Exit codes: 0 done, 1 refused, 2 wrong usage or configuration, 54 "
+        "the provider's limit, 75 try again later.",
     )
     add = parser.add_argument
-    add("words", nargs="*", metavar="TEXT", help="what to embed; absent: the lines on stdin")
-    add("--provider", metavar="ALIAS", help="the provider; absent: the one in use")
+    add("words", nargs="*", metavar="TEXT", help="what to embed; without it: the lines on stdin")
+    add("--provider", metavar="ALIAS", help="the provider; without it: the one in use")
     add(
         *("-m", "--model"),
         metavar="[ALIAS/]ID",
         default="",
-        help="absent: the service's usual one",
+        help="without it: the service's usual one",
     )
-    add("--dimensions", metavar="N", type=positive_int, help="how long the vectors are to be")
-    add("--base-url", metavar="URL", help="where the provider is")
+    add("--dimensions", metavar="N", type=positive_int, help="the length of the vectors")
+    add("--base-url", metavar="URL", help="the URL of the provider")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
     return parser
 

@@ -59,7 +59,7 @@ def signal(rest: Sequence[str]) -> int:
         payload = json.loads(flags.payload) if flags.payload is not None else {}
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"the payload is no JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
+            f"the payload is not JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
         ) from error
     if flags.name == "answer":
         _check_answer(payload, _waiting(store.events_since(session_id, 0)))

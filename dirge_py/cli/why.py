@@ -107,7 +107,7 @@ def _answer_line(explainer: Explainer, line: str) -> Mapping[str, Any]:
     try:
         question = json.loads(line)
         if not isinstance(question, dict):
-            return {"id": None, "error": "the line is no JSON object"}
+            return {"id": None, "error": "the line is not a JSON object"}
         identity = question.get("id")
         tool, tool_input = question.get("tool"), question.get("input")
         if not isinstance(tool, str) or not isinstance(tool_input, dict | str):

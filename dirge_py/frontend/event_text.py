@@ -71,7 +71,7 @@ def _describe_compaction(event: ContextCompacted) -> str:
         "summary_off": f"Context compacted: {sizes}, without a summary: the last ones failed.",
         "overflow": f"Context compacted: {sizes}, older history left out.",
         "server": f"Context compacted by the service: {before} tokens folded by {author}.",
-        "shown_again": f"A message is sent whole again: {sizes}.",
+        "shown_again": f"A message is sent in full again: {sizes}.",
         "undone": f"The last compaction was undone: {sizes}.",
     }[event.kind]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def plan_events(conversation: "Conversation") -> Sequence[tuple[int, PlanRecordEvent]]:
     """The phases of plans, in order, each with the number of messages before it."""
     if conversation.session.metadata.get(NAME) is None:
-        return ()  # The whole session would be read again for nothing.
+        return ()  # Reading the session again would find nothing.
     return plan_events_in(conversation.timeline.records())
 
 

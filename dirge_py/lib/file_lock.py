@@ -26,7 +26,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def wait_for_lock(descriptor: int, patience_s: float) -> None:
-    """Lock an open file, waiting while somebody else holds it.
+    """Lock an open file, waiting while another process holds it.
 
     It is tried again and again, as a wait in the kernel would have no time limit.
 

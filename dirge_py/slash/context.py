@@ -27,7 +27,7 @@ async def show_context(args: str, conversation: "Conversation", front: FrontEnd)
 
 
 def _compact_words(conversation: "Conversation") -> list[str]:
-    """The forms of `/compact`, with the newest messages that could be sent whole again."""
+    """The forms of `/compact`, with the newest messages that could be sent in full again."""
     numbers = [item.number for item in conversation.omitted_messages()][-_MOST_OFFERED:]
     return ["show", "--undo", *(f"restore {number}" for number in reversed(numbers))]
 
@@ -57,7 +57,7 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
             if shown is None:
                 hint = "`/compact show` lists the messages that are."
                 raise UsageError(f"Message {int(number)} is not left out.", hint=hint)
-            text = f"Message {int(number)} is sent whole again. {_savings_text(shown)}"
+            text = f"Message {int(number)} is sent in full again. {_savings_text(shown)}"
             front.show(text, tone="good")
         case ["undo" | "restore"] | ["show" | "restore", _]:
             raise _no_such_form(args)
@@ -77,7 +77,7 @@ def _no_such_form(args: str) -> UsageError:
 
 def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
     if not left_out:
-        return ["Nothing is left out: every message is sent whole."]
+        return ["Nothing is left out: every message is sent in full."]
     return [
         f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):",
         *(

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.text import truncate, visible
@@ -16,6 +14,7 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -23,11 +22,13 @@ if TYPE_CHECKING:
     from dirge_py.session.transcript import CallChoice
 
 
+
+
 _SHOWN_CHARS = 60
 _NO_TODOS = "The todo list is empty."
 _SIDE_QUESTION = (
     "A question on the side, about this conversation. Answer it briefly, from what was said and "
-    "shown so far; there are no tools for it, and the work goes on without your answer.\n\n"
+    "shown so far; you have no tools for it, and the work doesn't wait for your answer.\n\n"
 )
 
 

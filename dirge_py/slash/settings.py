@@ -168,7 +168,7 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
         raise Unsupported("showing the settings")
     file = front.settings_file
     if file is None:
-        raise UsageError("There are no settings here.", hint="Start `dirge` in a project of yours.")
+        raise UsageError("There are no settings here.", hint="Start `dirge` in a project.")
     if args == "edit":
         await _edit(front, file)
         return

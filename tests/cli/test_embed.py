@@ -1,15 +1,15 @@
 """`dirge embed` as a process."""
 
 import json
-from typing import Any
-
-import pytest
-
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.cli.embed import embed_fits
 from dirge_py.providers import embeddings
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.product import KEY, Product
+from typing import Any
+
+import pytest
+
 
 JSON = {"content-type": "application/json"}
 
@@ -133,7 +133,7 @@ def test_a_model_may_be_named_with_its_provider(product: Product, given: str, as
 def test_a_length_that_is_none_is_told(product: Product) -> None:
     result = product.run("embed", "--dimensions", "0", "--", "x")
 
-    assert result.exit_code == 2 and "'0' is no whole number above 0" in result.stderr
+    assert result.exit_code == 2 and "'0' is not a whole number above 0" in result.stderr
 
 
 def test_a_provider_that_does_not_exist_is_told(product: Product) -> None:

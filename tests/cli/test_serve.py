@@ -9,17 +9,17 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import urlsplit
-
-import pytest
-
 from dirge_py.cli.arguments import takes_only_flags
 from dirge_py.cli.serve.command import serve
 from dirge_py.cli.serve.server import RequestGuard
 from dirge_py.types.errors import UsageError
+from pathlib import Path
 from tests.support.requirements import lacking
 from tests.support.terminal import LIMIT_S, ROOT, is_alive, until
+from urllib.parse import urlsplit
+
+import pytest
+
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]
@@ -43,7 +43,7 @@ def test_what_cannot_be_served_is_refused_before_a_port_is_opened(rest: list[str
 
 @pytest.mark.parametrize("port", ["x", "65536", "-1"])
 def test_a_port_that_is_none_is_refused_in_words(port: str) -> None:
-    with pytest.raises(UsageError, match=f"'{port}' is no port: a number from 0 to 65535"):
+    with pytest.raises(UsageError, match=f"'{port}' is not a port: a number from 0 to 65535"):
         serve([f"--port={port}"])
 
 

@@ -3,19 +3,14 @@
 import json
 import os
 import re
-from pathlib import Path
-from typing import Any
-
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.cli.sessions import sessions_fits
 from dirge_py.session.ids import short_names
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
+from hypothesis import given, settings, strategies as st
+from pathlib import Path
 from tests.security.sizes import size
 from tests.session.import_export.samples import CLAUDE, CLAUDE_ID, CODEX, lines
 from tests.support.fake_service import ModelReply
@@ -23,6 +18,10 @@ from tests.support.product import Product
 from tests.support.requirements import as_nobody
 from tests.support.stored_sessions import exchange, record
 from tests.support.terminal import Terminal
+from typing import Any
+
+import pytest
+
 
 
 class Moving:
@@ -300,7 +299,7 @@ def test_of_several_files_the_good_ones_are_imported(product: Product) -> None:
         (["export", "aaaa", "--format", "pdf"], 2, "invalid choice"),
         (["export", "aaaa", "-o", "no/such/folder/f"], 1, "No such file"),
         (["list", "everything"], 2, "takes no words"),
-        (["list", "-n", "0"], 2, "no whole number"),
+        (["list", "-n", "0"], 2, "not a whole number"),
         (["list", "--al"], 2, "no flag `--al`"),
         (["repair"], 2, "repair which session"),
         (["delete"], 2, "delete which session"),

@@ -20,7 +20,7 @@ def test_mistakes_are_named(product: Product) -> None:
     unknown = product.run("signal", "yours", "answer", "{}")
     assert (unknown.exit_code, "no session 'yours'" in unknown.stderr) == (1, True)
     broken = product.run("signal", "mine", "answer", "{effect")
-    assert (broken.exit_code, "no JSON" in broken.stderr) == (2, True)
+    assert (broken.exit_code, "not JSON" in broken.stderr) == (2, True)
     deep = product.run("signal", "mine", "go", "[" * 50_000)
     assert (deep.exit_code, "no JSON" in deep.stderr) == (2, True)
     odd = product.run("signal", "mine", "../x", "{}")

@@ -57,7 +57,7 @@ def serve(rest: Sequence[str]) -> int:
 
 
 def is_served() -> bool:
-    """Whether this process draws for a page, so that its streams are no terminal."""
+    """Whether this process draws for a page, so its streams aren't a terminal."""
     return os.environ.get(_DRIVER, "").startswith("textual.drivers.web_driver:")
 
 
@@ -69,5 +69,5 @@ def _show_address(address: str) -> None:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 0 to 65535")
     return int(text)

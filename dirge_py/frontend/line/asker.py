@@ -125,7 +125,7 @@ def _preview_lines(preview: Preview) -> Iterator[str]:
 
 
 def _change_lines(change: FileChange) -> Iterator[str]:
-    """The whole change to a file; the text of a preview may be shortened."""
+    """Yield the complete change to a file; the text of a preview may be shortened."""
     what = "new file" if change.before is None else "removed" if change.after is None else "changed"
     moved = f", moved from {visible_name(change.moved_from)}" if change.moved_from else ""
     yield f"  {visible_name(change.path)}: {what}{moved}"
@@ -194,7 +194,7 @@ class LineAsker:
         return answers
 
     async def trust(self, offer: TrustOffer) -> bool:
-        """Whether the user trusts exactly these files, by typing the whole word `yes`."""
+        """Whether the user trusts exactly these files; only the full word `yes` does."""
         async with self._turn:
             count = plural(len(offer.files), "file")
             self._writer.line(f"Question: trust this project? {visible_name(offer.project)}")

@@ -85,7 +85,6 @@ class TerminalLines:
             complete_style=CompleteStyle.READLINE_LIKE,
             multiline=True,
             key_bindings=self._keys(),
-            enable_history_search=False,
             enable_suspend=True,
             color_depth=ColorDepth.DEPTH_1_BIT,
             include_default_pygments_style=False,

@@ -92,7 +92,7 @@ class NativeLines:
 
 
 class ClaudeLines:
-    """The shape that scripts written for Claude Code read: whole messages."""
+    """Claude Code's shape, which has complete messages."""
 
     def __init__(
         self,

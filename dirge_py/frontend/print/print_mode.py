@@ -72,7 +72,7 @@ class Prompt:
     def arguments(self, typed: TypedCommand) -> str:
         """The arguments for the typed command: a plan gets the material with its request."""
         if typed.name != _PLAN or not self.has_both or len(typed.args.split()) == 1:
-            return typed.args  # `/plan resume` is no request.
+            return typed.args  # `/plan resume` isn't a request.
         # The command takes one text, and attaches the files it names.
         request = f"{typed.args}\n\n{without_mentions(self.piped)}".strip()
         # A lone word could be a subcommand, and the user typed none.

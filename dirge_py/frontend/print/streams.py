@@ -9,7 +9,6 @@ import signal
 import stat
 import sys
 import threading
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from types import FrameType
 from typing import Any
@@ -93,11 +92,7 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 def _wait_readable(fd: int, patience_s: float) -> bool:
-    until = time.monotonic() + patience_s
-    while (left := until - time.monotonic()) > 0:
-        if select.select([fd], [], [], left)[0]:
-            return True
-    return False
+    return bool(select.select([fd], [], [], patience_s)[0])
 
 
 class InvalidLine(Exception):
@@ -148,7 +143,7 @@ def read_line(line: bytes) -> UserMessage | InvalidLine:
         return InvalidLine('`type` is not "user"')
     message = value.get("message")
     if not isinstance(message, dict) or message.get("role") != "user":
-        return InvalidLine('`message` is no object with the role "user"')
+        return InvalidLine('`message` is not an object with the role "user"')
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     if not isinstance(blocks, list) or not all(map(_is_text_block, blocks)):
