@@ -1,4 +1,4 @@
-"""Completion while typing: commands, their arguments and files, in the list above the input."""
+"""Completion of commands, their arguments and files while typing, in a list above the input."""
 
 import asyncio
 import re
@@ -25,15 +25,16 @@ class Completion:
 
     label: str
     insert: str
-    """The text that is put in."""
+    """The inserted text."""
     replaces: int
-    """How many characters before the cursor it replaces."""
+    """Characters before the cursor that it replaces."""
     detail: str = ""
+    """The summary of a command."""
     is_path: bool = False
 
     @property
     def whole(self) -> str:
-        """What is inserted when it is the last word."""
+        """The inserted text with a blank behind a path."""
         return f"{self.insert} " if self.is_path else self.insert
 
 
@@ -44,10 +45,9 @@ def complete(
     arguments: Callable[[str], Sequence[str]],
     files: Sequence[str],
 ) -> Sequence[Completion]:
-    """Proposals for the text before the cursor, best first; empty when nothing is asked for.
+    """Return proposals for the text before the cursor, best first; none for shell commands.
 
-    `arguments` gives the known arguments of a command by its name, `files` are the paths that fit.
-    What is typed for the shell is not completed.
+    `arguments` returns the known arguments of a command; `files` are the matching paths.
     """
     if before.startswith("!"):
         return ()
@@ -62,29 +62,28 @@ def complete(
     if match := _FILE_WORD.search(before):
         query = match[1]
         return [
-            Completion(path, f"@{_quoted(path)}", len(query) + 1, is_path=True) for path in files
+            Completion(
+                path, f'@"{path}"' if " " in path else f"@{path}", len(query) + 1, is_path=True
+            )
+            for path in files
         ]
     if match := _ARGUMENT.match(before):
         typed = match[2]
         fitting = [word for word in arguments(match[1]) if word.startswith(typed)]
-        # What is written out comes first: Enter sends it then, whatever longer words there are.
+        # A complete word comes first, so that Enter sends it even if longer words match.
         known = sorted(fitting, key=lambda word: word != typed)
         return [Completion(word, word, len(typed)) for word in known[:_MOST]]
     return ()
 
 
 def file_query(before: str) -> str | None:
-    """The text behind the `@` before the cursor; None if there is no `@`."""
+    """Return the text behind the `@` before the cursor; None without an `@`."""
     match = None if before.startswith("!") else _FILE_WORD.search(before)
     return match[1] if match is not None else None
 
 
-def _quoted(path: str) -> str:
-    return f'"{path}"' if " " in path else path
-
-
 _AT_ONCE = 3_000
-"""Files that are matched at once, before other events are handled."""
+"""Files that are matched in one go; more are matched in slices."""
 _SLICE_S = 0.004
 
 
@@ -110,7 +109,7 @@ class Completer:
         self._put: tuple[str, int] | None = None
 
     def update(self) -> None:
-        """Propose for the text before the cursor; an earlier prompt that is shown is complete."""
+        """Update the proposals for the text before the cursor."""
         if not self._composer.may_propose:
             self.close()
             return
@@ -140,7 +139,7 @@ class Completer:
         self._composer.has_proposals = bool(self._proposals)
 
     def act(self, action: str) -> bool:
-        """Handle a key of the list; returns whether the text is ready to be sent as it is."""
+        """Handle a key of the list; return whether the text can be sent."""
         self._finish_matching()
         if action in ("previous", "next"):
             self._choices.move(-1 if action == "previous" else 1)
@@ -169,7 +168,7 @@ class Completer:
         return self._proposals[int(choice.id)] if choice else None
 
     def _choose(self) -> bool:
-        """Enter: a command that is written out is sent, anything else is put in."""
+        """Insert the proposal; return whether the text is a complete command."""
         chosen = self._chosen()
         before = self._composer.before_cursor
         if chosen is None or (
@@ -186,7 +185,7 @@ class Completer:
         return before.startswith("/") and not needs_arguments
 
     def _cycle(self) -> None:
-        """Tab: the first time the proposal itself, then the ones after it; a folder opens."""
+        """Insert the proposal, at a further Tab the next one; a folder opens."""
         if self._put is not None:
             self._choices.move(1)
         chosen = self._chosen()
@@ -215,7 +214,7 @@ class Completer:
         return command.complete(conversation)
 
     def _match(self, before: str) -> bool:
-        """Start matching files; returns whether that is done already."""
+        """Start matching files; return whether that is done already."""
         query, conversation = file_query(before), self._controller.conversation
         self._stop_matching()
         if query is None or conversation is None:
@@ -243,7 +242,7 @@ class Completer:
             self._offer(before)
 
     def _finish_matching(self) -> None:
-        """Match what is left of the files now, as a key is about to use the list."""
+        """Match the remaining files before a key uses the list."""
         if self._slices is not None and self._matching is not None:
             self._stop_matching()
             self._matching.work()

@@ -1,4 +1,4 @@
-"""The input: several lines, history, pastes and Vim's modes; and the drafts that are saved."""
+"""The input with its history, pastes and Vim's modes, and the saving of drafts."""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,11 +30,11 @@ _MARKING = {f"cursor_{way}": f"select_{way}" for way in _WAYS} | {
     "up": "select_up",
     "down": "select_down",
 }
-"""What moving does while a mark is set."""
+"""The action instead of each movement while a mark is set."""
 
 
 class Composer(TextEditor, inherit_bindings=False):
-    """Where the next prompt is written. Keys come from the keymap, Textual's own are off."""
+    """The input of the next prompt. Its keys come from the keymap, without Textual's own."""
 
     DEFAULT_CSS = """
     Composer {
@@ -54,26 +54,26 @@ class Composer(TextEditor, inherit_bindings=False):
 
     @dataclass
     class Sent(Message):
-        """A prompt was submitted. `how`: at once (or steering), or for later."""
+        """A prompt was submitted: for now, which steers a run, or for later."""
 
         text: str
         how: Literal["now", "later"]
 
     @dataclass
     class ActionRequested(Message):
-        """A key asked for something the composer cannot do itself; `action` as in the keymap."""
+        """A key asked for an action that isn't the composer's."""
 
         action: str
 
     class PastedTooMuch(Message):
-        """Only the beginning of a paste was inserted."""
+        """Only the start of a paste was inserted."""
 
     class Restated(Message):
-        """`words` or `stashed` changed."""
+        """`words` or `stashed` has changed."""
 
     @dataclass
     class CompletionKey(Message):
-        """A key for the list of proposals was pressed while it was open."""
+        """A key for the open list of proposals was pressed."""
 
         action: str
 
@@ -86,23 +86,23 @@ class Composer(TextEditor, inherit_bindings=False):
         self._vim: VimInput | None = None
         self._has_mark = False
         self.stashed: list[str] = []
-        """Drafts put aside, the last one on top."""
+        """Stashed drafts, the latest one last."""
         self.has_proposals = False
 
     @property
     def draft(self) -> str:
-        """What the person has written, whatever a search shows in its place."""
+        """The person's text, also while a search shows another one."""
         return self._searching.draft if self._searching is not None else self.text
 
     @property
     def words(self) -> str:
-        """Its state in words: a running search, or the mode of Vim."""
+        """The state of a search, or the mode of Vim."""
         shown = self._searching or self._vim
         return shown.words if shown is not None else ""
 
     @property
     def may_propose(self) -> bool:
-        """Whether the person is typing: an earlier prompt that is shown needs no proposals."""
+        """Whether the text is the person's own, not an earlier prompt."""
         return self._searching is None and self.prompts.shown != self.text
 
     @property
@@ -115,7 +115,7 @@ class Composer(TextEditor, inherit_bindings=False):
         return self._vim is not None
 
     def use_vim(self, *, is_on: bool) -> None:
-        """Turn Vim's modes on, beginning in insert mode, or off."""
+        """Turn Vim's modes on or off."""
         self._vim = VimInput(self) if is_on else None
         self.post_message(self.Restated())
 
@@ -124,18 +124,18 @@ class Composer(TextEditor, inherit_bindings=False):
         super().put(text)
 
     def put_before(self, text: str) -> None:
-        """Put `text` above the draft, which stays; below, if it would make a command of both."""
+        """Put `text` above the draft, or below it if both would become a command."""
         self._leave_search(accept=False)
         parts = (self.text, text) if text.startswith(("!", "/")) else (text, self.text)
         self.put("\n".join(filter(None, parts)))
 
     def replace_before(self, count: int, text: str) -> None:
-        """Replace the last `count` characters before the cursor, which are on its line."""
+        """Replace `count` characters before the cursor."""
         row, column = self.cursor_location
         self.replace(text, (row, max(0, column - count)), (row, column))
 
     def press_enter(self) -> None:
-        """Do what Enter does in the active keymap."""
+        """Do the action of Enter."""
         binding = self._keymap.action("enter", "composer")
         self.act(*(binding or ("composer", "submit")))
 
@@ -155,10 +155,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self.act(*binding)
 
     def act(self, scope: Scope, action: str) -> None:
-        """Do an action of the composer; any other one is posted to the app.
-
-        A search for earlier prompts is over then, and what it found is taken.
-        """
+        """Do an action of the composer, or post it to the app; a search ends with its match."""
         self._leave_search(accept=True)
         action = _MARKING.get(action, action) if self._has_mark else action
         own = getattr(self, f"key_action_{action}", None) or getattr(self, f"action_{action}", None)
@@ -174,7 +171,7 @@ class Composer(TextEditor, inherit_bindings=False):
             self._vim.rest()
 
     def _is_taken(self, event: events.Key) -> bool:
-        """Pass a key to a search, an open list or Vim; returns whether it was handled."""
+        """Pass a key to a search, an open list or Vim; return whether it was handled."""
         if self._searching is not None and self._search(event):
             return True
         binding = self._keymap.action(event.key, "list") if self.has_proposals else None
@@ -189,7 +186,7 @@ class Composer(TextEditor, inherit_bindings=False):
         is_sign = event.is_printable and event.character is not None
         outcome = self._vim.press((event.character or "") if is_sign else event.key)
         if outcome is None:
-            # A sign that is no order is not written either.
+            # Outside of insert mode, unknown keys write nothing.
             return is_sign and not self._vim.is_inserting
         if outcome.wish in ("undo", "redo"):
             (self.undo if outcome.wish == "undo" else self.redo)()
@@ -205,7 +202,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.Restated())
 
     def _search(self, event: events.Key) -> bool:
-        """Whether the key belongs to the search; any other one accepts the match first."""
+        """Handle a key of the search; another one accepts the match and returns False."""
         assert self._searching is not None
         binding = self._keymap.action(event.key, "search")
         if binding is None and not event.is_printable:
@@ -234,7 +231,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self.paste(event.text)
 
     def paste(self, pasted: str) -> None:
-        """Put in what was pasted; a long text as a placeholder."""
+        """Insert a paste; a placeholder stands for a long one."""
         self._leave_search(accept=True)
         if len(pasted) > LARGEST:
             self.post_message(self.PastedTooMuch())
@@ -248,7 +245,7 @@ class Composer(TextEditor, inherit_bindings=False):
         self.history.checkpoint()
 
     def type_text(self, text: str) -> None:
-        """Put in what was typed while something else had the keyboard, and is typed on here."""
+        """Insert text that was typed while something else had the keyboard."""
         if self._vim is not None:
             self._vim.begin()
         if len(text) > 1:
@@ -298,12 +295,12 @@ class Composer(TextEditor, inherit_bindings=False):
         self.post_message(self.ActionRequested("paste"))
 
     def key_action_set_mark(self) -> None:
-        """Set the mark: moving selects from here on."""
+        """Set the mark, so that movements select."""
         self.move_cursor(self.cursor_location)
         self._has_mark = True
 
     def key_action_stash(self) -> None:
-        """Stash the draft; with an empty input: restore the last one."""
+        """Stash the draft, or restore the last one into an empty input."""
         if self.text.strip():
             self.stashed.append(self.text)
             self.put("")
@@ -315,7 +312,7 @@ class Composer(TextEditor, inherit_bindings=False):
         if self.before_cursor.endswith("\\"):
             self.replace_before(1, "\n")
             return
-        # Emptied here and now: what is typed while the message is on its way is the next prompt.
+        # The input is emptied at once, as the next key belongs to the next prompt.
         text = self.text
         if text.strip():
             self.prompts.add(text)
@@ -326,7 +323,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
 
 class VimInput:
-    """Vim's modes over a text editor. Each placeholder is one character to them."""
+    """Vim's modes in a text editor; each placeholder counts as one character."""
 
     def __init__(self, field: TextEditor) -> None:
         self._field = field
@@ -336,7 +333,7 @@ class VimInput:
 
     @property
     def words(self) -> str:
-        """The mode, and the keys of a command that is not complete."""
+        """The mode, and the keys of an incomplete command."""
         return f"{self._vim.mode.upper()} {self._vim.pending}".rstrip()
 
     @property
@@ -344,11 +341,11 @@ class VimInput:
         return self._vim.mode == "insert"
 
     def begin(self) -> None:
-        """Start in insert mode, as the input is empty."""
+        """Start in insert mode, with an empty input."""
         self._vim.begin()
 
     def press(self, key: str) -> VimResult | None:
-        """Do what a key means; None: it means nothing in this mode."""
+        """Handle a key; return None if it has no meaning in this mode."""
         field = self._field
         before = field.pastes.as_signs(field.text)
         outcome = self._vim.press(key, before, self._cursor(before))
@@ -359,7 +356,7 @@ class VimInput:
         return outcome
 
     def rest(self) -> None:
-        """Move the cursor to where normal mode allows it, after others have moved it."""
+        """Move the cursor to a position that normal mode allows."""
         if self._vim.mode == "normal":
             text = self._field.pastes.as_signs(self._field.text)
             at = self._cursor(text)
@@ -367,7 +364,7 @@ class VimInput:
                 self._field.move_cursor(self._location(text, at - 1))
 
     def _cursor(self, text: str) -> int:
-        """Where the cursor is in `text`, which has signs for placeholders."""
+        """Return the cursor's offset in `text`, which has signs for placeholders."""
         field = self._field
         if field.selection == self._shown and not self.is_inserting:
             return min(self._at, len(text))
@@ -378,7 +375,7 @@ class VimInput:
         return before.count("\n"), len(before) - before.rfind("\n") - 1
 
     def _write(self, before: str, after: str) -> None:
-        """Change the text in one step, and only where it differs."""
+        """Change the differing part of the text in one step of undo."""
         if before == after:
             return
         start = common_start(before, after)
@@ -400,7 +397,7 @@ class VimInput:
             low, high = line_start(text, min(start, end)), line_end(text, max(start, end))
             start, end = (low, high) if anchor <= at else (high, low)
         elif anchor is not None:
-            # The characters at both ends are selected, too.
+            # The characters at both ends are selected too.
             start, end = (start, end + 1) if anchor <= at else (start + 1, end)
         selection = Selection(self._location(text, start), self._location(text, end))
         self._field.selection = selection
@@ -408,18 +405,18 @@ class VimInput:
 
 
 _PAUSE_S = 0.3
-"""How long after the last key the draft is saved."""
+"""Seconds from the last key until the draft is saved."""
 _INTERVAL_S = 0.6
-"""How often it is saved while keys keep coming."""
+"""Seconds between two savings while keys are pressed."""
 _LONG_CHARACTERS = 10_000
 _LONG_INTERVAL_S = 3.0
-"""The same for a long draft: each time the whole of it is written."""
+"""The same for a long draft, as it is always written in full."""
 _PRIVATE = "!!"
-"""A draft that begins so is for the person's own shell alone, and is not saved."""
+"""The start of a draft for the person's shell only, which isn't saved."""
 
 
 class PromptDrafts:
-    """Saves the draft of the conversation, and the stashed ones, soon after they changed."""
+    """Saves the draft and the stash of the conversation soon after a change."""
 
     def __init__(self, composer: Composer, controller: ChatController) -> None:
         self._composer = composer
@@ -428,7 +425,7 @@ class PromptDrafts:
         self._since = 0.0
 
     def changed(self) -> None:
-        """Save the draft soon, as the text has changed."""
+        """Save the draft soon."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self._timer is None:
@@ -440,7 +437,7 @@ class PromptDrafts:
         self._timer = loop.call_at(min(now + _PAUSE_S, self._since + longest_s), self.save)
 
     def save(self) -> None:
-        """Save the draft and the stash with the session, now."""
+        """Save the draft and the stash with the session now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -453,14 +450,14 @@ class PromptDrafts:
             conversation.unsent.save_stash(list(map(expand, stashed)))
 
     def end(self) -> None:
-        """Save the draft for the next start, as the program ends."""
+        """Save the draft at the end of the program."""
         self.save()
         conversation = self._controller.conversation
         if conversation is not None:
             conversation.unsent.close()
 
     def leave(self) -> None:
-        """Save the draft with its session, as another conversation follows."""
+        """Save the draft before a switch to another conversation."""
         self.save()
         conversation = self._controller.conversation
         if conversation is None:

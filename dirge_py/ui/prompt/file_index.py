@@ -1,7 +1,4 @@
-"""The files of the project for the `@` list, kept up to date while the program runs.
-
-Only names are read; no file is opened but ignore files.
-"""
+"""The files of the project for the `@` list, watched for changes. Only ignore files are opened."""
 
 import asyncio
 import importlib
@@ -25,15 +22,15 @@ else:
     awatch = late("watchfiles", "awatch")
 
 MOST_WATCHED = 50_000
-"""Folders beyond which nothing is watched: the list is made again now and then instead."""
+"""Folders beyond which nothing is watched, and the list is only read again now and then."""
 STALE_AFTER_S = 10.0
-"""Seconds after which a list that is not watched is made again when it is wanted."""
+"""Seconds after which an unwatched list is read again when it is used."""
 _SETTLES_MS = 300
 _logger = logging.getLogger(__name__)
 
 
 class FileIndex:
-    """The files of one folder at a time, read when they are first wanted."""
+    """The files of one folder at a time, read at the first use."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         """`on_change` is called when `files` has changed."""
@@ -45,7 +42,7 @@ class FileIndex:
         self.files: Sequence[ListedFile] = ()
 
     def want(self, root: Path) -> None:
-        """Start reading the files of this folder, unless that is done already."""
+        """Start reading the files of this folder, unless they are known."""
         is_over = self._task is None or self._task.done()
         is_old = is_over and time.monotonic() - self._made_at > STALE_AFTER_S
         if root == self._root and not is_old:
@@ -75,7 +72,7 @@ class FileIndex:
                 else:
                     return
         except Exception:
-            # A system may allow few watches; the list is made again now and then instead.
+            # The system may allow too few watches; the list is read again now and then.
             _logger.warning("files are not watched", exc_info=True)
         finally:
             self.is_watching = False
@@ -98,8 +95,8 @@ class FileIndex:
             watch_filter=None,
         )
         coming = asyncio.ensure_future(anext(watching, None))
-        # Its first step begins to watch. What changed after the list and before that is not
-        # reported, so all folders are read again.
+        # Its first step starts to watch. Earlier changes aren't reported, so all folders are read
+        # again.
         await asyncio.sleep(0)
         try:
             yield [os.path.join(folder, "") for folder in folders]
@@ -113,15 +110,15 @@ class FileIndex:
 
 
 def may_watch(root: Path, folders: int) -> bool:
-    """Whether a folder with so many in it is watched: no home, and nothing around one."""
+    """Whether to watch a folder with so many folders in it; never the home or one above it."""
     home = Path.home()
     return folders <= MOST_WATCHED and root != home and root not in home.parents
 
 
 MOST_FILES = 100_000
-"""Files and folders that are listed at all."""
+"""Files and folders that are listed at most."""
 IGNORE_FILES = (".gitignore", ".ignore", ".agentignore")
-"""Files that exclude others; of two in one folder the later one here decides."""
+"""Names of ignore files; in one folder, later ones here win."""
 _NEVER = frozenset({".git", ".hg", ".venv", "node_modules", "__pycache__", ".mypy_cache"})
 
 
@@ -130,20 +127,19 @@ class ListedFile:
     """A file or folder below the root."""
 
     path: str
-    """Relative to the root; of a folder with a `/` at its end."""
+    """The path relative to the root; for a folder it ends with `/`."""
     folded: str
-    """The path in small letters."""
+    """The path in lower case."""
     modified: float
     """Seconds since 1970; 0 for a folder."""
     is_hidden: bool
-    """Its name, or that of a folder it is in, begins with a dot."""
+    """A part of its path begins with a dot."""
 
 
 class FileTree:
-    """The names below a folder, read once and updated by the paths that have changed.
+    """The names below a folder, at most `MOST_FILES`, without ignored ones and linked folders.
 
-    At most `MOST_FILES`; what the ignore files of a folder leave out is left out, and links to
-    folders are not followed. It reads the disk: call it in a thread, one call at a time.
+    It reads the disk: call it in a thread, one call at a time.
     """
 
     def __init__(self, root: Path) -> None:
@@ -155,18 +151,18 @@ class FileTree:
 
     @property
     def folders(self) -> Sequence[str]:
-        """The folders that are listed, relative, each with a `/`, the root as ""."""
+        """The listed folders, relative and with a `/` at the end; "" for the root."""
         return list(self._folders)
 
     def listed(self) -> Sequence[ListedFile]:
-        """All files and folders (with a `/`), near ones first."""
+        """Return all files and folders, those near the root first."""
         near_first = sorted(self._folders, key=lambda folder: folder.count("/"))
         return [file for folder in near_first for file in self._folders[folder]]
 
     def reread(self, changed: Iterable[str]) -> bool:
-        """Read the folders of these absolute paths again; returns whether folders came or went.
+        """Read the folders of these absolute paths again; return whether the folders changed.
 
-        An ignore file that changed has all that is below it looked at again.
+        After a change of an ignore file, everything below it is read again.
         """
         before = set(self._folders)
         for folder in sorted({self._folder_of(path) for path in changed}):
@@ -191,7 +187,7 @@ class FileTree:
             self._folders[folder] = listed = list(self._read(folder, own))
             self._count += len(listed)
             waiting += [(file.path, own) for file in listed if file.path.endswith("/")]
-            # Other threads, such as the screen's, go first.
+            # Let other threads run, such as the screen's.
             time.sleep(0)
 
     def _read(self, folder: str, specs: "_Specs") -> Iterator[ListedFile]:
@@ -235,7 +231,7 @@ class FileTree:
 
 
 def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":
-    # Imported by the first `@`: an empty input is shown without it.
+    # Imported at the first `@`.
     spec = importlib.import_module("pathspec").GitIgnoreSpec
     for name in IGNORE_FILES:
         try:
@@ -247,7 +243,7 @@ def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":
 
 
 def _is_ignored(path: str, specs: "_Specs") -> bool:
-    """The deepest ignore file that says anything about the path decides."""
+    """Whether the path is ignored by the deepest ignore file that matches it."""
     for folder, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(folder)).include
         if verdict is not None:

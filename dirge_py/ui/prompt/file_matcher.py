@@ -1,7 +1,4 @@
-"""The files that the text behind an `@` may mean, ranked; those of the conversation come first.
-
-All names are compared, a slice at a time.
-"""
+"""Ranks the files for the text behind an `@`; those of the conversation come first."""
 
 import os
 import time
@@ -17,14 +14,14 @@ if TYPE_CHECKING:
 
 SHOWN = 50
 RECENT_S = 3600.0
-"""A file that was modified since then ranks before others that fit as well."""
+"""Seconds in which a modified file counts as recent, and ranks before others."""
 _SLICE = 500
 Rank: TypeAlias = tuple[int, bool, bool, int, int, str]
-"""How it fits, then: not touched in the session, not modified lately, where, how long, its path."""
+"""Kind of match, not touched in the session, not recent, score, length, path."""
 
 
 class FileMatcher:
-    """One query over one list of files. `work` until it is done, then read `best`."""
+    """Matches a query against a list of files: call `work` until it is done, then `best`."""
 
     def __init__(
         self,
@@ -34,7 +31,7 @@ class FileMatcher:
         touched: Collection[str] = (),
         before: "FileMatcher | None" = None,
     ) -> None:
-        """`before`: the matcher of a shorter query; only what fitted that is matched."""
+        """`before`: the matcher of a shorter query, whose matches are the only candidates."""
         self.query = query
         self.files = files
         self._wanted = query.lower()
@@ -52,7 +49,6 @@ class FileMatcher:
             and before._shows_hidden == self._shows_hidden
             and query.startswith(before.query)
         ):
-            # All that fits is among what fitted the shorter query.
             self._candidates = before._fitting
 
     @property
@@ -61,11 +57,11 @@ class FileMatcher:
 
     @property
     def left(self) -> int:
-        """How many files are still to be matched."""
+        """The number of files that aren't matched yet."""
         return len(self._candidates) - self._at
 
     def work(self, limit_s: float | None = None) -> bool:
-        """Match files for `limit_s`, None: to the end; returns whether all are done."""
+        """Match files for `limit_s`, or all of them; return whether all are done."""
         until = time.monotonic() + limit_s if limit_s is not None else None
         while not self.is_done:
             for file in self._candidates[self._at : self._at + _SLICE]:
@@ -81,7 +77,7 @@ class FileMatcher:
         return self.is_done
 
     def best(self) -> list[str]:
-        """The paths that fit best so far, the best first."""
+        """Return the best paths so far, the best first."""
         self._ranks.sort()
         del self._ranks[SHOWN:]
         return [rank[-1] for rank in self._ranks]
@@ -89,14 +85,14 @@ class FileMatcher:
     def _rank(self, score: int, file: "ListedFile") -> Rank:
         kind = 0 if not self._wanted or score < 100 else 1 if score < 1000 else 2
         if self._wanted.endswith("/") and kind < 2:
-            # A folder was opened: what lies in it comes before what lies deeper.
+            # Files right in the typed folder come before deeper ones.
             kind = min(1, file.folded.count("/", 0, len(file.path) - 1) - self.query.count("/"))
         is_old = file.modified < self._since
         return (kind, file.path not in self._touched, is_old, score, len(file.path), file.path)
 
 
 def _score(wanted: str, path: str) -> int | None:
-    """Lower is better; None when the letters are not there in their order."""
+    """Return a score, lower is better; None if the letters aren't all there in order."""
     if not wanted:
         return path.count("/", 0, len(path) - 1)
     name_at = path.rfind("/", 0, len(path) - 1) + 1
@@ -118,10 +114,7 @@ _NAMES = ("path", "file_path", "file")
 
 
 class TouchedFiles:
-    """The files that a conversation has read, changed or attached.
-
-    Only the messages since the last call are read.
-    """
+    """The files that a conversation has read, changed or attached, updated at each call."""
 
     def __init__(self) -> None:
         self._of: Conversation | None = None
@@ -129,7 +122,7 @@ class TouchedFiles:
         self._paths: set[str] = set()
 
     def paths(self, conversation: "Conversation") -> set[str]:
-        """Their paths, relative to the folder of the conversation."""
+        """Return their paths relative to the folder of the conversation."""
         messages = conversation.messages
         if conversation is not self._of or len(messages) < self._read:
             self._of, self._read, self._paths = conversation, 0, set()

@@ -1,7 +1,4 @@
-"""Earlier prompts: stepping through them, and searching them from the input as with Ctrl+R.
-
-The draft that was being written comes back after the last of them.
-"""
+"""Earlier prompts: going through them, and searching them with Ctrl+R."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +8,7 @@ _MOST = 500
 
 
 class InputHistory:
-    """Prompts, oldest first; the same one twice in a row is kept once."""
+    """Prompts, oldest first, without consecutive duplicates; the draft follows the last one."""
 
     def __init__(self, prompts: Iterable[str] = ()) -> None:
         self.prompts: list[str] = []
@@ -22,7 +19,7 @@ class InputHistory:
 
     @property
     def shown(self) -> str | None:
-        """The earlier prompt that is shown; None while there is none."""
+        """The earlier prompt that is shown, if there is one."""
         return None if self._at is None else self.prompts[self._at]
 
     def add(self, prompt: str) -> None:
@@ -32,13 +29,13 @@ class InputHistory:
             del self.prompts[:-_MOST]
 
     def load(self, stored: Iterable[str], own: Iterable[str]) -> None:
-        """Load the prompts for another conversation: stored ones first, its own last."""
+        """Load the prompts of another conversation: stored ones first, its own last."""
         newest_first = dict.fromkeys(reversed([*stored, *self.prompts, *own]))
         self._at = None
         self.prompts = [prompt for prompt in reversed(newest_first) if prompt.strip()][-_MOST:]
 
     def older(self, current: str) -> str | None:
-        """The prompt before the one shown; `current` is kept as the draft on the first step."""
+        """Return the previous prompt; the first step keeps `current` as the draft."""
         self._keep_changed(current)
         if self._at is None:
             self._draft, self._at = current, len(self.prompts)
@@ -48,7 +45,7 @@ class InputHistory:
         return self.prompts[self._at]
 
     def newer(self, current: str) -> str | None:
-        """The prompt after the one shown, in the end the draft; None when not looking back."""
+        """Return the next prompt, at the end the draft; None if no earlier prompt is shown."""
         if self._at is None:
             return None
         self._keep_changed(current)
@@ -59,16 +56,13 @@ class InputHistory:
         return self._draft
 
     def _keep_changed(self, current: str) -> None:
-        """Keep an earlier prompt that was changed as the draft, which comes back at the end."""
+        """Keep an edited earlier prompt as the draft."""
         if current.strip() and self.shown not in (None, current):
             self._draft = current
 
 
 class ReverseSearch:
-    """A search of earlier prompts from the input, until it is left; undo does not see its steps.
-
-    The newest match is tried first. `draft` is what was in the input before.
-    """
+    """A search of earlier prompts in the input, newest first; undo doesn't include its steps."""
 
     def __init__(self, field: TextEditor, prompts: Sequence[str]) -> None:
         self._field = field
@@ -82,39 +76,39 @@ class ReverseSearch:
 
     @property
     def match(self) -> str | None:
-        """The prompt that matches the search; None before one did."""
+        """The matching prompt, if there is one."""
         return self._prompts[self._at] if self._at >= 0 else None
 
     @property
     def words(self) -> str:
-        """What is shown while searching."""
+        """The state of the search."""
         failed = "no such prompt: " if self._has_failed else ""
         return f"(search) {failed}{self._query}"
 
     def type(self, text: str) -> None:
-        """Search for more; a prompt that still matches stays."""
+        """Add text to the query; a prompt that still matches stays."""
         self._query += text
         self._find(max(0, self._at), 1)
 
     def act(self, action: str) -> None:
-        """Do what a key of the search means: `older`, `newer` or `erase`."""
+        """Do the action `older`, `newer` or `erase`."""
         match action:
             case "older":
                 self._find(self._at + 1, 1)
             case "newer":
                 self._find(self._at - 1, -1)
-            case "erase":  # Search for less, from the newest on.
+            case "erase":
                 self._query, self._at, self._has_failed = self._query[:-1], -1, False
                 self._find(0, 1 if self._query else 0)
 
     def leave(self) -> None:
-        """Put back the draft."""
+        """End the search and restore the draft."""
         self._write(self.draft)
         self._field.selection = self._selection
         self._field.history = self._steps
 
     def _find(self, start: int, step: int) -> None:
-        """Go to the next match, and show it; the last one stays where there is none."""
+        """Show the next match; without one the last match stays."""
         if step:
             query = self._query.casefold()
             places = range(start, len(self._prompts) if step > 0 else -1, step)

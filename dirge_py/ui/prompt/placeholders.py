@@ -1,6 +1,6 @@
-"""Placeholders in the input: `[12 lines pasted]` and `[image 640x480 png]` stand for their content.
+"""Placeholders in the input, such as `[12 lines pasted]` and `[image 640x480 png]`.
 
-The content is put back, or sent with the prompt, when the input is sent.
+The text of a placeholder replaces it when the prompt is sent; a picture is sent with the prompt.
 """
 
 import os
@@ -13,30 +13,27 @@ from dirge_py.lib.text import clean
 from dirge_py.ui.transcript.images import image_size
 
 LARGEST = 1_048_576
-"""Characters of one paste that are inserted at most."""
+"""Characters of a paste at most."""
 _INLINE_LINES = 3
 _INLINE_CHARACTERS = 2_000
 _FIRST_SIGN = 0x100000
 _ESCAPED = {"!": " ", "/": "/"}
-"""What makes a prompt of a text that begins like a command."""
+"""Prefixes that make a prompt of a text that begins like a command."""
 _READABLE_CHARACTERS = 40_000
-"""A text that is called back is shown in full up to here: a longer one makes every key slow."""
+"""Characters of a restored text that is shown in full; a longer one would make keys slow."""
 
 
 class Pastes:
-    """The texts pasted since the start, kept for prompts that are called back.
-
-    An editor treats a placeholder as one thing: `spans` says where they are.
-    """
+    """The texts pasted since the start, by placeholder; `spans` finds placeholders in a line."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
 
     def add(self, pasted: str, before: str) -> tuple[str, str]:
-        """Add a paste; returns what to insert, and what of `before` (up to the cursor) to delete.
+        """Add a paste; return the text to insert, and the end of `before` that it replaces.
 
-        The same text pasted again right behind its placeholder is put in as it is.
+        A second paste right behind its placeholder inserts the whole text.
         """
         text = clean(pasted[:LARGEST])
         lines = text.rstrip("\n").count("\n") + 1
@@ -49,7 +46,7 @@ class Pastes:
         return self.stand_in(f"{_amount(text, lines)} pasted", text), ""
 
     def stand_in(self, words: str, text: str) -> str:
-        """A placeholder with these words for `text`: `[words]`, or `[words #2]` and so on."""
+        """Return a placeholder for `text`: `[words]`, or `[words #2]` and so on."""
         name = f"[{words}]"
         number = 2
         while self._texts.get(name, text) != text:
@@ -61,17 +58,14 @@ class Pastes:
         return name
 
     def expand(self, text: str) -> str:
-        """`text` with every placeholder replaced by what was pasted.
-
-        What a placeholder hides is never a command, as the person can't see that it would be one.
-        """
+        """Replace placeholders by their texts, which can't make a command of the prompt."""
         if self._pattern is None:
             return text
         whole = self._pattern.sub(lambda match: self._texts[match[0]], text)
         return whole if whole[:1] == text[:1] else _ESCAPED.get(whole[:1], "") + whole
 
     def fold(self, text: str) -> str:
-        """`text` with what was pasted replaced by its placeholder, the longest first."""
+        """Replace pasted texts by their placeholders, the longest text first."""
         pieces = [text]
         for name, pasted in sorted(self._texts.items(), key=lambda item: -len(item[1])):
             pieces = [
@@ -82,7 +76,7 @@ class Pastes:
         return "".join(pieces)
 
     def recalled(self, text: str) -> str:
-        """A text from elsewhere, with placeholders, so that it can be edited quickly."""
+        """Return a restored text with placeholders, so that editing it is quick."""
         folded = self.fold(text)
         if len(folded) <= _READABLE_CHARACTERS:
             return folded
@@ -90,20 +84,20 @@ class Pastes:
         return self.stand_in(f"{_amount(whole, whole.count(chr(10)) + 1)} from before", whole)
 
     def spans(self, line: str) -> Sequence[tuple[int, int]]:
-        """Where placeholders stand in a line: start and end, from the left."""
+        """Return start and end of each placeholder in a line."""
         if self._pattern is None or "[" not in line:
             return ()
         return [match.span() for match in self._pattern.finditer(line)]
 
     def as_signs(self, text: str) -> str:
-        """`text` with one character of a private range for each placeholder."""
+        """Replace each placeholder by a character of a private range."""
         if self._pattern is None:
             return text
         numbers = {name: number for number, name in enumerate(self._texts)}
         return self._pattern.sub(lambda match: chr(_FIRST_SIGN + numbers[match[0]]), text)
 
     def from_signs(self, text: str) -> str:
-        """The placeholders again, for what `as_signs` gave or a part of it."""
+        """Replace characters from `as_signs` by their placeholders."""
         names = {_FIRST_SIGN + number: name for number, name in enumerate(self._texts)}
         return text.translate(names)
 
@@ -120,20 +114,20 @@ def _split(text: str, pasted: str, name: str) -> Iterator[str]:
 
 
 MOST_IMAGES = 20
-"""Pictures kept for prompts that are called back; the oldest go first."""
+"""Pictures kept at most; the oldest are dropped first."""
 _LONGEST_PATH = 4096
 _DROPPED = re.compile(r"\.(?:png|jpe?g|gif|webp)\Z", re.IGNORECASE)
 
 
 class PromptImages:
-    """The pictures pasted since the start, by their placeholders, which `pastes` keeps whole."""
+    """The pictures pasted since the start, by placeholder."""
 
     def __init__(self, pastes: Pastes) -> None:
         self._pastes = pastes
         self._contents: dict[str, bytes] = {}
 
     def add(self, content: bytes) -> str:
-        """Add a picture; returns its placeholder, which is the same for the same picture."""
+        """Add a picture; return its placeholder, which is the same for the same picture."""
         for name, known in self._contents.items():
             if known == content:
                 return name
@@ -151,15 +145,15 @@ class PromptImages:
         return name
 
     def in_text(self, text: str) -> Mapping[str, bytes]:
-        """The pictures that a prompt holds, by their placeholders, from the left."""
-        held = [(text.find(name), name) for name in self._contents if name in text]
-        return {name: self._contents[name] for _, name in sorted(held)}
+        """Return the pictures of a prompt by placeholder, in order."""
+        names = sorted(filter(text.__contains__, self._contents), key=text.find)
+        return {name: self._contents[name] for name in names}
 
 
 def as_mention(pasted: str) -> str:
-    """`@path ` for the path of a picture, as terminals paste a file dropped on them; else `pasted`.
+    """Return `@path ` for the path of a picture, else `pasted`.
 
-    They quote it, escape its blanks, or give it as `file://`.
+    Terminals paste the path of a dropped file: in quotes, with escaped blanks, or as `file://`.
     """
     text = pasted.strip()
     if not text or "\n" in text or len(text) > _LONGEST_PATH:

@@ -1,4 +1,4 @@
-"""A text area edited by keys: placeholders stay whole, cuts can be put back, undo goes by steps."""
+"""A text area with placeholders that stay whole, a kill ring, and undo by words."""
 
 from typing import Any
 
@@ -17,10 +17,10 @@ _YANKS = frozenset(("yank", "yank_pop"))
 
 
 class TextEditor(TextArea, inherit_bindings=False):
-    """A text area whose keys are the methods `key_action_…`; `did` receives which one was run."""
+    """A text area whose actions are methods `key_action_…`; `did` is called after each."""
 
     def __init__(self, **options: Any) -> None:
-        # Needed by the first text, which the base class sets.
+        # The base class sets the first text, which needs it.
         self.pastes = Pastes()
         super().__init__(**options)
         self.history = UndoSteps()
@@ -33,15 +33,15 @@ class TextEditor(TextArea, inherit_bindings=False):
         return self.get_text_range((0, 0), self.cursor_location)
 
     def did(self, action: str) -> None:
-        """Remember the last action: cuts join right after each other, `yank_pop` needs a yank."""
+        """Remember the last action, as consecutive cuts join, and `yank_pop` needs a yank."""
         self._last_action = action
 
     def write(self, text: str) -> None:
-        """Put `text` in at the cursor, in the place of what is selected."""
+        """Insert `text` at the cursor, or replace the selection."""
         self._replace_via_keyboard(text, *self.selection)
 
     def put(self, text: str) -> None:
-        """Replace what is written, which undo brings back; the cursor goes to its end."""
+        """Replace the whole text in one step of undo; the cursor goes to the end."""
         text = self.pastes.recalled(text)
         self.history.checkpoint()
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
@@ -59,13 +59,12 @@ class TextEditor(TextArea, inherit_bindings=False):
         return Selection(self._outside(start, before.start), self._outside(end, before.end))
 
     def _recompute_cursor_offset(self) -> None:
-        # While undo removes lines the cursor may still be on one of them, and a scrollbar that
-        # comes or goes asks where it is.
+        # While undo removes lines, the cursor may still be on one of them.
         at = self.clamp_visitable(self.cursor_location)
         self._cursor_offset = self.wrapped_document.location_to_offset(at)
 
     def _outside(self, at: Location, came_from: Location) -> Location:
-        """The edge of the placeholder around `at` where a cursor that moves gets out of it."""
+        """Return where a cursor that moves into a placeholder leaves it."""
         row, column = at
         for left, right in self._spans(row):
             if left < column < right:
@@ -75,7 +74,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         return at
 
     def _whole(self, start: Location, end: Location) -> tuple[Location, Location]:
-        """The range, widened so that it contains placeholders as a whole."""
+        """Extend a range to whole placeholders."""
         if start == end:
             outside = self._outside(start, self.document.end)
             return outside, outside
@@ -114,7 +113,7 @@ class TextEditor(TextArea, inherit_bindings=False):
         self._cut(self.cursor_location, to, is_before=False)
 
     def key_action_copy_region(self) -> None:
-        """Copy the selection to the kill ring, as Emacs does."""
+        """Copy the selection to the kill ring."""
         if self.selected_text:
             self._cuts.push(self.selected_text, joins=False, before=False)
             self.move_cursor(self.cursor_location)
@@ -123,13 +122,13 @@ class TextEditor(TextArea, inherit_bindings=False):
         self._yank(self._cuts.yank())
 
     def key_action_yank_pop(self) -> None:
-        """Right after a yank: in its place what was cut before."""
+        """Replace the text of a yank by the cut before it."""
         if self._last_action in _YANKS:
             self.selection = Selection(self._yanked_from, self.cursor_location)
             self._yank(self._cuts.older())
 
     def keep_cut(self, text: str) -> None:
-        """Add text that was cut by other means, such as Vim's, to the kill ring."""
+        """Add text that Vim has cut to the kill ring."""
         self._cuts.push(text, joins=False, before=False)
 
     def _cut(self, start: Location, end: Location, *, is_before: bool) -> None:
@@ -164,14 +163,14 @@ _MOST_CUTS = 10
 
 
 class KillRing:
-    """The ten newest cuts. Cuts right after each other are one, as in readline and Emacs."""
+    """The newest cuts. Consecutive cuts are joined, as in readline and Emacs."""
 
     def __init__(self) -> None:
         self._cuts: list[str] = []
         self._at = 0
 
     def push(self, text: str, *, joins: bool, before: bool) -> None:
-        """Add a cut. `joins`: to the newest; `before`: it was in front of the cursor."""
+        """Add a cut. `joins`: to the newest one; `before`: it was in front of the cursor."""
         if not text:
             return
         if joins and self._cuts:
@@ -183,12 +182,12 @@ class KillRing:
         self._at = len(self._cuts) - 1
 
     def yank(self) -> str:
-        """The newest cut; "" if there is none."""
+        """Return the newest cut; "" if there is none."""
         self._at = len(self._cuts) - 1
         return self._cuts[-1] if self._cuts else ""
 
     def older(self) -> str:
-        """The cut before the one that was given last; behind the oldest comes the newest."""
+        """Return the cut before the last returned one; the newest follows the oldest."""
         if not self._cuts:
             return ""
         self._at = (self._at - 1) % len(self._cuts)
@@ -201,7 +200,7 @@ _LONGEST_WORD = 80
 
 
 class UndoSteps(EditHistory):
-    """An undo history in steps of words; an edit of more than a character is one step."""
+    """An undo history whose steps are words, and edits of several characters."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -212,7 +211,7 @@ class UndoSteps(EditHistory):
         self._was_space = False
 
     def record(self, edit: Edit) -> None:
-        """A step begins with the first letter after a space."""
+        """Record an edit; a step begins with the first letter after a space."""
         is_space = edit.text.isspace()
         if self._was_space and edit.text and not is_space:
             self.checkpoint()

@@ -1,7 +1,4 @@
-"""Vim's modes over a text and a cursor: a key goes in, another text and cursor come out.
-
-`read_command` reads the keys of normal and visual mode into commands.
-"""
+"""Vim's modes: each key changes a text and a cursor. `read_command` parses keys into commands."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -26,28 +23,28 @@ from dirge_py.ui.prompt.vim.motions import (
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """What was deleted or copied last; `is_lines`: whole lines, without the last newline."""
+    """The text that was deleted or copied last."""
 
     text: str = ""
     is_lines: bool = False
+    """It is whole lines, without the last newline."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextAndCursor:
-    """A text and where the cursor is in it."""
+    """A text and the offset of its cursor."""
 
     text: str
     at: int
 
 
 def lines_around(text: str, start: int, end: int) -> tuple[int, int]:
-    """The range widened to whole lines, without the newline of the last."""
-    low, high = min(start, end), max(start, end)
-    return line_start(text, low), line_end(text, high)
+    """Extend a range to whole lines, without the last newline."""
+    return line_start(text, min(start, end)), line_end(text, max(start, end))
 
 
 def without_lines(text: str, start: int, end: int) -> TextAndCursor:
-    """The text without these whole lines, the cursor on the one that took their place."""
+    """Remove whole lines, and put the cursor on the line behind them."""
     if end < len(text):
         return TextAndCursor(text[:start] + text[end + 1 :], start)
     left = text[: max(0, start - 1)]
@@ -55,7 +52,7 @@ def without_lines(text: str, start: int, end: int) -> TextAndCursor:
 
 
 def put(place: TextAndCursor, register: Register, *, is_after: bool, times: int) -> TextAndCursor:
-    """The text with the register in it: beside the cursor, or as whole lines."""
+    """Insert the register beside the cursor, or as whole lines."""
     text, at = place.text, place.at
     if not register.text:
         return place
@@ -73,7 +70,7 @@ def put(place: TextAndCursor, register: Register, *, is_after: bool, times: int)
 
 
 def joined(text: str, at: int, lines: int) -> TextAndCursor:
-    """The text with a line and those below it joined, a space between."""
+    """Join a line with those below it, with a space between."""
     for _ in range(max(1, lines - 1)):
         end = line_end(text, at)
         if end == len(text):
@@ -86,12 +83,12 @@ def joined(text: str, at: int, lines: int) -> TextAndCursor:
 
 
 def recased(text: str) -> str:
-    """Small letters large and the other way round, where that does not change the length."""
+    """Swap the case of letters, unless that changes the length."""
     return "".join(char.swapcase() if len(char.swapcase()) == 1 else char for char in text)
 
 
 def opened(what: str, place: TextAndCursor) -> TextAndCursor:
-    """The place where writing begins, on a new line for `o` and `O`."""
+    """Return where writing starts, on a new line for `o` and `O`."""
     text, at = place.text, place.at
     if what == "o":
         end = line_end(text, at)
@@ -109,7 +106,7 @@ def opened(what: str, place: TextAndCursor) -> TextAndCursor:
 
 
 def replaced(place: TextAndCursor, times: int, char: str) -> TextAndCursor:
-    """Characters replaced by `char`, or for none with the other case."""
+    """Replace characters by `char`; without one, swap their case."""
     text, at = place.text, place.at
     end = at + times
     if end > line_end(text, at):
@@ -121,7 +118,7 @@ def replaced(place: TextAndCursor, times: int, char: str) -> TextAndCursor:
 
 
 def restyled(text: str, what: str, char: str) -> str:
-    """What `r`, `~`, `u` and `U` make of a selection."""
+    """Return a selection after `r`, `~`, `u` or `U`."""
     if what == "r":
         return "".join("\n" if old == "\n" else char for old in text)
     if what == "~":
@@ -140,31 +137,32 @@ _SHORT: Mapping[str, tuple[CommandKind, str, str]] = {
     "X": ("motion", "h", "d"),
     "s": ("motion", "l", "c"),
 }
-"""What a key of normal mode is short for: kind, motion and operator."""
+"""Kind, motion and operator of the keys that stand for another command."""
 _MOST_TIMES = 9_999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VimCommand:
-    """One complete command."""
+    """A complete command."""
 
     kind: CommandKind
-    """`line`: an operator on as many whole lines."""
+    """`line`: an operator on `count` whole lines."""
     what: str
     """The motion, text object or command."""
     operator: str = ""
-    """What to do with the text up to there."""
+    """The operator on the text up to the motion's target."""
     char: str = ""
-    """The character that is searched for or put in."""
+    """The character to search for or to insert."""
     count: int | None = None
+    """The number in front of the command."""
 
 
 Reading: TypeAlias = VimCommand | Literal["more", "nothing"]
-"""A command, the beginning of one, or neither."""
+"""A command, the start of one, or neither."""
 
 
 def read_command(keys: str, *, is_visual: bool = False) -> Reading:
-    """What these keys mean together."""
+    """Parse the keys of a command."""
     count, rest = _count(keys)
     if not rest:
         return "more"
@@ -217,7 +215,7 @@ def _count(keys: str) -> tuple[int | None, str]:
 Mode = Literal["insert", "normal", "visual", "visual line"]
 Wish = Literal["", "undo", "redo", "history_older", "history_newer", "search_history"]
 _LONGEST = 4_000_000
-"""Characters up to which a count may make a text grow."""
+"""Characters that a count may insert at most."""
 _AS_LETTERS = {"backspace": "h", "left": "h", "right": "l", "home": "0", "end": "$", "space": "l"}
 _WHOLE_LINE = {"D": "d", "C": "c", "Y": "y", "S": "c", "R": "c"}
 
@@ -228,23 +226,23 @@ class VimResult:
 
     text: str
     at: int
-    """The cursor, an offset into the text."""
+    """The offset of the cursor."""
     anchor: int | None = None
-    """The other end of the selection; None: nothing is selected."""
+    """The other end of the selection, if there is one."""
     wish: Wish = ""
-    """What the composer has to do."""
+    """An action that the composer has to do."""
     cut: str = ""
-    """What the key has deleted or copied."""
+    """The text that the key has deleted or copied."""
 
 
 class Vim:
-    """Vim's modes, register and last change. It begins in insert mode, as in any prompt."""
+    """Vim's modes, register and last change; it starts in insert mode."""
 
     def __init__(self) -> None:
         self.mode: Mode = "insert"
         self.register = Register()
         self.pending = ""
-        """The keys of a command that is not complete."""
+        """The keys of an incomplete command."""
         self._last_search: CharacterSearch | None = None
         self._column: int | None = None
         self._anchor = 0
@@ -256,14 +254,11 @@ class Vim:
         self._repeats = False
 
     def begin(self) -> None:
-        """Start in insert mode, for an empty input."""
+        """Start in insert mode."""
         self.mode, self.pending, self._column = "insert", "", None
 
     def press(self, key: str, text: str, at: int) -> VimResult | None:
-        """Handle a key: a character, `escape`, `ctrl+r` or an arrow's name. None: no meaning.
-
-        `at` is the cursor, an offset into `text`.
-        """
+        """Handle a character or a named key, at offset `at`; return None if it has no meaning."""
         self._cut, self._wish = "", ""
         at = max(0, min(at, len(text)))
         if key == "escape":
@@ -311,7 +306,7 @@ class Vim:
         return VimResult(text=place.text, at=at, anchor=anchor, wish=self._wish, cut=self._cut)
 
     def _escape(self, text: str, at: int) -> VimResult | None:
-        """Go back to normal mode; there, without a command begun, the key is for others."""
+        """Go back to normal mode; return None if it is active and no command is incomplete."""
         if self.mode == "normal" and not self.pending:
             return None
         if self.mode == "insert":
@@ -358,7 +353,7 @@ class Vim:
         target = self._target(phrase, place)
         if target is None:
             if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
-                # Earlier prompts are before the first line, later ones behind the last.
+                # Above the first line are the earlier prompts, below the last the later ones.
                 self._wish = "history_older" if phrase.what == "k" else "history_newer"
             return place
         if not phrase.operator:
@@ -381,15 +376,15 @@ class Vim:
             return move(text, at, phrase.what, count=phrase.count, column=self._column)
         is_on_word = at < len(text) and not text[at].isspace()
         if phrase.operator == "c" and phrase.what in ("w", "W") and is_on_word:
-            # As in Vim: changing a word leaves the space behind it. From one before: on the last
-            # letter of a word, `e` would move to the next word.
+            # Like Vim, keep the space behind the word. The motion starts one character earlier, as
+            # on the last letter of a word `e` would move to the next word.
             return move(text, at - 1, "e" if phrase.what == "w" else "E", count=phrase.count)
         target = move(text, at, phrase.what, count=phrase.count)
         if not phrase.operator or phrase.what not in ("w", "W") or target is None:
             return target
         end = line_end(text, at)
         if target.at > end and not text[end : target.at].strip():
-            # The last word of a line is taken without the newline behind it.
+            # The last word of a line doesn't include the newline.
             return MotionTarget(max(at, end), target.reach)
         return target
 
@@ -506,7 +501,7 @@ class Vim:
 
 
 def _changes(phrase: VimCommand) -> bool:
-    """Whether it is what `.` does again."""
+    """Whether `.` repeats the command."""
     if phrase.kind == "command":
         return phrase.what not in "vVu./"
     return phrase.operator in ("d", "c")

@@ -1,7 +1,4 @@
-"""Motions and text objects of Vim over a text: where they lead, and the range of an operator.
-
-Positions are offsets of characters.
-"""
+"""Vim's motions and text objects, as offsets and ranges of characters in a text."""
 
 from typing import Literal
 
@@ -9,22 +6,23 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 Reach = Literal["exclusive", "inclusive", "lines"]
 SIMPLE = frozenset("hljkwbeWBE0^$G;,{}")
-"""Motions of one key; `f F t T` take a character, `g` another key."""
+"""Motions of a single key."""
 _AWAY = {"f": 1, "t": 1, "F": -1, "T": -1}
 _OPPOSITE = {"f": "F", "F": "f", "t": "T", "T": "t"}
 
 
 @dataclass(frozen=True, slots=True)
 class MotionTarget:
-    """Where a motion ends; None from `move` means that there is no such place."""
+    """The target of a motion."""
 
     at: int
     reach: Reach = "exclusive"
+    """What an operator includes."""
 
 
 @dataclass(frozen=True, slots=True)
 class CharacterSearch:
-    """What `f`, `F`, `t` or `T` looked for last."""
+    """The last search with `f`, `F`, `t` or `T`."""
 
     motion: str
     char: str
@@ -33,7 +31,7 @@ class CharacterSearch:
 def move(
     text: str, at: int, motion: str, *, count: int | None = None, column: int | None = None
 ) -> MotionTarget | None:
-    """The target of a motion of `SIMPLE`, or of `gg`, made `count` times."""
+    """Return the target of `count` times a motion of `SIMPLE` or `gg`, if there is one."""
     times = count or 1
     if motion in "wbeWBE":
         step = {"w": next_word, "b": word_before, "e": word_end}[motion.lower()]
@@ -54,7 +52,7 @@ def move(
 def find(
     text: str, at: int, search: CharacterSearch, *, times: int, is_again: bool = False
 ) -> MotionTarget | None:
-    """The target of `f`, `F`, `t` or `T`, on this line only."""
+    """Return the target of `f`, `F`, `t` or `T` on this line, if there is one."""
     step = _AWAY[search.motion]
     start, end = line_start(text, at), line_end(text, at)
     place = at
@@ -107,7 +105,7 @@ def _by_lines(text: str, at: int, lines: int, column: int | None) -> MotionTarge
 
 
 def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
-    """The empty line before or behind the paragraph, or the end of the text."""
+    """Return the empty line before or after the paragraph, or the end of the text."""
     lines = text.split("\n")
     line = text.count("\n", 0, at)
     for _ in range(min(times, len(lines))):
@@ -122,11 +120,11 @@ def _by_paragraphs(text: str, at: int, step: int, times: int) -> int:
 
 CharacterKind = Literal[0, 1, 2]
 FIRST_SIGN = "\U00100000"
-"""From here on characters stand for a whole thing, such as a paste, which counts as a word."""
+"""Characters from here on stand for placeholders, which count as words."""
 
 
 def kind_of(char: str, *, is_big: bool) -> CharacterKind:
-    """0: space, 1: part of a word, 2: another sign; for big words all signs are parts."""
+    """Return 0 for a space, 1 for a part of a word, 2 for a sign; big words include signs."""
     if char.isspace():
         return 0
     return 1 if is_big or char.isalnum() or char == "_" or char >= FIRST_SIGN else 2
@@ -137,13 +135,13 @@ def line_start(text: str, at: int) -> int:
 
 
 def line_end(text: str, at: int) -> int:
-    """The place of the line's newline, or the end of the text."""
+    """Return the offset of the line's newline, or of the end of the text."""
     newline = text.find("\n", at)
     return len(text) if newline < 0 else newline
 
 
 def last_on_line(text: str, at: int) -> int:
-    """The last character of the line around `at`; its start if it is empty."""
+    """Return the last character of the line at `at`; its start if it is empty."""
     return max(line_start(text, at), line_end(text, at) - 1)
 
 
@@ -153,13 +151,13 @@ def first_word_on_line(text: str, at: int) -> int:
 
 
 def rested(text: str, at: int) -> int:
-    """Where the cursor may rest in normal mode: on a character, not behind the line's last."""
+    """Move an offset to a character, as normal mode needs it."""
     at = max(0, min(at, len(text)))
     return min(at, last_on_line(text, at))
 
 
 def next_word(text: str, at: int, *, is_big: bool) -> int:
-    """The start of the next word; an empty line counts as one."""
+    """Return the start of the next word or empty line."""
     end = len(text)
     if at >= end:
         return end
@@ -174,7 +172,7 @@ def next_word(text: str, at: int, *, is_big: bool) -> int:
 
 
 def word_end(text: str, at: int, *, is_big: bool) -> int:
-    """The last character of the word that ends next."""
+    """Return the last character of the word that ends next."""
     last = max(0, len(text) - 1)
     at += 1
     while at < last and text[at].isspace():
@@ -185,7 +183,7 @@ def word_end(text: str, at: int, *, is_big: bool) -> int:
 
 
 def word_before(text: str, at: int, *, is_big: bool) -> int:
-    """The start of the word before."""
+    """Return the start of the previous word."""
     at -= 1
     while at > 0 and text[at].isspace():
         if text[at] == "\n" and text[at - 1] == "\n":
@@ -208,11 +206,11 @@ _PAIRS = {
 }
 _QUOTES = "\"'`"
 NAMES = frozenset((*"wWp", *_PAIRS, *_QUOTES))
-"""The second keys of text objects."""
+"""The second keys of text objects, behind `i` or `a`."""
 
 
 def find_object(text: str, at: int, name: str, *, is_around: bool) -> tuple[int, int] | None:
-    """Start and end of the object around `at`, the end exclusive; None: there is none here."""
+    """Return start and end of the text object around `at`, if there is one."""
     if not text:
         return None
     at = min(at, len(text) - 1)
@@ -242,7 +240,7 @@ def _word(text: str, at: int, *, is_big: bool, is_around: bool) -> tuple[int, in
 
 
 def _run(text: str, at: int, low: int, high: int, *, is_big: bool) -> tuple[int, int]:
-    """The characters around `at` that are of its kind, between `low` and `high`."""
+    """Return the range of characters of the same kind around `at`."""
     kind = kind_of(text[at], is_big=is_big)
     start, end = at, at + 1
     while start > low and kind_of(text[start - 1], is_big=is_big) == kind:
@@ -253,7 +251,7 @@ def _run(text: str, at: int, low: int, high: int, *, is_big: bool) -> tuple[int,
 
 
 def _paragraph(text: str, at: int, *, is_around: bool) -> tuple[int, int]:
-    """Lines up to an empty one; around: with the empty ones behind it."""
+    """Return the lines up to an empty one; around: with the empty lines behind them."""
     start, end = line_start(text, at), line_end(text, at)
     is_gap = start == end
     while start > 0 and _is_empty(text, start - 1) == is_gap:
@@ -270,7 +268,7 @@ def _is_empty(text: str, at: int) -> bool:
 
 
 def _quoted(text: str, at: int, quote: str) -> tuple[int, int] | None:
-    """The quotes around or behind `at`, on its line."""
+    """Return the quotes around or behind `at` on its line."""
     low, high = line_start(text, at), line_end(text, at)
     places = [place for place in range(low, high) if text[place] == quote]
     for start, end in zip(places[::2], places[1::2], strict=False):
@@ -280,7 +278,7 @@ def _quoted(text: str, at: int, quote: str) -> tuple[int, int] | None:
 
 
 def _enclosed(text: str, at: int, pair: str) -> tuple[int, int] | None:
-    """The brackets around `at`; on a bracket: the pair that it is part of."""
+    """Return the brackets around or at `at`."""
     opening, closing = pair[0], pair[1]
     start = _unmatched(text, at if text[at] != closing else at - 1, -1, opening, closing)
     if start is None:
