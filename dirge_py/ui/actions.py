@@ -1,7 +1,4 @@
-"""What the keys of the screen do: one function per action of the keymap, and the palette of all.
-
-An action takes the app and is awaited. `ACTIONS` is the only table of them.
-"""
+"""The actions of the screen, a function for each, and the command palette."""
 
 import asyncio
 import time
@@ -22,12 +19,9 @@ from dirge_py.ui.transcript.positions import whole_text
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
-
 BACK_WITHIN_S = 1.5
 """A second Esc on an empty input within this time goes back in the session."""
-
 _MODES: tuple[Literal["standard", "accept", "plan"], ...] = ("standard", "accept", "plan")
-
 _READING = (
     ("line_down", "moves"),
     ("select", "selects"),
@@ -37,9 +31,7 @@ _READING = (
     ("toggle", "opens"),
     ("close", "back"),
 )
-"""What the hint names, as long as a key does it."""
-
-_NOT_FROM_A_LIST = frozenset(("palette",))
+"""The actions of the hint about reading."""
 
 
 async def interrupt(app: DirgeApp) -> None:
@@ -58,7 +50,7 @@ async def interrupt(app: DirgeApp) -> None:
 async def stop(app: DirgeApp) -> None:
     """Copy, else clear the input, else interrupt, else quit at the second press.
 
-    Before there is a conversation the first press quits: there is nothing to lose yet.
+    Before there is a conversation the first press quits.
     """
     if selected := app.selected_text:
         app.transcript.drop_selection()
@@ -85,7 +77,7 @@ async def suspend(app: DirgeApp) -> None:
 
 
 async def background(app: DirgeApp) -> None:
-    """Move the running command to the background; without one the key moves the cursor."""
+    """Move the running command to the background; without one, move the cursor."""
     conversation = app.controller.conversation
     shells = conversation.environment.shells if conversation is not None else None
     shell_id = shells.to_background() if shells is not None else None
@@ -97,21 +89,20 @@ async def background(app: DirgeApp) -> None:
 
 
 def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
-    """Whether the same action was asked for less than `within_s` ago; notes this press."""
-    now = time.monotonic()
-    before = app.last_pressed.get(action)
+    """Note a press; return whether the last one was less than `within_s` ago."""
+    now, before = time.monotonic(), app.last_pressed.get(action)
     app.last_pressed[action] = now
     return before is not None and now - before < within_s
 
 
 async def up_on_empty(app: DirgeApp) -> None:
-    """Take the queue back first; only then go to the earlier prompts."""
+    """Take the queue back; without one, show an earlier prompt."""
     if not app.controller.take_queue_back():
         app.composer.key_action_history_older()
 
 
 async def drop_queue(app: DirgeApp) -> None:
-    """Forget what is queued; it stays among the earlier prompts, and the run continues."""
+    """Drop the queue, which stays among the earlier prompts."""
     dropped = app.controller.drop_queue()
     for text in dropped:
         app.composer.prompts.add(text)
@@ -123,7 +114,7 @@ async def drop_queue(app: DirgeApp) -> None:
 
 
 async def edit_outside(app: DirgeApp) -> None:
-    """Give the draft to the editor in full; pastes that it leaves alone stay placeholders."""
+    """Edit the whole draft in the editor; unchanged pastes become placeholders again."""
     composer = app.composer
     draft = composer.draft
     try:
@@ -136,7 +127,7 @@ async def edit_outside(app: DirgeApp) -> None:
 
 
 async def paste(app: DirgeApp) -> None:
-    """Put the picture on the desktop's clipboard into the input, or its text if there is none."""
+    """Insert the picture on the desktop's clipboard, or its text."""
     clip = await asyncio.to_thread(read_clipboard)
     conversation = app.controller.conversation
     if clip.problem:
@@ -154,7 +145,7 @@ async def paste(app: DirgeApp) -> None:
 
 
 async def cycle_mode(app: DirgeApp) -> None:
-    """Switch to the next permission mode; it applies from the next call on."""
+    """Switch to the next permission mode, which applies to the next tool call."""
     conversation = app.controller.conversation
     if conversation is None:
         return
@@ -166,7 +157,7 @@ async def cycle_mode(app: DirgeApp) -> None:
 
 async def read(app: DirgeApp) -> None:
     """Give the keyboard to the transcript."""
-    # First: the hint needs a line, and the view would follow its end.
+    # Held first, as the line of the hint would make the view scroll.
     app.transcript.hold()
     app.transcript.focus()
     named = ((app.keymap.name_of("reading", action), words) for action, words in _READING)
@@ -174,16 +165,13 @@ async def read(app: DirgeApp) -> None:
 
 
 async def copy_read(app: DirgeApp) -> None:
-    """Copy what is selected in the transcript, or the line at its cursor."""
+    """Copy the selection in the transcript, or the line at its cursor."""
     text = app.transcript.reading.pop_selected_text()
     app.hint(app.copy_text(text) if text.strip() else "Nothing to copy here.")
 
 
 def show_thinking(app: DirgeApp, is_shown: bool) -> None:
-    """Show thinking from the next answer on, in this and later sessions; or no longer.
-
-    What is on the screen already stays as it is; Ctrl+O opens all of it.
-    """
+    """Show or hide thinking from the next answer on, in this and later sessions."""
     app.ui_settings = replace(app.ui_settings, show_thinking=is_shown)
     app.renderer.show_thinking(is_shown)
     app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
@@ -208,18 +196,14 @@ async def release_mouse(app: DirgeApp) -> None:
 
 
 async def palette(app: DirgeApp) -> None:
-    """Let the person pick a command or an action, and do it.
-
-    A command that needs arguments is put into the input.
-    """
+    """Do a command or an action from a list; a command that needs arguments goes to the input."""
     chosen = await app.dialogs.pick("Commands and actions", palette_choices(app), "")
     if chosen is None:
         return
     app.composer.focus()
     command = app.commands.find(chosen[1:]) if chosen.startswith("/") else None
     if command is not None and command.usage and not command.usage.startswith("["):
-        # Arguments in brackets are optional, others have to be typed. The draft is not lost: it
-        # comes back with the earlier prompts.
+        # Arguments in brackets are optional. The draft stays among the earlier prompts.
         app.composer.prompts.add(app.composer.text)
         app.composer.put(f"{chosen} ")
     elif command is not None:
@@ -229,7 +213,7 @@ async def palette(app: DirgeApp) -> None:
 
 
 def palette_choices(app: DirgeApp) -> list[Choice]:
-    """Commands by name, with the keys that run them; then actions by what they do."""
+    """Return all commands, then all actions, with their keys."""
     keys = {row.action: ", ".join(map(spell, row.keys)) for row in app.keymap.keys if row.keys}
     commands = [
         Choice(
@@ -244,7 +228,7 @@ def palette_choices(app: DirgeApp) -> list[Choice]:
         for row in app.keymap.keys
         if row.scope == "screen"
         and row.words
-        and row.action not in _NOT_FROM_A_LIST
+        and row.action != "palette"
         and not row.action.startswith("/")
     ]
     return [*commands, *actions]
@@ -258,33 +242,24 @@ def _call(do: Callable[[DirgeApp], object]) -> Action:
     return action
 
 
+_ASYNC = (
+    *(background, copy_read, cycle_mode, drop_queue, edit_outside, interrupt, pager, palette),
+    *(paste, read, release_mouse, stop, suspend, up_on_empty),
+)
 ACTIONS: Mapping[str, Action] = {
-    "background": background,
-    "copy_read": copy_read,
-    "cycle_mode": cycle_mode,
-    "drop_queue": drop_queue,
-    "edit_outside": edit_outside,
+    **{action.__name__: action for action in _ASYNC},
     "find": _call(lambda app: app.find_bar.open(app.focused or app.composer)),
     "find_next": _call(lambda app: app.find_bar.step(1)),
     "find_previous": _call(lambda app: app.find_bar.step(-1)),
     "go_to_end": _call(lambda app: app.transcript.go_to_end()),
     "go_to_start": _call(lambda app: app.transcript.go_to_start()),
-    "interrupt": interrupt,
     "page_down": _call(lambda app: app.transcript.scroll_lines(app.transcript.page_lines)),
     "page_up": _call(lambda app: app.transcript.scroll_lines(-app.transcript.page_lines)),
-    "pager": pager,
-    "palette": palette,
-    "paste": paste,
     "quit": _call(lambda app: app.leave(0)),
-    "read": read,
     "redraw": _call(lambda app: app.draw_anew()),
-    "release_mouse": release_mouse,
-    "stop": stop,
-    "suspend": suspend,
     "take_queue_back": _call(lambda app: app.controller.take_queue_back()),
     "todos": _call(lambda app: app.chrome.todos.toggle_class("shown")),
     "toggle_all": _call(lambda app: app.transcript.toggle_all()),
     "toggle_reasoning": _call(lambda app: show_thinking(app, not app.ui_settings.show_thinking)),
-    "up_on_empty": up_on_empty,
 }
-"""Every action of the screen by the name the keymap gives it."""
+"""Every action of the screen by its name in the keymap."""

@@ -1,7 +1,4 @@
-"""The agent's activity, from the events of a conversation: state, todos, changed files, a face.
-
-The face is five cells of the status line that show the state.
-"""
+"""The agent's activity, from the events of a conversation: state, todos, changed files, face."""
 
 import re
 from collections import deque
@@ -10,21 +7,8 @@ from itertools import islice, takewhile
 from typing import Any, Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ForkEvent,
-    LoopEvent,
-    MessageEnd,
-    MessageUpdate,
-    PhaseName,
-    PlanPhase,
-    RetryNotice,
-    ToolExecutionStart,
-    TurnStart,
-)
+from dirge_py.types import events
+from dirge_py.types.events import LoopEvent, PhaseName
 from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.transcript.blocks import main_argument
@@ -42,7 +26,7 @@ Mood = Literal[
     "done",
 ]
 
-# Plain ASCII: other signs are wide in some terminals, and narrow in others.
+# ASCII only, as the width of other signs depends on the terminal.
 FACES: Mapping[Mood, tuple[str, ...]] = {
     "idle": ("(o o)",),
     "waiting": ("(- -)", "(_ _)"),
@@ -58,7 +42,7 @@ FACES: Mapping[Mood, tuple[str, ...]] = {
 
 
 def face(mood: Mood, beat: int = 0) -> str:
-    """The face for a mood; some have two looks that alternate with every beat."""
+    """Return the face for a mood; some faces change with every beat."""
     looks = FACES[mood]
     return looks[beat % len(looks)]
 
@@ -75,7 +59,12 @@ _MOODS: Mapping[str, Mood] = {
     **dict.fromkeys(("bash", "bash_output", "kill_shell"), "bash"),
 }
 """The mood while a tool runs; "thinking" for all others."""
-_SHOWN_OF_FORKS = (TurnStart, RetryNotice, MessageUpdate, ToolExecutionStart)
+_SHOWN_OF_FORKS = (
+    events.TurnStart,
+    events.RetryNotice,
+    events.MessageUpdate,
+    events.ToolExecutionStart,
+)
 _NO_FOLDING = frozenset(("shown_again", "undone"))
 
 
@@ -89,10 +78,7 @@ class TodoEntry:
 
 
 class RunActivity:
-    """What the agent does now, and what it did, as the events of a conversation report it.
-
-    `since` is when the stage began, on the clock (seconds), `until` when a retry comes.
-    """
+    """What the agent does and did. `since`: start of the stage; `until`: time of a retry."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -102,16 +88,16 @@ class RunActivity:
         self.forget()
 
     def forget(self) -> None:
-        """Start again: another history takes the place of this one."""
+        """Forget everything, as another history follows."""
         self.recent: deque[tuple[str, str]] = deque(maxlen=MOST_RECENT)
-        """The last calls, the newest last, each a tool and its main argument."""
+        """Tool and main argument of the last calls, the newest last."""
         self.changed: dict[str, int] = {}
-        """The files that tools changed, the newest last, each with its first changed line."""
+        """The first changed line of each file that tools changed, the newest last."""
         self.todos: Sequence[TodoEntry] = ()
         self.foldings = 0
-        """How often the conversation was compacted."""
+        """The number of compactions."""
         self.plan: tuple[PhaseName, int] | None = None
-        """The phase of the running or last plan, and its cycle; None before there was one."""
+        """Phase and cycle of the running or last plan."""
 
     def load_history(self, messages: Sequence[Message], foldings: int = 0) -> None:
         """Rebuild the activity from a stored history."""
@@ -127,36 +113,36 @@ class RunActivity:
 
     def on_event(self, event: LoopEvent) -> None:
         match event:
-            case AgentStart():
+            case events.AgentStart():
                 self.began = self._clock()
                 self._enter("preparing", "waiting")
-            case TurnStart():
+            case events.TurnStart():
                 self._enter("waiting", "waiting")
-            case RetryNotice(delay_ms=delay_ms):
+            case events.RetryNotice(delay_ms=delay_ms):
                 self.until = self._clock() + delay_ms / 1000
                 self._enter("retrying", "waiting")
-            case CompactionStarted():
-                # One that was cancelled has reported no end.
+            case events.CompactionStarted():
+                # A cancelled compaction reports no end.
                 self.stage = ""
                 self._enter("compacting", "thinking")
-            case ContextCompacted(kind=kind):
+            case events.ContextCompacted(kind=kind):
                 self.foldings += kind not in _NO_FOLDING
                 self._enter("waiting", "waiting")
-            case MessageUpdate(phase=phase):
+            case events.MessageUpdate(phase=phase):
                 self._enter("", "speaking" if phase.startswith("text") else "thinking")
-            case MessageEnd(message=ToolResultMessage() as result):
+            case events.MessageEnd(message=ToolResultMessage() as result):
                 self._add_result(result)
-            case ToolExecutionStart(tool_name=name, args=args):
+            case events.ToolExecutionStart(tool_name=name, args=args):
                 self._enter("", _MOODS.get(name, "thinking"))
                 self._add_call(name, args)
-            case AgentEnd(outcome=Cancelled()):
+            case events.AgentEnd(outcome=Cancelled()):
                 self._enter("", "idle")
-            case AgentEnd(outcome=outcome):
+            case events.AgentEnd(outcome=outcome):
                 self._enter("", "done" if isinstance(outcome, Done) else "error")
-            case PlanPhase(phase=phase, step=step, state="started"):
+            case events.PlanPhase(phase=phase, step=step, state="started"):
                 self.plan = (phase, step)
                 self._enter("", "thinking")
-            case ForkEvent(event=inner) if isinstance(inner, _SHOWN_OF_FORKS):
+            case events.ForkEvent(event=inner) if isinstance(inner, _SHOWN_OF_FORKS):
                 self.on_event(inner)
 
     def _enter(self, stage: Stage, mood: Mood) -> None:
@@ -174,21 +160,16 @@ class RunActivity:
         if result.is_error:
             return
         if result.tool_name == "todo":
-            self.todos = _todos(result.details.get("items")) or ()
+            self.todos = [
+                TodoEntry(text=str(item.get("text")), status=str(item.get("status")))
+                for item in result.details.get("items") or ()
+                if isinstance(item, Mapping)
+            ]
         for file in changed_files(result.details.get("diff")):
             self.changed.pop(file.path, None)
             self.changed[file.path] = file.line
             if len(self.changed) > MOST_FILES:
                 del self.changed[next(iter(self.changed))]
-
-
-def _todos(items: Any) -> Sequence[TodoEntry]:
-    """The items that the todo tool reports; anything else is left out."""
-    return [
-        TodoEntry(text=str(item.get("text")), status=str(item.get("status")))
-        for item in items or ()
-        if isinstance(item, Mapping)
-    ]
 
 
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
@@ -199,16 +180,13 @@ class ChangedFile:
     """A file of a diff."""
 
     path: str
-    """As the tool wrote it."""
+    """The path as the tool wrote it."""
     line: int
-    """The first that changed; 0 where the file is gone."""
+    """The first changed line; 0 for a removed file."""
 
 
 def changed_files(diff: object) -> Iterator[ChangedFile]:
-    """The files of a unified diff with the names `old` and `new`, without `a/` and `b/`.
-
-    Anything but a text, which details of a tool may have in its place, has none.
-    """
+    """Yield the files of a unified diff without `a/` and `b/`; none if `diff` is no text."""
     lines = diff.split("\n") if isinstance(diff, str) else ()
     for at in range(len(lines) - 2):
         old, new, hunk = lines[at : at + 3]

@@ -1,7 +1,6 @@
-"""The terminal UI as one app: its widgets, how they are connected, and the events they get.
+"""The app of the terminal UI: its widgets and their messages, loop events, chords and ticks.
 
-Also the bridge that collects loop events, key chords, the ticker, and the front end that slash
-commands use. What the keys of the screen do is in `actions`.
+Also the front end for slash commands. `actions` has the actions of the screen.
 """
 
 import asyncio
@@ -11,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from textual import events, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.theme import Theme
@@ -58,14 +57,13 @@ if TYPE_CHECKING:
 
 
 Action: TypeAlias = Callable[["DirgeApp"], Awaitable[None]]
-"""What a key of the screen does."""
-
+"""An action of the screen."""
 _MOST_INPUT_ROWS = 8
-"""Rows of a long draft; never more than half of the screen."""
+"""Rows of the input at most, and never more than half of the screen."""
 
 
 class DirgeApp(ScreenApp):
-    """One screen: the transcript, and below it the queue, the input and the status line."""
+    """The screen: the transcript, and below it the queue, the input and the status line."""
 
     CSS = """
     Screen { layout: vertical; overflow: hidden; }
@@ -100,7 +98,7 @@ class DirgeApp(ScreenApp):
         self._bridge = EventBridge(lambda: self.call_later(self.flush_events))
         self._actions = actions
         self.last_pressed: dict[str, float] = {}
-        """When a key that does more at a second press was pressed last, by its action."""
+        """The time of the last press, by action, for actions with a second press."""
         self._hint = ""
         self.theme_switcher = ThemeSwitcher(self, start.theme)
         self.chrome = ChromePresenter(self, self.session_opener.settings)
@@ -141,7 +139,7 @@ class DirgeApp(ScreenApp):
         yield self.status
 
     def on_mount(self) -> None:
-        # `focus` would come after keys that are waiting already.
+        # `focus` would take effect only after pending keys.
         self.set_focus(self.composer)
         self.refresh_status()
         self.app_resume_signal.subscribe(self, lambda _: self.draw_anew())
@@ -164,7 +162,7 @@ class DirgeApp(ScreenApp):
         self._renderer = None
 
     def _on_conversation_event(self, event: LoopEvent) -> None:
-        """Collect an event; show another history at once, as what follows belongs behind it."""
+        """Collect an event; draw another history at once, as later events belong to it."""
         if not isinstance(event, HistoryMoved):
             if not self.shell.has_shown(event):
                 self._bridge.sink(event)
@@ -186,7 +184,7 @@ class DirgeApp(ScreenApp):
 
     def focus_input(self) -> None:
         if self.is_running:
-            # `focus` would leave what is typed meanwhile to whatever Textual chooses.
+            # Until `focus` took effect, typed text would go to another widget.
             self.set_focus(self.shell.box if self.shell.box.is_open else self.composer)
 
     def give_back(self, text: str) -> None:
@@ -212,7 +210,7 @@ class DirgeApp(ScreenApp):
             return
         has_conversation = self.controller.conversation is not None
         if self.dialogs.is_asking and has_conversation and not self.controller.is_busy:
-            # A run that began now would change what the question is about.
+            # A run would change the subject of the question.
             self.give_back(message.text)
             return
         text = self.drafts.sent(message.text)
@@ -225,12 +223,14 @@ class DirgeApp(ScreenApp):
     async def on_composer_action_requested(self, message: Composer.ActionRequested) -> None:
         self.hint("")
         if message.action == "interrupt" and self.dialogs.focus_dialog():
-            return  # From writing in the input back to the question.
+            return
         await self.run_screen_action(message.action)
 
+    @on(TranscriptWidget.ActionForScreen)
+    @on(Dialog.KeyPassedThrough)
     @work
-    async def on_transcript_widget_action_for_screen(
-        self, message: TranscriptWidget.ActionForScreen
+    async def _do_action_for_screen(
+        self, message: TranscriptWidget.ActionForScreen | Dialog.KeyPassedThrough
     ) -> None:
         await self.run_screen_action(message.action)
 
@@ -248,14 +248,8 @@ class DirgeApp(ScreenApp):
         self.hint("")
 
     def on_composer_pasted_too_much(self) -> None:
-        self.notify_user(
-            "Only the first MiB of the paste was inserted. Attach a file with @.",
-            tone="warning",
-        )
-
-    @work
-    async def on_dialog_key_passed_through(self, message: Dialog.KeyPassedThrough) -> None:
-        await self.run_screen_action(message.action)
+        words = "Only the first MiB of the paste was inserted. Attach a file with @."
+        self.notify_user(words, tone="warning")
 
     def on_text_area_changed(self, message: TextArea.Changed) -> None:
         self.dialogs.input_changed()
@@ -275,7 +269,7 @@ class DirgeApp(ScreenApp):
         await super().on_event(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Handle a key that no widget has handled, unless a line of text is being written."""
+        """Handle a key that no widget has handled, except while a line of text is written."""
         binding = self.keymap.action(event.key, "screen")
         if binding and (binding[1] == "suspend" or not isinstance(self.focused, Input)):
             await self.run_screen_action(binding[1])
@@ -293,7 +287,7 @@ class DirgeApp(ScreenApp):
         await self.chrome.close()
 
     async def run_screen_action(self, name: str) -> None:
-        """Run a slash command or an action of the screen; any other name is ignored."""
+        """Run a slash command or an action of the screen; ignore other names."""
         if name.startswith("/"):
             await self.controller.submit(name, "now")
         elif name in self._actions:
@@ -301,12 +295,12 @@ class DirgeApp(ScreenApp):
 
     @property
     def selected_text(self) -> str:
-        """What is selected in the input, in the transcript, or elsewhere on the screen."""
+        """The selection in the input, the transcript or another widget."""
         own = self.composer.selected_text or self.transcript.selection.text
         return own or self.screen.get_selected_text() or ""
 
     def copy_text(self, text: str) -> str:
-        """Copy `text` to the clipboard; returns what is known of the result."""
+        """Copy `text` to the clipboard; return a sentence about the result."""
         clipboard = Clipboard(self.to_terminal, wanted=self.ui_settings.clipboard)
         conversation = self.controller.conversation
         is_stored = conversation is None or conversation.session_id is not None
@@ -334,7 +328,7 @@ class DirgeApp(ScreenApp):
             self.notify_user(problem, tone="warning")
 
     def leave(self, code: int) -> None:
-        """End the program; the terminal is restored first, the conversation closed after."""
+        """End the program: restore the terminal, then close the conversation."""
         self.drafts.end()
         self.proposer.stop()
         super().leave(code)
@@ -343,11 +337,11 @@ class DirgeApp(ScreenApp):
 SOON_S = 1 / 30
 """Seconds between two deliveries at least."""
 CALM_S = 1 / 10
-"""The same while only text or output grows, which no person reads faster."""
+"""The same while only text or output is added."""
 
 
 class EventBridge:
-    """A sink that collects events and calls `deliver` for them, at most every `SOON_S` seconds."""
+    """A sink that collects events, and calls `deliver` at most every `SOON_S` seconds."""
 
     def __init__(self, deliver: Callable[[], object]) -> None:
         self._deliver = deliver
@@ -368,7 +362,7 @@ class EventBridge:
         self._timer = loop.call_at(due, self._on_timer)
 
     def take_events(self) -> Sequence[LoopEvent]:
-        """Return the events since the last time, in order."""
+        """Return the events since the last call."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -386,10 +380,7 @@ _CANCELS = ("escape", "ctrl+g", "ctrl+c")
 
 
 class KeyChords:
-    """Holds the first key of a chord until the second comes or its time is up.
-
-    Chords work in the input and the transcript.
-    """
+    """Waits for the second key of a chord, in the input or the transcript."""
 
     def __init__(self, app: "DirgeApp") -> None:
         self._app = app
@@ -397,7 +388,7 @@ class KeyChords:
         self._timer: Timer | None = None
 
     def handle_key(self, key: str) -> bool:
-        """Handle `key` if it belongs to a chord; False if it does not."""
+        """Handle a key of a chord; return False for another one."""
         app = self._app
         if app.focused not in (None, app.composer, app.transcript):
             self.cancel()
@@ -421,7 +412,6 @@ class KeyChords:
         return True
 
     def cancel(self) -> None:
-        """Forget the first key."""
         if self._timer is not None:
             self._timer.stop()
         if self._first:
@@ -433,7 +423,7 @@ _EVERY_S = 1.0
 
 
 class Ticker:
-    """A timer that runs only while something on the screen changes with time."""
+    """A timer that runs while something on the screen changes with time."""
 
     def __init__(self, app: "DirgeApp") -> None:
         self._app = app
@@ -444,9 +434,9 @@ class Ticker:
         return self._timer is not None
 
     def update(self) -> None:
-        """Start or stop the timer, depending on what runs now."""
+        """Start or stop the timer."""
         controller = self._app.controller
-        # A command in the background ends without an event.
+        # No event reports the end of a command in the background.
         has_work = controller.conversation is not None and (
             controller.state in ("working", "compacting", "interrupting")
             or self._app.has_calls_running
@@ -460,7 +450,6 @@ class Ticker:
             self._timer = None
 
     def beat(self) -> None:
-        """Draw what changes with time."""
         app = self._app
         app.chrome.beat += 1
         if app.renderer.has_something_to_tick:
@@ -476,7 +465,7 @@ _TYPED = (
 
 
 class TuiFrontEnd:
-    """The `slash.base.FrontEnd` of the terminal UI; everything is done by the app."""
+    """The `slash.base.FrontEnd` of the terminal UI."""
 
     def __init__(self, app: "DirgeApp") -> None:
         self.app = app
@@ -496,7 +485,7 @@ class TuiFrontEnd:
         page = app.transcript
         row = page.layout_of_blocks.rows.last
         if row is not None and row.lines > page.lines_in_view and not app.controller.is_busy:
-            # It is longer than the screen, and is read from its beginning.
+            # A long text is read from its start.
             page.go_to(LinePosition(row, 0))
             app.hint(f"{app.keymap.name_of('screen', 'page_down')} scrolls on.")
 

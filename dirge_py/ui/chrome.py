@@ -1,7 +1,6 @@
 """The presenter of the chrome around the transcript: panels, todo list, status line and face.
 
-It receives the events of the conversation. A panel that is not shown costs nothing: nothing is
-gathered for it, and no program is started.
+For a hidden panel nothing is collected, and no program is started.
 """
 
 import asyncio
@@ -19,12 +18,7 @@ from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
-from dirge_py.ui.panels.side_panels import (
-    MARGIN,
-    SidePanel,
-    left_lines,
-    right_lines,
-)
+from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
 from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import (
@@ -49,14 +43,12 @@ else:
 
 
 WIDE = 152
-"""Columns from which on there are panels at the sides, unless the settings say otherwise."""
-
+"""Columns from which panels are shown in the setting "auto"."""
 LONG_RUN_S = 5.0
-"""How long a run must have taken for its end to be worth a notification."""
-
+"""Seconds that a run must have taken for a notification about its end."""
 _NARROWEST, _WIDEST = 24, 34
 _WIDEST_TEXT = 123
-"""Columns of the transcript at most, with its margins; the panels may have the others."""
+"""Columns of the transcript at most, with its margins; the panels get the others."""
 _LEAST_CHAT = 40
 _SHOWN_FROM_S = 1.0
 
@@ -82,7 +74,7 @@ class ChromePresenter:
         self.place = ""
         """The folder and its branch."""
         self.beat = 0
-        """Counts the seconds in which something ran."""
+        """The number of seconds in which something ran."""
         self._git: GitStatus | None = None
         self._asking_git: Worker[None] | None = None
         self._run: Run | None = None
@@ -126,11 +118,11 @@ class ChromePresenter:
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is a panel at a side."""
+        """Whether a panel is shown."""
         return bool(self.left.display or self.right.display)
 
     def begin(self, messages: Sequence[Message]) -> None:
-        """Start again for another conversation, with this history."""
+        """Start with the history of another conversation."""
         self._run, self._git = None, None
         self.activity.mood = "idle"
         self.activity.load_history(messages)
@@ -149,7 +141,7 @@ class ChromePresenter:
                         path = conversation.cwd / file.path
                         self.following.open(path, file.line, cwd=conversation.cwd)
             case ToolExecutionEnd():
-                # A command may have checked out another branch.
+                # A command may have switched the branch.
                 self.place = folder_and_branch(conversation.cwd)
             case TurnEnd(tool_results=results) if results:
                 self.refresh_git()
@@ -162,7 +154,7 @@ class ChromePresenter:
                     self._notify(f"{words}, after {took_s:.0f} s")
 
     def refresh_checkout(self) -> None:
-        """Read the branch and the state of the checkout again: the person may have used git."""
+        """Read the branch and the state of the checkout again."""
         conversation = self._app.controller.conversation
         if conversation is not None:
             self.place = folder_and_branch(conversation.cwd)
@@ -170,7 +162,7 @@ class ChromePresenter:
         self.show()
 
     def refresh_git(self) -> None:
-        """Ask git for the state of the checkout, if it is shown."""
+        """Read the state of the checkout if it is shown."""
         conversation = self._app.controller.conversation
         if conversation is None or not self.left.display:
             return
@@ -205,7 +197,7 @@ class ChromePresenter:
         return conversation is not None and conversation.exclusive_owner is not None
 
     def _note_end_of_plan(self) -> None:
-        """Handle the end of a plan: when it is cut off, no event reports that."""
+        """Handle the end of a plan, which no event reports if it was stopped."""
         was_since, is_running = self._plan_since, self._is_plan_running
         if is_running == (was_since is not None):
             return
@@ -261,7 +253,7 @@ class ChromePresenter:
         return "idle" if state == "ready" and not is_over else mood
 
     def _phase(self) -> str:
-        """What is done or waited for, and for how long; "" where the state says it all."""
+        """The current work or wait, with its duration; "" if the state says it all."""
         phase = self._waiting_for()
         if self.activity.plan is None or not self._is_plan_running:
             return phase
@@ -321,7 +313,7 @@ class ChromePresenter:
         return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
 
     def _notify(self, words: str) -> None:
-        """Notify the person, unless the terminal has the focus or does not report it."""
+        """Notify the person unless the terminal has the focus."""
         app = self._app
         if not app.app_focus and app.controller.conversation is not None:
             title = f"dirge {app.controller.conversation.cwd.name}"

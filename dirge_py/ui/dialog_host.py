@@ -1,4 +1,4 @@
-"""Dialogs above the input, one after the other; the focus goes to a dialog and back."""
+"""Shows dialogs above the input one after the other, and moves the focus to them and back."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,19 +30,16 @@ else:
     PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
 
 _SMALL_HEIGHT = 10
-"""Rows below which a question replaces everything else."""
+"""Rows of a screen that a question fills."""
 _ROWS_FOR_OTHERS = 3
-"""Rows that a question leaves to the rest of a screen that is not small."""
+"""Rows for the rest of a larger screen."""
 _LEAST_ROWS = 3
 _SOON_S = 0.01
 _PLACEHOLDER = "A question is open above; text you type goes here."
 
 
 class DialogHost:
-    """Shows dialogs above the input, one at a time in the order the questions came.
-
-    It is the `Asker` of the terminal UI, and shows the pickers, too.
-    """
+    """Shows dialogs and pickers one at a time, as the `Asker` of the terminal UI."""
 
     def __init__(self, app: ScreenApp, guard_s: float, edit_file: "EditFile") -> None:
         self._app = app
@@ -55,19 +52,19 @@ class DialogHost:
         self._turn = asyncio.Lock()
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        """One answer per request, in order: those of one call are shown together."""
+        """Return an answer for each request, in order; they share a dialog."""
         if not requests:
             return []
         return await self._ask(PermissionDialog, requests, self._edit_file)
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        """One answer per question, in order; None if the person cancels."""
+        """Return an answer for each question, in order; None if the person cancels."""
         if not questions:
             return []
         return await self._ask(QuestionForm, questions)
 
     async def trust(self, offer: TrustOffer) -> bool:
-        """Whether exactly these files are trusted."""
+        """Return whether the person trusts exactly these files."""
         return await self._ask(TrustDialog, offer)
 
     async def _ask(self, dialog: Callable[..., Dialog[Answer]], *subject: Any) -> Answer:
@@ -84,7 +81,7 @@ class DialogHost:
             try:
                 answer = await panel.answer
             finally:
-                # Shielded: an interrupted run takes its question down, whatever it is cancelled by.
+                # Shielded, as the question of an interrupted run must always be removed.
                 await asyncio.shield(asyncio.ensure_future(self._close_dialog(panel)))
             if panel.wants_stop:
                 app.controller.interrupt()
@@ -94,10 +91,10 @@ class DialogHost:
         app = self._app
         panel.refit = lambda: self._fit(panel, app.size.height)
         panel.give_to_input = self._give_to_input
-        # A sentence that is being written, or lies there half written, is finished first.
+        # The person may finish a sentence in the input first.
         panel.takes_keyboard = not (app.focused is app.composer and app.composer.is_in_use)
         app.proposer.close()
-        app.flush_events()  # What the question is about is shown above it.
+        app.flush_events()
         self._before = app.focused
         app.controller.is_asking = True
         self._panel = panel
@@ -113,7 +110,7 @@ class DialogHost:
         app.controller.is_asking = False
         self._panel = None
         if not app.is_running:
-            return  # The program is ending, and took the whole screen down.
+            return  # The program is ending.
         app.composer.placeholder = self._placeholder
         app.screen.remove_class("small-asking", "only-asking", "asking")
         if self._is_about_plan:
@@ -121,21 +118,21 @@ class DialogHost:
             app.transcript.go_to_end()
         self._restore_focus()
         await panel.remove()
-        self._restore_focus()  # What the question had hidden can have it only now.
+        self._restore_focus()  # A widget hidden by the question can have the focus only now.
         app.refresh_status()
 
     @property
     def is_asking(self) -> bool:
-        """Whether a question is shown that has no answer yet."""
+        """Whether a question without an answer is shown."""
         return self._panel is not None and not self._panel.answer.done()
 
     def handle_input(self, event: events.Key | events.Paste) -> bool:
-        """Pass a key or a paste to the question; returns whether it was handled."""
+        """Pass a key or a paste to the question; return whether it was handled."""
         panel = self._panel
         return panel is not None and self._app.focused is panel and panel.handle_input(event)
 
     def focus_dialog(self) -> bool:
-        """Give the keyboard to the question. False if there is none, or it has it already."""
+        """Give the keyboard to the question; return False if it has it, or there is none."""
         panel = self._panel
         if panel is None or panel.has_keyboard:
             return False
@@ -166,7 +163,7 @@ class DialogHost:
             self._panel.refit()
 
     def _show_plan(self) -> None:
-        """Scroll to the beginning of a plan that the question is about."""
+        """Scroll to the start of the plan of the question."""
         app = self._app
         plan, page = app.renderer.phases.to_read, app.transcript
         self._is_about_plan = plan is not None
@@ -177,7 +174,7 @@ class DialogHost:
             page.go_to(LinePosition(row, row.gap))
 
     def _restore_focus(self) -> None:
-        """Give the focus back to what had it before the question, unless the person is typing."""
+        """Give the focus back to the widget before the question, unless the person is typing."""
         app, before = self._app, self._before
         if app.focused is app.composer and app.composer.is_in_use:
             return
@@ -187,7 +184,7 @@ class DialogHost:
             app.focus_input()
 
     def fit(self, height: int) -> None:
-        """Fit the question to another height of the screen."""
+        """Fit the question to the height of the screen."""
         for panel in self._app.query(Dialog):
             self._fit(panel, height)
 
@@ -204,7 +201,7 @@ class DialogHost:
             self._app.focus_input()
 
     def _fit(self, panel: Dialog[Any], height: int) -> None:
-        # The input stays visible while it is written in.
+        # The input stays visible while the person writes in it.
         is_small = height < _SMALL_HEIGHT and panel.has_keyboard
         taken = panel.fit(max(_LEAST_ROWS, height - (0 if is_small else _ROWS_FOR_OTHERS)))
         self._app.screen.set_class(is_small, "small-asking")

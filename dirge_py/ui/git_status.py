@@ -1,7 +1,4 @@
-"""The state of the git checkout, for the side panel.
-
-Imported when a panel is first shown: it needs the reader of git's settings.
-"""
+"""The state of the git checkout, for the side panel; imported at the panel's first use."""
 
 import asyncio
 import os
@@ -23,14 +20,14 @@ class GitStatus:
     unstaged: int = 0
     untracked: int = 0
     subject: str = ""
-    """The first line of the last commit's message."""
+    """The first line of the last commit message."""
     is_withheld: bool = False
-    """Only the branch is known: git was not run, as the repository names programs for it."""
+    """Only the branch is known, as git would run programs that the repository names."""
 
 
 async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | None:
-    """The state of the checkout; None outside of one, or where there is no git."""
-    # `git status` may start programs that the repository names, and the person did not allow that.
+    """Return the state of the checkout; None outside of one or without git."""
+    # `git status` may run programs that the repository names, without the person's permission.
     if await asyncio.to_thread(git_hazard, os.path.realpath(cwd)):
         branch = branch_of(cwd)
         return GitStatus(branch=branch, is_withheld=True) if branch else None

@@ -1,4 +1,4 @@
-"""What the terminal UI is started with: its settings, and callables that open conversations."""
+"""The start options of the terminal UI: settings, and callables that open conversations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UiSettings:
-    """The settings `[ui]` of docs/config.md, and the keys and aliases of the person."""
+    """The settings `[ui]` of docs/config.md, and the person's keys and aliases."""
 
     show_thinking: bool = False
     """Show what the model thinks."""
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """The person's own keys, by action."""
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """The person's own names of slash commands, each with its command."""
+    """The person's own names of slash commands, with the command of each."""
     keymap: Literal["default", "emacs", "vim"] = "default"
     """The keys of the input."""
     enter: Literal["steer", "queue"] = "steer"
-    """What Enter does with a prompt during a run."""
+    """The action of Enter during a run."""
     chord_timeout_s: float = 1.0
-    """How long the second key of a chord may take."""
+    """Seconds for the second key of a chord."""
     has_mouse: bool = True
     """The terminal reports the mouse to dirge."""
     clipboard: Literal["auto", "native", "tmux", "osc52"] = "auto"
-    """How text gets to the clipboard."""
+    """The way to copy text."""
     notify: Literal["off", "bell", "desktop", "both"] = "bell"
-    """How the person is notified while another window has the focus."""
+    """The notification while another window has the focus."""
     reduced_motion: bool = False
-    """The face does not move."""
+    """The face doesn't move."""
     has_avatar: bool = True
     """The status line has a face."""
     panel: Literal["auto", "on", "off"] = "auto"
@@ -45,34 +45,38 @@ class UiSettings:
     display: Sequence[str] = ("left", "main", "right")
     """The parts of the screen that are shown."""
     diff: Literal["auto", "unified", "split"] = "auto"
-    """How changes of files are laid out."""
+    """The layout of diffs."""
     editor_open_command: str = ""
-    """The command that opens a changed file beside dirge; "" for none."""
+    """The command that opens a changed file in another program; "" for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UiOptions:
-    """How the terminal UI is started; only `theme` is needed for the first frame."""
+    """The start options of the terminal UI; the first frame needs only `theme`."""
 
     open_first: OpenFirst
-    """Opens the first conversation, on the event loop, once `prepare` is done."""
+    """Opens the first conversation on the event loop, after `prepare`."""
     open_other: OpenOther
     """Opens every later one."""
     prepare: Callable[[], UiSettings] = UiSettings
-    """Reads the settings and imports what opening needs; runs in a thread after the first frame."""
+    """Reads the settings and imports modules, in a thread after the first frame."""
     project: "Callable[[], TrustGate] | None" = None
-    """What the project offers that needs trust."""
+    """Returns the files of the project that need trust."""
     setup: Callable[[], SetupService] | None = None
+    """Returns the set-up, offered without a provider."""
     demo: "Callable[[], UiOptions] | None" = None
-    """The start of the demo, offered where there is no provider yet."""
+    """Returns the options of the demo, offered without a provider."""
     settings: "Callable[[], Config] | None" = None
-    """Reads the settings of this start again; None: there are none that a person could change."""
+    """Reads the settings of this start again, if there are any."""
     settings_file: Path | None = None
+    """The file of these settings."""
     first_prompt: str = ""
+    """A prompt that is submitted at the start."""
     pick_session: bool = False
     """Show the list of sessions first (`-r` without an id)."""
     theme: str = DEFAULT_THEME
+    """The name of the theme."""
     is_stored: bool = True
     """The conversation is stored and can be resumed."""
     close: Callable[[], None] | None = None
-    """Called when the program has ended."""
+    """Called at the end of the program."""

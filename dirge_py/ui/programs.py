@@ -1,7 +1,4 @@
-"""Small programs that the screen runs, such as git and tmux.
-
-None runs for long, none has a terminal.
-"""
+"""Runs short programs for the screen, such as git and tmux, without a terminal."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +19,7 @@ _TIMEOUT_S = 5.0
 
 
 class ScreenPrograms:
-    """Runs programs and returns their output; `aclose` ends what still runs."""
+    """Runs programs, and returns their output; `aclose` ends running ones."""
 
     def __init__(self) -> None:
         self._runner: Runner | None = None
@@ -34,10 +31,10 @@ class ScreenPrograms:
         cwd: Path,
         variables: Mapping[str, str] | None = None,
     ) -> str | None:
-        """What the program writes; None if it is not there, fails or takes too long.
+        """Return the program's output; None if it is missing, fails or takes too long.
 
-        One in `cwd` or in the repository around it is not started: it could be the repository's.
-        `variables` are added to its environment, which is that of every command, not the person's.
+        A program inside `cwd` or its repository isn't started, as it may be malicious. `variables`
+        are added to the environment that all commands get.
         """
         path = find_program(program, outside=[str(cwd), *project_folders(str(cwd))])
         if not path:

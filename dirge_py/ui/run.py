@@ -1,4 +1,4 @@
-"""Runs the terminal UI, and restores the terminal however it ends."""
+"""Runs the terminal UI, and restores the terminal at its end."""
 
 import asyncio
 import os
@@ -19,13 +19,10 @@ _HUNG_UP = 128 + signal.SIGHUP
 
 
 def run_tui(start: UiOptions) -> int:
-    """Run the UI until the person leaves; returns the exit code.
-
-    A signal ends it like a person would, with exit code 128 + its number; so does a terminal that
-    is closed. The terminal is restored first, then the conversation is closed.
+    """Run the UI, and return the exit code; after a signal that is 128 + its number.
 
     Raises:
-        DirgeError: the conversation could not be opened. Nothing is left on the screen then.
+        DirgeError: the conversation could not be opened.
     """
     return asyncio.run(_run(start))
 
@@ -34,7 +31,7 @@ async def _run(start: UiOptions) -> int:
     no_color = bool(os.environ.get("NO_COLOR"))
     app = DirgeApp(start, ACTIONS, no_color=no_color)
     if no_color:
-        # Textual removes the variable from the environment; child processes need it, too.
+        # Textual removes the variable, but child processes need it.
         os.environ["NO_COLOR"] = "1"
     loop = asyncio.get_running_loop()
     for number in _ENDING_SIGNALS:
@@ -59,7 +56,7 @@ async def _run(start: UiOptions) -> int:
 
 
 async def _close(app: DirgeApp) -> Sequence[str]:
-    """Close the conversation; returns the notices that come when there is no screen any more."""
+    """Close the conversation; return its last notices, which no screen shows."""
     notices: list[str] = []
     if app.controller.conversation is not None:
         app.controller.conversation.subscribe(notice_sink(lambda text: notices.append(clean(text))))
@@ -68,7 +65,7 @@ async def _close(app: DirgeApp) -> Sequence[str]:
 
 
 def _resume_hint(app: DirgeApp) -> str:
-    """How to resume this session; "" if there is nothing to resume."""
+    """Return how to resume this session; "" if it is empty."""
     conversation = app.controller.conversation
     if conversation is None or conversation.session_id is None or not conversation.messages:
         return ""

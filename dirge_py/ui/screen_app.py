@@ -1,4 +1,4 @@
-"""What the parts of the screen use of the app: its widgets, its settings and what they may ask."""
+"""The base of the app, with everything that the parts of the screen use of it."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ else:
 
 
 class ScreenApp(TerminalApp):
-    """The app as its parts know it. `app.DirgeApp`, the only one there is, makes the parts."""
+    """The app as its parts know it; `app.DirgeApp` makes the parts."""
 
     clock: Callable[[], float]
     """Seconds; `time.monotonic` except in tests."""
@@ -51,7 +51,7 @@ class ScreenApp(TerminalApp):
 
     @property
     def renderer(self) -> "TranscriptRenderer":
-        """The renderer of this conversation; made when it is first used."""
+        """The renderer of this conversation, made at the first use."""
         if self._renderer is None:
             conversation = self.controller.conversation
             self._renderer = TranscriptRenderer(
@@ -64,13 +64,13 @@ class ScreenApp(TerminalApp):
         return self._renderer
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        """Add a notice to the transcript, after all events that have arrived."""
+        """Add a notice to the transcript, after all events so far."""
         self.flush_events()
         self.renderer.notice(text, tone=tone)
         self.transcript.redraw()
 
     def flush_events(self) -> None:
-        """Draw the events that have arrived."""
+        """Draw all events so far."""
 
     def refresh_status(self) -> None:
         """Update the status line, the panels, and the lines above the input."""
@@ -79,13 +79,13 @@ class ScreenApp(TerminalApp):
         """Show `text` above the input until the next key."""
 
     def focus_input(self) -> None:
-        """Focus the box of a running command, if one is shown, else the input."""
+        """Focus the box of a running command, or else the input."""
 
     def adopt(self, conversation: "Conversation") -> None:
         """Switch to this conversation, with an empty transcript."""
 
     def apply_settings(self, settings: UiSettings) -> Sequence[str]:
-        """Apply the settings of the screen; returns what is wrong with the theme."""
+        """Apply the settings of the screen; return problems with the theme."""
         return ()
 
     def set_colors(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""From the first frame to a conversation: settings, set-up where there is no provider, greeting."""
+"""Opens conversations in the terminal UI: settings, set-up without a provider, greeting."""
 
 import asyncio
 import os
@@ -44,15 +44,12 @@ class TuiSessionOpener:
         self._setup_results: list[str] = []
 
     def begin(self) -> None:
-        """Open the first conversation; nothing waits for it."""
+        """Start opening the first conversation."""
         self._is_over.clear()
         self._app.run_worker(self._begin())
 
     async def finished(self) -> bool:
-        """Wait for the running opening; begin another one if it was given up.
-
-        False if there is no conversation even then. What was typed in between waits here.
-        """
+        """Wait for the opening, or start it again; return whether a conversation is open."""
         if self._is_over.is_set():
             self.begin()
         await self._is_over.wait()
@@ -61,7 +58,7 @@ class TuiSessionOpener:
     async def switch_to(self, session_id: str | None) -> "Conversation":
         """Switch to another session, or a new one: see `SessionOpener.switch_to`."""
         if session_id is not None:
-            # Drawn before the session is read: a long one takes a while, in one go.
+            # Drawn first, as nothing is drawn while a long session is read.
             shown = asyncio.Event()
             self._app.hint("Opening the session.")
             self._app.call_after_refresh(shown.set)
@@ -69,10 +66,7 @@ class TuiSessionOpener:
         return await self._sessions.switch_to(session_id)
 
     async def switch_folder(self, folder: Path) -> "Conversation":
-        """Begin a new session in another folder, after asking whether that is trusted.
-
-        Where that fails, the session before stays as it is. Raises as `switch_to`.
-        """
+        """Start a session in another folder after the question of trust; see `switch_to`."""
         before = Path.cwd()
         os.chdir(folder)
         try:
@@ -86,7 +80,7 @@ class TuiSessionOpener:
         return conversation
 
     def settings(self) -> "Config | None":
-        """The settings as they are now; None: this was started without. Raises ConfigError."""
+        """Read the current settings; None for a start without them. Raises ConfigError."""
         return self.start.settings() if self.start.settings is not None else None
 
     async def _begin(self) -> None:
@@ -109,7 +103,7 @@ class TuiSessionOpener:
                 if not await self._set_up(error):
                     return
         self._sessions.adopt(conversation)
-        if self._setup_results:  # The page that they were shown on is gone.
+        if self._setup_results:  # Opening has cleared the transcript.
             self._app.notify_user("\n".join(self._setup_results), tone="good")
             self._setup_results.clear()
         for warning in warnings:
@@ -123,10 +117,7 @@ class TuiSessionOpener:
             await self._sessions.offer_to_continue(conversation)
 
     async def _ask_for_trust(self) -> list[str]:
-        """Ask whether the project is trusted; returns what is wrong with its theme.
-
-        Without an answer it stays restricted, and the question comes again.
-        """
+        """Ask whether to trust the project; return problems with its theme."""
         if self.start.project is None:
             return []
         gate = await asyncio.to_thread(_read_gate, self.start.project)
@@ -160,14 +151,14 @@ class TuiSessionOpener:
         return ending != "given up"
 
     def _prepare(self) -> tuple[UiSettings, Registry]:
-        # Some hundred modules, none of which the first frame needs.
+        # This imports about a hundred modules, so it runs after the first frame.
         registry = discover(slash, commands)
         return self.start.prepare(), registry
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
         app = self._app
         app.ui_settings = settings
-        # GNU screen holds an Esc back for as long as the mouse is reported.
+        # While the mouse is reported, GNU screen delays Esc.
         in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
         app.use_mouse(is_ours=settings.has_mouse and not in_screen)
         problems = app.keymap.change(settings.keys, preset_of(settings.keymap, settings.enter))
@@ -184,7 +175,7 @@ class TuiSessionOpener:
         conversation = self.start.open_other(self._dialogs, session_id, way)
         before = self._app.controller.conversation
         if before is not None and session_id is None:
-            # The person set it, and sees it; a start may have been with a looser one.
+            # The person chose this mode, and the start may have had a looser one.
             conversation.settings.set_mode(before.settings.mode)
         return conversation
 
@@ -237,9 +228,8 @@ class TuiSessionOpener:
 
 
 def _read_gate(project: "Callable[[], TrustGate]") -> "TrustGate":
-    """Return the gate with the project's files read, which waits for a disk."""
     gate = project()
-    _ = gate.offer
+    _ = gate.offer  # Reads the project's files, which waits for the disk.
     return gate
 
 

@@ -1,8 +1,4 @@
-"""The status line: folder, model, mode, context, cost and state; as much as fits is shown.
-
-`StatusModel` is what it shows, `ContextGauge` how full the context is, `SpendingStatus` what was
-spent, `LimitsShown` how far a run may go.
-"""
+"""The status line: as much of folder, model, mode, context, cost and state as fits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +9,7 @@ from textual.reactive import reactive
 
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean, format_cost, format_count
+from dirge_py.lib.text import clean, format_cost, format_count, plural
 from dirge_py.types.events import PhaseName
 from dirge_py.types.messages import Usage
 from dirge_py.ui.theme.styles import Styles
@@ -26,24 +22,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
-    """`[limits]` of each run, None being no limit, and how much of a window is used."""
+    """The limits of each run, None for no limit, and of the context."""
 
     cost_usd: float | None = None
-    """What a run may cost."""
+    """Cost of a run at most."""
     tokens: int | None = None
-    """Tokens of a run, in and out."""
+    """Tokens of a run at most, in and out."""
     input_tokens: int | None = None
-    """Input tokens of a run."""
+    """Input tokens of a run at most."""
     output_tokens: int | None = None
-    """Output tokens of a run."""
+    """Output tokens of a run at most."""
     target_tokens: int = 250_000
     """Tokens of a larger window that are used at most."""
     fold_at: float | None = 0.75
-    """The share of the window above which old history is folded; None: it never is."""
+    """The share of the window above which old history is folded; None for never."""
 
 
 _NEAR = 0.9
-"""Part of `fold_at` from which on the mark `fold` is shown."""
+"""Part of `fold_at` above which the mark `fold` is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +49,9 @@ class ContextGauge:
     used: int
     """Tokens of the next request."""
     window: int
-    """Tokens of the model's window that are used at most; 0 where that is unknown."""
+    """Tokens of the model's window that are used at most; 0 if unknown."""
     fold_at: float | None = None
-    """The share above which the next request is folded first; None: it never is."""
+    """The share above which old history is folded before a request; None for never."""
 
     @property
     def share(self) -> float:
@@ -72,32 +68,32 @@ class ContextGauge:
 
     @property
     def words(self) -> str:
-        """The fill in words, such as `45k/200k 22%`, and the mark."""
+        """The fill, such as `45k/200k 22%`, and the mark."""
         if not self.window:
             return format_count(self.used)
         figures = f"{format_count(self.used)}/{format_count(self.window)} {int(100 * self.share)}%"
         return f"{figures} {self.mark}".rstrip()
 
     def bar(self, width: int) -> str:
-        """A bar such as `███░░░░` of `width` cells."""
+        """Return a bar such as `███░░░░` of `width` cells."""
         filled = round(width * min(1.0, self.share))
         return "█" * filled + "░" * (width - filled)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingStatus:
-    """What was spent, and the limits on it: of the run where one is set, else of the session."""
+    """Cost and tokens with their limits: of the run if it has a limit, else of the session."""
 
     cost_usd: float | None = 0.0
     """None while a price is unknown."""
     least_usd: float = 0.0
     """The part of the cost that is known."""
     most_cost_usd: float | None = None
-    """What a run may cost at most; None: there is no limit."""
+    """Cost of a run at most; None for no limit."""
     tokens: int = 0
     """Tokens of the run that count for `most_tokens`."""
     most_tokens: int | None = None
-    """The nearest limit on tokens of a run; None: there is none."""
+    """The nearest limit on tokens of a run; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +107,9 @@ class StatusModel:
     mode: str
     """The permission mode."""
     state: str
-    """What the conversation does: ready, working, asking and so on."""
+    """The state of the conversation: ready, working, asking and so on."""
     phase: str = ""
-    """What is being done, where more is known than `state` says."""
+    """The current work, if it is known more exactly than `state`."""
     face: str = ""
     """The face for the mood."""
     thinking: str = "off"
@@ -125,9 +121,9 @@ class StatusModel:
     gauge: ContextGauge = ContextGauge(used=0, window=0)
     """How full the context is."""
     spending: SpendingStatus = SpendingStatus()
-    """What was spent, and the limits on it."""
+    """Cost and tokens with their limits."""
     queued: int = 0
-    """Prompts that wait."""
+    """Queued prompts."""
     shells: int = 0
     """Commands that run in the background."""
     asides: int = 0
@@ -137,7 +133,7 @@ class StatusModel:
 def spending_of(
     conversation: "Conversation", limits: LimitsShown, run: "Run | None"
 ) -> SpendingStatus:
-    """What was spent. `run` is the running one, or the last."""
+    """Return cost and tokens of the conversation; `run` is the running or last one."""
     is_capped = limits.cost_usd is not None
     used = run.usage if run is not None else Usage()
     pairs = [
@@ -165,19 +161,19 @@ _DOING: dict[PhaseName, str] = {
 
 
 def plan_words(phase: PhaseName, step: int) -> str:
-    """The phase in words, such as `plan 4/4 · reviewing`; with the cycle from the second on."""
+    """Return a text such as `plan 4/4 · reviewing, cycle 2`."""
     again = f", cycle {step}" if step > 1 else ""
     return f"plan {list(_DOING).index(phase) + 1}/{len(_DOING)} · {_DOING[phase]}{again}"
 
 
 def prompt_in_use(conversation: "Conversation") -> str:
-    """The name of the prompt that was chosen; "" for none."""
+    """Return the name of the chosen system prompt; "" for none."""
     prompts = conversation.settings.prompts
     return prompts.current.name if prompts is not None and prompts.current is not None else ""
 
 
 def running_shells(conversation: "Conversation") -> int:
-    """How many commands run in the background."""
+    """Count the commands that run in the background."""
     shells = conversation.environment.shells
     return sum(shell.status == "running" for shell in shells.list()) if shells is not None else 0
 
@@ -186,11 +182,11 @@ class _Part(NamedTuple):
     text: str
     style: Style
     rank: int
-    """A part of a higher rank is dropped first when the line gets narrow."""
+    """The part with the highest rank is dropped first on a narrow screen."""
 
 
 def status_line(status: StatusModel, width: int, styles: Styles) -> Line:
-    """The parts that fit into `width`; the state and the mode stay longest."""
+    """Return the parts that fit into `width`."""
     parts = _parts(status, styles)
     while len(parts) > 1 and sum(cell_len(p.text) + 3 for p in parts) - 3 > width:
         parts.remove(max(parts, key=lambda part: part.rank))
@@ -230,7 +226,7 @@ def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
     parts.append(_Part(state, styles.accent if status.state != "ready" else styles.dim, 0))
     for count, noun in ((status.asides, "aside"), (status.shells, "shell")):
         if count:
-            parts.append(_Part(f"{count} {noun}{'s' * (count != 1)}", styles.accent, 2))
+            parts.append(_Part(plural(count, noun), styles.accent, 2))
     if status.queued:
         parts.append(_Part(f"q:{status.queued}", styles.warning, 1))
     return [part for part in parts if part.text]
@@ -241,7 +237,7 @@ def _one_line(text: str) -> str:
 
 
 def _cost(spending: SpendingStatus) -> str:
-    """As `$0.0123`, with its limit if there is one."""
+    """Return the cost, such as `$0.0123`, with its limit if there is one."""
     cost, most = spending.cost_usd, spending.most_cost_usd
     spent = format_cost(None, spending.least_usd) if cost is None else f"${cost:.4f}"
     if most is not None:
@@ -250,7 +246,7 @@ def _cost(spending: SpendingStatus) -> str:
 
 
 def folder_and_branch(cwd: Path) -> str:
-    """The folder's name, and its branch when it is a git checkout."""
+    """Return the folder's name, and the branch of a git checkout."""
     branch = branch_of(cwd)
     return f"{cwd.name or '/'}:{branch}" if branch else cwd.name or "/"
 

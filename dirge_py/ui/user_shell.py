@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 
 SHOWN_AFTER_S = 0.12
-"""A command that ends before this is never shown at work."""
-
+"""Seconds that a command runs before its box appears."""
 _MOST_BEGUN = 16 * 1024
 _HINT = "runs in your shell; the model sees it"
 _PRIVATE_HINT = "runs in your shell; the model does not see it"
 
 
 class UserShell:
-    """Runs one command at a time and shows its output, which for `!` the model gets, too."""
+    """Runs one command at a time, and shows its output; the model gets that of `!`."""
 
     def __init__(self, app: ScreenApp) -> None:
         self._app = app
@@ -37,12 +36,12 @@ class UserShell:
         self._shown: list[UserMessage] = []
 
     def update_sign(self) -> str:
-        """Show by the sign before the input whether it goes to the shell; returns a hint."""
+        """Update the sign in front of the input; return a hint about a shell command."""
         text = self._app.composer.text
         sign = "!" if text.startswith("!") else "❯"
         if sign != self._sign:
             self._sign = sign
-            # None is left where the program ends with a text in the input.
+            # While the program ends, the widget may be gone.
             for shown in self._app.query("#sign").results(Static):
                 shown.update(sign)
         if not text.startswith("!"):
@@ -50,7 +49,7 @@ class UserShell:
         return _PRIVATE_HINT if text.startswith("!!") else _HINT
 
     async def run(self, text: str) -> None:
-        """Run the command that was typed, to its end."""
+        """Run a typed command to its end."""
         app = self._app
         is_for_model = not text.startswith("!!")
         command = text[1 if is_for_model else 2 :].strip()
@@ -74,7 +73,7 @@ class UserShell:
             self._is_busy = False
 
     def has_shown(self, event: LoopEvent) -> bool:
-        """Whether the output that this event reports is in the transcript already."""
+        """Whether the transcript has the output that this event reports."""
         if not isinstance(event, MessageEnd) or event.message not in self._shown:
             return False
         self._shown = [message for message in self._shown if message != event.message]
@@ -88,13 +87,8 @@ class UserShell:
         box = self.box
         self._begun = b""
         rows, columns = box.terminal_size(self._app.size)
-        running = conversation.environment.shells.start_for_person(
-            command,
-            cwd=str(conversation.cwd),
-            rows=rows,
-            columns=columns,
-            on_bytes=self._on_output,
-        )
+        start, cwd = conversation.environment.shells.start_for_person, str(conversation.cwd)
+        running = start(command, cwd=cwd, rows=rows, columns=columns, on_bytes=self._on_output)
         try:
             await asyncio.wait({running.finished}, timeout=SHOWN_AFTER_S)
             if not running.finished.done():
@@ -124,7 +118,7 @@ class UserShell:
         *,
         is_for_model: bool,
     ) -> None:
-        """Show the result now; a run may insert it later."""
+        """Show the result, and add it to the conversation."""
         app = self._app
         message = format_shell_message(command, finished)
         app.flush_events()

@@ -57,7 +57,7 @@ async def keybindings(args: str, conversation: "Conversation", front: TuiFrontEn
 
 
 def listing(keys: Sequence[Key]) -> str:
-    """All actions by scope: keys, name, and what it does."""
+    """Return all actions by scope, with keys, name and words."""
     shown = [(key, ", ".join(map(spell, key.keys)) or "-") for key in keys]
     wide = max(len(names) for _, names in shown)
     name_wide = max(len(key.action) for key in keys)
@@ -125,7 +125,7 @@ async def _examine(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "
 
 
 async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
-    """Query the terminal while the app is suspended: its reader would take the answers for keys."""
+    """Query the terminal while the app is suspended, as it would read the answers as keys."""
     app.is_handed_over = True
     try:
         with app.batch_update(), app.suspend():

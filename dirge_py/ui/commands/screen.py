@@ -1,4 +1,4 @@
-"""Slash commands about what is on the screen: transcript, panels, theme, Vim's keys."""
+"""Slash commands about the screen: transcript, panels, theme, Vim's keys."""
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 

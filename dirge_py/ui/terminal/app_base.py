@@ -1,4 +1,4 @@
-"""Textual's app and driver as dirge needs them: exit, failure, signals, a closed terminal."""
+"""Changes to Textual's app and driver: exit, failure, signals, a closed terminal."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ from textual.worker import WorkerFailed
 from dirge_py.ui.terminal.input import TerminalInput
 
 _ESCAPE_DELAY_S = 0.02
-"""How long a lone Esc waits for more: terminals send sequences in one piece, people do not."""
+"""Seconds after which an Esc without further bytes is the key."""
 _LOOK_UP_S = 0.1
-"""How often the reader looks whether it shall end."""
+"""Seconds after which the reader checks whether it must end."""
 _READ_BYTES = 65_536
 _LAST_RESORT_S = 1.5
-"""How long the end of the process may take once the terminal is gone."""
+"""Seconds that the process may take to end after the terminal was closed."""
 
 
 class _TerminalFile:
@@ -46,11 +46,10 @@ class _TerminalFile:
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver, with another reader and a writer that survives the terminal.
+    """Textual's driver with another reader, and a writer that survives the terminal.
 
-    Textual's reader needs a tenth of a second to recognise a lone Esc, ends at a byte that is
-    not UTF-8, and types what it does not know. Its writer ends at the first error, and the program
-    then waits forever for it to accept more.
+    Textual's reader recognises Esc late, ends at invalid UTF-8, and types unknown sequences. Its
+    writer ends at the first error, so that the program waits for it forever.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -59,7 +58,7 @@ class TerminalDriver(LinuxDriver):
         self._size = self._get_terminal_size()
 
     def use_mouse(self, *, is_ours: bool) -> None:
-        """Turn mouse reports on or off, from now on also after a suspension."""
+        """Turn mouse reports on or off, also after a suspension."""
         if is_ours == self._mouse:
             return
         if is_ours:
@@ -71,13 +70,13 @@ class TerminalDriver(LinuxDriver):
 
     def disable_input(self) -> None:
         super().disable_input()
-        # Textual's reader turns these on when the terminal says that it can, which may have been
-        # while the others were turned off. Nothing turns anything on from here on.
+        # Textual turns these on when the terminal reports support, which may happen after it has
+        # turned the others off.
         if self._writer_thread is not None:
             self.write("\x1b[?1016l\x1b[?2048l")
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        # The terminal itself knows; COLUMNS in the environment is from when it was set.
+        # The terminal's own size, as COLUMNS in the environment may be outdated.
         try:
             width, height = os.get_terminal_size(self.fileno)
         except OSError:
@@ -104,8 +103,8 @@ class TerminalDriver(LinuxDriver):
 
     def _sigcont_application(self, *signal: Any) -> None:
         if self._auto_restart and not self._must_signal_resume:
-            # Stopped from outside, without a chance to clean up: what we would take for the
-            # terminal's own state, and restore at the end, is what we made of it.
+            # Stopped from outside without a chance to clean up: the saved state of the terminal
+            # would be the one that dirge has set.
             self.suspend_application_mode()
             self._must_signal_resume = True
         super()._sigcont_application(*signal)
@@ -118,10 +117,9 @@ class TerminalDriver(LinuxDriver):
 
 
 def watch_for_hangup(descriptor: int, gone: Callable[[], object], exit_code: int) -> None:
-    """Call `gone`, from another thread, once the terminal is closed.
+    """Call `gone` from another thread once the terminal is closed, and soon end the process.
 
-    The signal for it reaches only the terminal's own session, and a reader sees an end of file that
-    Textual reads again and again. If `gone` does not end the process soon, this does.
+    The hangup signal reaches only the terminal's session, and Textual ignores the end of the input.
     """
     hangup = select.poll()
     hangup.register(descriptor, 0)
@@ -136,13 +134,13 @@ def watch_for_hangup(descriptor: int, gone: Callable[[], object], exit_code: int
 
 
 _TURNS_FOR_SIGNALS = 3
-"""One until the loop looks for signals, one until it reads which, one until it calls us."""
+"""Turns of the event loop after which a pending signal was handled."""
 
 
 class _Screen(Screen[None], inherit_bindings=False):
-    """A screen without key bindings: Tab would move the focus out of the input.
+    """A screen without key bindings, as Tab would move the focus.
 
-    `is_styled`: nothing that styles depend on is changing.
+    While `is_styled`, no style changes.
     """
 
     BINDINGS: ClassVar = []
@@ -152,11 +150,11 @@ class _Screen(Screen[None], inherit_bindings=False):
         if not self.is_styled:
             super().update_node_styles(animate=animate)
 
-    AUTO_FOCUS = ""  # The app sets the focus; None would focus the first widget that can have it.
+    AUTO_FOCUS = ""  # None would focus the first widget.
 
 
 class TerminalApp(App[int], inherit_bindings=False):
-    """An app that restores the terminal, whatever ends it."""
+    """An app that restores the terminal at any kind of end."""
 
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar = []
@@ -166,26 +164,26 @@ class TerminalApp(App[int], inherit_bindings=False):
         self.animation_level = "none"
         self.scroll_sensitivity_y = 3.0
         self.failure: BaseException | None = None
-        """The error that ended it, if one did."""
+        """The error that ended the app."""
         self.is_handed_over = False
-        """Another program has the screen for a while."""
+        """Another program has the screen."""
         self.has_mouse = True
         """The terminal reports the mouse to dirge."""
 
     def to_terminal(self, sequence: str) -> None:
-        """Send an escape sequence that draws nothing, while the terminal is ours."""
+        """Send an escape sequence, unless another program has the terminal."""
         if self._driver is not None and not self.is_handed_over:
             self._driver.write(sequence)
 
     def use_mouse(self, *, is_ours: bool) -> None:
-        """Have mouse reports, or leave the mouse to the terminal: selecting, its own menus."""
+        """Turn mouse reports on, or leave the mouse to the terminal."""
         self.has_mouse = is_ours
         if isinstance(self._driver, TerminalDriver):
             self._driver.use_mouse(is_ours=is_ours)
 
     def _watch_app_focus(self, focus: bool) -> None:
-        # Textual would style every widget again, and draw all of the screen. No style of ours
-        # depends on it; the widget that loses the focus or gets it back redraws itself.
+        # Textual would style every widget again and draw the whole screen, though no style here
+        # depends on the focus of the app.
         screen = self.screen
         if isinstance(screen, _Screen):
             screen.is_styled = True
@@ -199,30 +197,26 @@ class TerminalApp(App[int], inherit_bindings=False):
         return _Screen(id="_default")
 
     def draw_anew(self) -> None:
-        """Draw the whole screen: something else was on it."""
+        """Draw the whole screen again."""
         self.refresh(layout=True, repaint=True)
 
     def leave(self, code: int) -> None:
-        """End the program; the terminal is restored first."""
+        """End the program."""
         self.exit(code, return_code=code)
 
     async def reclaim_screen(self) -> None:
-        """Mark the screen as ours again, once the terminal is.
-
-        The loop handles a signal some turns after it came: a Ctrl+C pressed before that was still
-        meant for the other program.
-        """
+        """Mark the screen as dirge's again, after pending signals for the other program."""
         for _ in range(_TURNS_FOR_SIGNALS):
             await asyncio.sleep(0)
         self.is_handed_over = False
 
     def leave_by_signal(self, number: int) -> None:
-        """End the program on a signal, except for Ctrl+C in an editor that has the screen."""
+        """End the program on a signal, except for a Ctrl+C in another program."""
         if not (self.is_handed_over and number == signal.SIGINT):
             self.leave(128 + number)
 
     def fail(self, error: Exception) -> None:
-        """End the program because of `error`, which `run_tui` raises then."""
+        """End the program with an error, which `run_tui` raises."""
         self.failure = self.failure or error
         self.leave(1)
 
@@ -236,5 +230,5 @@ class TerminalApp(App[int], inherit_bindings=False):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        # Textual would print the values of all local variables: prompts, files, keys.
+        # Textual would print all local variables, with prompts, files and keys.
         self._close_messages_no_wait()

@@ -1,7 +1,4 @@
-"""The clipboard: copying by whatever way there is here, and reading a picture or text from it.
-
-What `copy` returns says "Copied" only of text that was read back from the clipboard.
-"""
+"""The clipboard: copying text to it, and reading a picture or text from it."""
 
 import base64
 import binascii
@@ -18,12 +15,13 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.programs import find_program, run_program
 from dirge_py.types.errors import DirgeError, ProcessError
+from dirge_py.ui.terminal.notifications import passed_through
 
 Wanted: TypeAlias = Literal["auto", "native", "tmux", "osc52"]
 CopyResult: TypeAlias = tuple[Literal["copied", "sent", ""], str]
-"""The result of one way: read back, sent, or nothing; and the words for it."""
+"""Whether the text was read back, only sent, or neither; and a sentence about it."""
 LARGEST_OSC52 = 100_000
-"""Bytes of base64 that terminals are known to take in one sequence; more is cut or dropped."""
+"""Bytes of base64 that all terminals accept in one sequence."""
 _LIMIT_S = 1.0
 _SCREEN_PIECE = 76
 
@@ -33,9 +31,11 @@ class ClipboardTool:
     """A program that sets the clipboard."""
 
     write: tuple[str, ...]
+    """Its command."""
     read: tuple[str, ...] = ()
-    """The command that reads it back; empty: nothing can."""
+    """The command that reads the clipboard back, if there is one."""
     encoding: str = "utf-8"
+    """The encoding of its input."""
 
 
 _WAYLAND = ClipboardTool(("wl-copy",), ("wl-paste", "--no-newline"))
@@ -48,15 +48,12 @@ _WSL = ClipboardTool(("clip.exe",), encoding="utf-16-le")
 
 
 def last_copy_file(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the last thing that was copied is kept, for its owner only. Raises ConfigError."""
+    """Return the path of the private file with the last copied text. Raises ConfigError."""
     return state_dir(environment) / "last-copy.txt"
 
 
 class Clipboard:
-    """Copies text to the clipboard of the desktop, tmux or the terminal.
-
-    `send` writes an escape sequence to the terminal.
-    """
+    """Copies text to the clipboard of the desktop, tmux or the terminal, which `send` writes to."""
 
     def __init__(
         self,
@@ -70,15 +67,11 @@ class Clipboard:
         self._environment = environment
 
     def copy(self, text: str, *, to_file: bool = True) -> str:
-        """Copy `text` and keep it in a file; returns a sentence about what is known to have worked.
-
-        It says "Copied" only of what was read back from the clipboard.
-        """
+        """Copy and save `text`; return a sentence, with "Copied" only if it was read back."""
         if not text:
             return "There is nothing to copy."
-        note = (
-            self._save(text) if to_file else "It is kept in no file, as this conversation is not."
-        )
+        unsaved = "It is kept in no file, as this conversation is not."
+        note = self._save(text) if to_file else unsaved
         results: list[str] = []
         for attempt in self._attempts():
             done, words = attempt(text)
@@ -88,12 +81,12 @@ class Clipboard:
         return " ".join([*results, note])
 
     def _attempts(self) -> Sequence[Callable[[str], CopyResult]]:
-        """What to try, in order, until one of them is known to have worked."""
+        """Return the ways to copy; each is tried until one is known to have worked."""
         here = self._environment
         chosen = {"native": self._by_tool, "osc52": self._by_terminal, "tmux": self._by_tmux}
         if self._wanted != "auto":
             return (chosen[self._wanted],)
-        # Over SSH no program here reaches the clipboard of the person.
+        # Over SSH, programs don't reach the person's clipboard.
         is_remote = any(here.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
         ways = [self._by_tool] if native_tools(here) and not is_remote else []
         return (*ways, self._by_tmux if here.get("TMUX") else self._by_terminal)
@@ -145,7 +138,15 @@ class Clipboard:
         coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
         if len(coded) > LARGEST_OSC52:
             return "", f"{before}{_size(text)} are more than terminals take (100 kB)."
-        self._send(_wrapped(f"\x1b]52;c;{coded}\x07", self._environment))
+        sequence = f"\x1b]52;c;{coded}\x07"
+        if self._environment.get("TMUX"):
+            self._send(passed_through(sequence))
+        elif self._environment.get("STY"):
+            pieces = range(0, len(sequence), _SCREEN_PIECE)
+            parts = [f"\x1bP{sequence[at : at + _SCREEN_PIECE]}\x1b\\" for at in pieces]
+            self._send("".join(parts))
+        else:
+            self._send(sequence)
         if self._environment.get("VTE_VERSION") and not self._environment.get("TMUX"):
             return "", f"{before}Sent to the terminal, but terminals of this kind (VTE) ignore it."
         return "sent", f"{before}Sent to the terminal, unverified."
@@ -154,7 +155,7 @@ class Clipboard:
 def native_tools(
     environment: Mapping[str, str], platform: str = sys.platform
 ) -> Sequence[ClipboardTool]:
-    """The programs that reach the clipboard of this desktop, best first; empty without one."""
+    """Return the programs for the clipboard of this desktop, best first; none without one."""
     if platform == "darwin":
         return (_MACOS,)
     if environment.get("WSL_DISTRO_NAME") or environment.get("WSL_INTEROP"):
@@ -173,23 +174,13 @@ def _no_tool(tools: Sequence[ClipboardTool]) -> str:
     return f"No program for the clipboard: {tools[0].write[0]} is not on the PATH."
 
 
-def _wrapped(sequence: str, environment: Mapping[str, str]) -> str:
-    """The sequence as tmux or screen passes it on to the terminal around it."""
-    if environment.get("TMUX"):
-        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    if environment.get("STY"):
-        pieces = range(0, len(sequence), _SCREEN_PIECE)
-        return "".join(f"\x1bP{sequence[at : at + _SCREEN_PIECE]}\x1b\\" for at in pieces)
-    return sequence
-
-
 def _size(text: str) -> str:
     lines = text.count("\n") + (not text.endswith("\n"))
     return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
 
 
 MOST_BYTES = 20 * 1024 * 1024
-"""Bytes taken of a picture."""
+"""Bytes of a picture at most."""
 _READ_LIMIT_S = 3.0
 _WINDOWS_LIMIT_S = 10.0  # powershell.exe alone takes seconds to start
 _TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
@@ -204,16 +195,16 @@ _WINDOWS_TEXT = "[Console]::OutputEncoding=[Text.Encoding]::UTF8;Get-Clipboard -
 
 @dataclass(frozen=True, slots=True)
 class ClipboardContent:
-    """What was on the clipboard."""
+    """The content of the clipboard."""
 
     image: bytes = b""
     text: str = ""
     problem: str = ""
-    """Why neither is known."""
+    """Why there is neither."""
 
 
 def read_clipboard(environment: Mapping[str, str] = os.environ) -> ClipboardContent:
-    """Read the clipboard with the programs of this desktop; waits for them."""
+    """Read the clipboard with the programs of this desktop, and wait for them."""
     paste = ("wl-paste", "--no-newline")
     xclip = ("xclip", "-selection", "clipboard", "-o")
     ways: list[tuple[str, Callable[[], ClipboardContent]]] = [
@@ -274,7 +265,7 @@ def _of_windows() -> ClipboardContent:
 
 
 def _output(*arguments: str, limit_s: float = _READ_LIMIT_S) -> bytes:
-    """What the program writes; nothing if it fails, as it does where there is nothing."""
+    """Return the program's output; b"" if it fails, as it does on an empty clipboard."""
     ended = run_program(arguments, limit_s=limit_s)
     return ended.out if ended.code == 0 else b""
 

@@ -1,7 +1,7 @@
-"""The person's own editor and pager: the screen is handed to them, or files are opened beside it.
+"""The person's editor and pager, which get the screen, and the opening of changed files.
 
-`$VISUAL` or `$EDITOR` edits a text, `$PAGER` shows one; `editor_open_command` opens what the agent
-has changed while the screen stays.
+`$VISUAL` or `$EDITOR` edits a text, `$PAGER` shows one, and `editor_open_command` opens files that
+the agent has changed in a program beside dirge.
 """
 
 import os
@@ -20,11 +20,11 @@ from dirge_py.ui.terminal.app_base import TerminalApp
 
 
 async def edit_in_editor(app: TerminalApp, text: str) -> str | None:
-    """What the person made of `text`; None if they left it as it was. A run continues meanwhile.
+    """Edit `text` in the person's editor; return None if it wasn't changed.
 
     Raises:
-        ProcessError: there is no editor, it failed, or this terminal cannot be handed over. What
-            was written with an editor that failed stays in a file, which the hint names.
+        ProcessError: there is no editor, it failed, or this terminal can't be handed over. The hint
+            names the file with the text of an editor that failed.
     """
     edited = await _edit(app, text.encode("utf-8", "replace"), suffix=".md")
     shown = edited.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
@@ -32,12 +32,10 @@ async def edit_in_editor(app: TerminalApp, text: str) -> str | None:
 
 
 async def edit_file_text(app: TerminalApp, text: str, path: str) -> str | None:
-    """What the person made of the text of a file, byte for byte; None if they left it as it was.
-
-    The editor is given a copy that only they can read, named as files of its kind are.
+    """Edit a private copy of a file, byte for byte; return None if it wasn't changed.
 
     Raises:
-        ProcessError: as above, or what the editor left is not UTF-8.
+        ProcessError: as above, or the edited text isn't UTF-8.
     """
     suffix = Path(path).suffix
     is_plain = suffix.isascii() and suffix[1:].isalnum()
@@ -81,8 +79,8 @@ def write_draft(text: bytes, suffix: str) -> Path:
 
 
 async def hand_over(app: TerminalApp, command: list[str]) -> int:
-    """Run a program that takes over the screen; returns its exit code. Raises ProcessError."""
-    # Drawing waits, Ctrl+C is the editor's: the screen is not ours until it ends.
+    """Run a program that takes over the screen; return its exit code. Raises ProcessError."""
+    # Until it ends, drawing waits and Ctrl+C is for the program.
     app.is_handed_over = True
     try:
         with app.batch_update(), app.suspend():
@@ -94,7 +92,7 @@ async def hand_over(app: TerminalApp, command: list[str]) -> int:
 
 
 async def read_in_pager(app: TerminalApp, text: str) -> None:
-    """Show `text` in `$PAGER`, else `less`, else `more`; a run continues meanwhile.
+    """Show `text` in `$PAGER`, else `less`, else `more`.
 
     Raises:
         ProcessError: there is no pager, it failed, or this terminal cannot be handed over.
@@ -114,10 +112,7 @@ async def read_in_pager(app: TerminalApp, text: str) -> None:
 
 
 def pager_command(wanted: str) -> list[str]:
-    """The pager as program and arguments; empty if there is none.
-
-    `cat` is no pager: what it writes is gone when the screen comes back.
-    """
+    """Return the command of the pager, if there is one; `cat` doesn't wait, so it isn't one."""
     try:
         command = shlex.split(wanted)
     except ValueError as error:
@@ -134,10 +129,10 @@ _MOST_WAITING = 64
 
 
 def editor_command(command: str, path: Path, line: int) -> list[str]:
-    """The words of `command` with `{path}` and `{line}` filled in; no shell reads them.
+    """Return the words of `command` with `{path}` and `{line}` filled in.
 
     Raises:
-        ProcessError: it is no command, or has no place for the path.
+        ProcessError: it is no command, or has no `{path}`.
     """
     try:
         words = shlex.split(command)
@@ -147,15 +142,12 @@ def editor_command(command: str, path: Path, line: int) -> list[str]:
         raise ProcessError(
             "[ui] editor_open_command has no {path}.", hint='Such as "code -g {path}:{line}".'
         )
-    # One pass, so that a path with `{line}` in it stays as it is.
-    filled = [
-        [part.replace("{line}", str(line)) for part in word.split("{path}")] for word in words
-    ]
-    return [str(path).join(parts) for parts in filled]
+    # The path comes last, so that a `{line}` in it isn't replaced.
+    return [word.replace("{line}", str(line)).replace("{path}", str(path)) for word in words]
 
 
 class EditorFollower:
-    """Opens changed files, `MOST_AT_ONCE` programs at a time; a problem is reported once."""
+    """Opens changed files in up to `MOST_AT_ONCE` programs; stops after the first problem."""
 
     def __init__(
         self, complain: Callable[[str], object], start: Callable[..., None] = start_detached
@@ -168,7 +160,7 @@ class EditorFollower:
         self._waiting: deque[tuple[Path, int, Path]] = deque(maxlen=_MOST_WAITING)
 
     def open(self, path: Path, line: int, *, cwd: Path) -> None:
-        """Open this file at this line, now or when another program has ended."""
+        """Open this file at this line, now or after another program."""
         if self.command and not self._has_complained and path.is_file():
             self._waiting.append((path, line, cwd))
             self._start_waiting()

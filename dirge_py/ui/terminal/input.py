@@ -1,7 +1,7 @@
-"""What a terminal sends, as events: keys, pastes, the mouse, and nothing that is none of these.
+"""Parses the input of a terminal into events: keys, pastes, the mouse and the focus.
 
-Textual's own parser types whatever it does not know: half a mouse report becomes digits in the
-prompt, or the answer to a question. Here a sequence is cut out whole; an unknown one is dropped.
+Textual's own parser types unknown sequences: half a mouse report would become digits in the prompt,
+or answer a question. Here unknown sequences are dropped.
 """
 
 import re
@@ -15,8 +15,7 @@ from textual.keys import _character_to_key
 from textual.message import Message
 
 PASTE_PATIENCE_S = 2.0
-"""A paste whose end is lost is over after this much silence; else the keyboard would be dead."""
-
+"""Seconds without input that end a paste whose end is lost."""
 _ESC = "\x1b"
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _FOCUS = {"\x1b[I": events.AppFocus, "\x1b[O": events.AppBlur}
@@ -25,7 +24,7 @@ _LONGEST_STRING = 200_000
 _LONGEST = 64
 _CSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _CSI_BEGUN = re.compile(r"\x1b\[[0-?]*[ -/]*")
-# A terminal that reports the mouse wrongly writes words where numbers belong.
+# Faulty terminals report words instead of numbers.
 _MOUSE = re.compile(r"\x1b\[<[^Mm\x1b]{0,40}[Mm]")
 _MOUSE_BEGUN = re.compile(r"\x1b\[<[-+.;\w]{0,40}")
 _ORPHANED_MOUSE = re.compile(r"\[<\d+;\d+;\d+[Mm]")
@@ -42,7 +41,7 @@ _LAST_CODEPOINT = 0x10FFFF
 
 
 class TerminalInput:
-    """Turns the bytes of a terminal, in any pieces, into events."""
+    """Turns the input of a terminal, in pieces of any size, into events."""
 
     def __init__(self) -> None:
         self._textual = XTermParser()
@@ -52,13 +51,13 @@ class TerminalInput:
         self._was_cut_off = False
 
     def feed(self, text: str) -> Iterator[Message]:
-        """The events that are complete with this text."""
+        """Yield the events that this text completes."""
         if self._was_escape and (orphan := _ORPHANED_MOUSE.match(text)):
-            # The Esc before it came so much earlier that it was taken for the key.
+            # Its Esc came so early that it became a key.
             text = text[orphan.end() :]
         self._was_escape = False
         if self._was_cut_off and not text.startswith(_ESC):
-            # Only late: lines of it would be sent, or answer questions, if they were typed.
+            # The rest of a late paste must not be typed, as its lines would be sent.
             is_rest = _PASTE_END in text or len(text) > _LONGEST
             self._paste = [] if is_rest else None
         self._was_cut_off = False
@@ -79,7 +78,7 @@ class TerminalInput:
                 return
 
     def idle(self, silent_s: float) -> Iterator[Message]:
-        """The events that are certain now that nothing came for so long."""
+        """Yield the events that are complete after `silent_s` without input."""
         if self._paste is not None:
             if silent_s >= PASTE_PATIENCE_S:
                 self._paste.append(self._held)
@@ -98,7 +97,7 @@ class TerminalInput:
             yield from self._meaning(held)
 
     def _pasted(self, paste: list[str]) -> Generator[Message, None, bool]:
-        """Take what belongs to a paste; returns whether its end was seen."""
+        """Take the text of a paste; return whether its end was found."""
         text, end, rest = self._held.partition(_PASTE_END)
         if end:
             paste.append(text)
@@ -117,7 +116,7 @@ class TerminalInput:
         return events.Paste("".join(paste).replace("\x00", ""))
 
     def _meaning(self, sequence: str) -> Iterator[Message]:
-        """The events of one whole sequence; none if it is not known."""
+        """Yield the events of a complete sequence; none if it is unknown."""
         if sequence == _PASTE_START:
             self._paste = []
         elif sequence in _FOCUS:
@@ -153,7 +152,7 @@ class TerminalInput:
                 yield _modified("alt", event.key)
 
     def _extended(self, sequence: str) -> list[events.Key] | None:
-        """The keys of the kitty keyboard protocol and of older sequences like it; None: not one."""
+        """Return the keys of a sequence of the kitty keyboard protocol; None for another one."""
         match = _EXTENDED.fullmatch(sequence)
         if match is None:
             return None
@@ -168,14 +167,14 @@ class TerminalInput:
         if not text and not name and not held & ~_SHIFT_AND_LOCKS:
             text = chr(code).upper() if held & 1 else chr(code)
         if text.isprintable() and text:
-            # Text has its modifiers in it already: AltGr is Ctrl+Alt to some terminals.
+            # The text includes the modifiers: some terminals report AltGr as Ctrl+Alt.
             return [events.Key(_name_of(character), character) for character in text]
         plain = f"{_ESC}[{code};{modifiers}{match[5]}" if modifiers else f"{_ESC}[{code}{match[5]}"
         return [key.copy() for key in self._textual._parse_extended_key(plain) or ()]
 
 
 def _size(text: str) -> int:
-    """How long the sequence is that `text` begins with; 0 if more has to come to know."""
+    """Return the length of the sequence at the start of `text`; 0 if it is incomplete."""
     kind = text[1:2]
     if kind == _ESC:
         if text[2:3] not in ("[", "O"):
@@ -205,7 +204,7 @@ def _size_of_csi(text: str) -> int:
 
 
 def _size_of_string(text: str) -> int:
-    """Answers to questions end with BEL or ST; what another Esc cuts off ends there."""
+    """Return the length of a string, which BEL, ST or another Esc ends."""
     if end := _STRING_END.search(text, 2):
         cut = text.find(_ESC, 2, end.start())
         return cut if cut >= 0 else end.end()
@@ -228,7 +227,7 @@ def _name_of(character: str) -> str:
 
 
 def _modified(modifier: str, key: str) -> events.Key:
-    """`key` with a modifier more, named as the keymap names it; it types nothing."""
+    """Return the key with another modifier."""
     *modifiers, last = key.split("+") if len(key) > 1 else (key,)
     if len(last) == 1 and last.isupper():
         modifiers, last = [*modifiers, "shift"], last.lower()

@@ -1,4 +1,4 @@
-"""Notifications to a person who looks elsewhere: a bell, or what the terminal or desktop shows."""
+"""Notifications to a person who looks elsewhere: a bell, or a message on the desktop."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _OSC_777 = ("foot", "rxvt-unicode", "contour")
 
 
 def notification(title: str, body: str, environment: Mapping[str, str]) -> str:
-    """The sequence by which this terminal shows a notification; "" if it is not known to."""
+    """Return the sequence for a notification of this terminal; "" if none is known."""
     title, body = _plain(title), _plain(body)
     terminal, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     program = environment.get("LC_TERMINAL") or program
@@ -35,12 +35,12 @@ def notification(title: str, body: str, environment: Mapping[str, str]) -> str:
 
 
 def passed_through(sequence: str) -> str:
-    """The sequence as tmux passes it on to the terminal around it."""
+    """Return the sequence wrapped so that tmux passes it to the outer terminal."""
     return f"\x1bPtmux;{sequence.replace(chr(27), chr(27) * 2)}{_END}"
 
 
 class Notifier:
-    """Writes bells and notifications to the terminal with `write`. The caller checks the focus."""
+    """Writes bells and notifications to the terminal; the caller checks the focus."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class Notifier:
         self._passthrough: Passthrough | None = None
 
     async def call(self, title: str, body: str) -> None:
-        """Ring, or show a notification, as `kind` says and the terminal can."""
+        """Ring or show a notification, depending on `kind` and the terminal."""
         if self.kind == "off":
             return
         sequence = await self._sequence(title, body) if self.kind != "bell" else ""
-        # A terminal that shows nothing can still ring; tmux drops it for a pane out of sight.
+        # The bell is the fallback, also as tmux may drop the sequence of a hidden pane.
         needs_bell = not sequence or self.kind == "both" or self._passthrough == "on"
         self._write(sequence + (BELL if needs_bell else ""))
 
@@ -81,6 +81,6 @@ class Notifier:
 
 
 def _plain(text: str) -> str:
-    """One short line without anything that ends or divides a sequence."""
+    """Return one short line without control characters and `;`."""
     line = " ".join(clean(text).replace(";", ",").split())
     return line[:_LONGEST]

@@ -1,7 +1,6 @@
-"""The private parts of Textual that dirge uses, and the check at the start that they are there.
+"""The private parts of Textual that dirge uses, and a check at the start that they exist.
 
-Textual may rename them in any release. The check turns that into a sentence that names the part and
-the version that works; without it the program would end with a traceback, or draw nothing.
+Textual may rename them in any release; the error names the missing part and a version that works.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,13 +72,13 @@ def check_textual() -> None:
         raise DirgeError(
             f"dirge does not work with Textual {textual.__version__}, which is installed here: "
             f"it has no {', '.join(f'`{part}`' for part in missing)}.",
-            hint=f'Install a version that dirge is tested with: pip install "textual~='
-            f'{TESTED_VERSION}"',
+            hint=f"Install a version that dirge is tested with: "
+            f'pip install "textual~={TESTED_VERSION}"',
         )
 
 
 def missing_parts() -> Iterator[str]:
-    """The parts that are missing in the installed Textual, with their modules."""
+    """Yield the parts that the installed Textual lacks, with their modules."""
     for module_name, names in PRIVATE_PARTS.items():
         try:
             module = import_module(module_name)
@@ -94,7 +93,7 @@ def missing_parts() -> Iterator[str]:
 
 
 def _sets(owner: object, name: str) -> bool:
-    """Whether instances of the class get this attribute when they are made."""
+    """Whether a constructor of the class sets this attribute."""
     classes = owner.__mro__ if isinstance(owner, type) else ()
     starts = (vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls))
     return any(name in start.__code__.co_names for start in starts if hasattr(start, "__code__"))

@@ -1,4 +1,4 @@
-"""Colours by role: theme files, read and checked, and the styles the screen draws with."""
+"""Themes: reading and checking of theme files, and the styles of the screen."""
 
 import re
 import tomllib
@@ -31,16 +31,16 @@ def use_extension_themes(themes: Iterable[Theme]) -> None:
 
 
 def theme_names() -> Sequence[str]:
-    """The names of all themes in order: those of dirge, of extensions, and the user's own."""
+    """Return the sorted names of all themes: dirge's, those of extensions, and the user's own."""
     bundled = {path.stem for path in _FOLDER.glob("*.toml")}
     return sorted({*bundled, *_extension_themes, *user_themes()})
 
 
 def load_theme(name: str) -> Theme:
-    """A theme by name; the user's own goes before one of an extension, that before one of ours.
+    """Return a theme by name: the user's own, else an extension's, else dirge's.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: there is no such theme.
         ConfigError: its file is wrong.
     """
     own = user_theme_file(name)
@@ -50,7 +50,7 @@ def load_theme(name: str) -> Theme:
 
 
 def theme_or_default(name: str) -> tuple[Theme, str]:
-    """The theme of this name, or else the default one and why."""
+    """Return the theme of this name, or the default one and a sentence that says why."""
     try:
         return load_theme(name), ""
     except KeyError:
@@ -62,7 +62,7 @@ def theme_or_default(name: str) -> tuple[Theme, str]:
 
 
 def roles() -> Sequence[str]:
-    """The names of the colours of a theme."""
+    """Return the names of a theme's colours."""
     return tuple(_bundled(DEFAULT_THEME).colors)
 
 
@@ -76,14 +76,14 @@ def _bundled(name: str) -> Theme:
 
 
 def complete_colors(theme: Theme) -> Mapping[str, str]:
-    """The theme's colours, the missing ones taken from ours for a ground of that kind."""
+    """Return the theme's colours; missing ones come from dirge's dark or light theme."""
     ground = _bundled(DEFAULT_THEME if theme.dark else _LIGHT_THEME)
     return {**ground.colors, **theme.colors}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkdownStyles:
-    """How the parts of formatted text are drawn."""
+    """Styles of Markdown."""
 
     emphasis: Style
     """Italic, put on top of the style around it."""
@@ -97,7 +97,7 @@ class MarkdownStyles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxStyles:
-    """How highlighted source code is drawn."""
+    """Styles of highlighted source code."""
 
     keyword: Style
     """Reserved words."""
@@ -113,7 +113,7 @@ class SyntaxStyles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffStyles:
-    """How changed lines are drawn, each on its own background."""
+    """Styles of changed lines, each with its own background."""
 
     added: Style
     """Lines that are new."""
@@ -123,16 +123,16 @@ class DiffStyles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Styles:
-    """Every style the transcript uses. All carry the background, so a line needs no second pass."""
+    """All styles of the screen, with the background."""
 
     text: Style
-    """What the model and dirge say."""
+    """Text of the model and of dirge."""
     dim: Style
-    """What matters less: hints, borders, line numbers."""
+    """Less important text: hints, borders, line numbers."""
     accent: Style
-    """What is emphasised: the cursor, marks, the state while something runs."""
+    """Emphasised text: the cursor, marks, the state of a run."""
     user: Style
-    """What the person said."""
+    """Prompts of the person."""
     heading: Style
     """Titles, of panels too, and the first row of a table."""
     strong: Style
@@ -140,17 +140,17 @@ class Styles:
     tool: Style
     """The name of a tool at the head of its call."""
     thinking: Style
-    """What the model thinks."""
+    """Thinking of the model."""
     good: Style
-    """What went well."""
+    """Success."""
     warning: Style
-    """What needs a look."""
+    """Warnings."""
     error: Style
-    """What went wrong, and what is dangerous."""
+    """Errors, and dangerous things."""
     selection: Style
-    """Only a background: put on top of the style of the selected text."""
+    """A background, put on top of the style of selected text."""
     markdown: MarkdownStyles
-    """What only formatted text has."""
+    """Markdown."""
     syntax: SyntaxStyles
     """Source code."""
     diff: DiffStyles
@@ -165,17 +165,10 @@ def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
         return Style(color=Color.parse(table[role]), bgcolor=Color.parse(table[on]), **look)
 
     return Styles(
-        text=style("text"),
-        dim=style("dim"),
-        accent=style("accent"),
-        user=style("user", bold=True),
-        heading=style("heading", bold=True),
+        **{role: style(role) for role in ("text", "dim", "accent", "good", "warning", "error")},
+        **{role: style(role, bold=True) for role in ("user", "heading", "tool")},
         strong=Style(bold=True),
-        tool=style("tool", bold=True),
         thinking=style("thinking", italic=True),
-        good=style("good"),
-        warning=style("warning"),
-        error=style("error"),
         selection=Style(bgcolor=Color.parse(table["selection"])),
         markdown=MarkdownStyles(
             emphasis=Style(italic=True),
@@ -184,11 +177,8 @@ def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
             link=style("link", underline=True),
         ),
         syntax=SyntaxStyles(
-            keyword=style("keyword"),
-            string=style("string"),
+            **{role: style(role) for role in ("keyword", "string", "number", "function")},
             comment=style("comment", italic=True),
-            number=style("number"),
-            function=style("function"),
         ),
         diff=DiffStyles(
             added=style("added", "added_ground"),
@@ -198,7 +188,7 @@ def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
 
 
 def styles_for(theme: Theme, ground: str = "background") -> Styles:
-    """The styles of a theme on one of its grounds; the same object for the same two."""
+    """Return the styles of a theme on one of its backgrounds; equal calls share an object."""
     return _styles(ground, tuple(sorted(complete_colors(theme).items())))
 
 
@@ -207,7 +197,7 @@ _LARGEST = 64 * 1024
 
 
 def user_themes() -> Mapping[str, Path]:
-    """The files of the person's own themes by name; none where there is no folder of settings."""
+    """Return the files of the person's own themes by name."""
     try:
         folder = paths.config_dir() / "themes"
     except ConfigError:
@@ -216,16 +206,16 @@ def user_themes() -> Mapping[str, Path]:
 
 
 def user_theme_file(name: str) -> Path | None:
-    """The person's own theme of this name, if there is one."""
+    """Return the file of the person's own theme of this name, if there is one."""
     file = user_themes().get(name)
     return file if file is not None and file.is_file() else None
 
 
 def read_theme(file: Path, roles: Sequence[str]) -> Theme:
-    """The theme in a file; it may leave out roles.
+    """Read a theme file, which may leave out roles.
 
     Raises:
-        ConfigError: it cannot be read, or is not a theme: with the line and the key.
+        ConfigError: it can't be read or is wrong; the message names the line and the key.
     """
     try:
         with file.open("rb") as opened:

@@ -1,7 +1,4 @@
-"""The theme in use: applied, previewed from a list, and read again when its file changes.
-
-Our themes as Textual's: the colours of the widgets that Textual draws.
-"""
+"""Applies themes, previews them, and reads a theme again when its file changes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -25,7 +22,7 @@ from dirge_py.ui.theme.styles import (
 
 
 class ThemeSwitcher:
-    """The theme in use. `problem` says why it is not the one called `name`, if it is not."""
+    """The active theme. `problem` says why it isn't the one called `name`."""
 
     def __init__(self, app: ScreenApp, name: str) -> None:
         self._app = app
@@ -43,21 +40,21 @@ class ThemeSwitcher:
         self._app.panel_styles = styles_for(theme, "surface")
 
     def use(self, name: str) -> str:
-        """Apply the theme of this name, or the default one; returns what is wrong with it."""
+        """Apply the theme of this name, or the default one; return the problem."""
         self._load(name)
         self.show(self.theme)
         self.watch()
         return self.problem
 
     def show(self, theme: Theme) -> None:
-        """Draw with these colours; nothing moves."""
+        """Draw with another theme."""
         self.theme = theme
         self._use_styles(theme)
         before, self._serial = f"dirge-{self._serial}", self._serial + 1
         self._app.draw_with(textual_theme(theme, self._serial), before=before)
 
     def watch(self) -> None:
-        """Follow the theme's file, if it is the person's own; one of ours does not change."""
+        """Watch the theme's file if it is the person's own."""
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
@@ -66,7 +63,7 @@ class ThemeSwitcher:
             self._watcher = self._app.run_worker(partial(self._follow, file), exit_on_error=False)
 
     async def pick(self, choices: Sequence[Choice]) -> str | None:
-        """The theme that the person chooses; each is shown while the cursor is on it."""
+        """Let the person choose a theme; the one at the cursor is shown."""
         app, before = self._app, self.theme
 
         def try_out(name: str) -> None:
@@ -84,7 +81,7 @@ class ThemeSwitcher:
         return chosen
 
     async def _follow(self, file: Path) -> None:
-        # A file that is a link is changed where it really is.
+        # The file may be a link.
         places = {file.parent, file.resolve().parent}
         names = {file.name, file.resolve().name}
         async for changes in awatch(*places, recursive=False):
@@ -100,7 +97,7 @@ class ThemeSwitcher:
 
 
 def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:
-    """What Textual needs to know of a theme. It looks again only when the name is another one."""
+    """Return the theme for Textual, which notices a change only by the name."""
     colors = complete_colors(theme)
     return TextualTheme(
         name=f"dirge-{serial}",
@@ -120,8 +117,9 @@ def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:
 
 
 def css_variables(theme: Theme) -> dict[str, str]:
-    """The variables that our own style sheets use beside Textual's."""
+    """Return the variables of dirge's style sheets."""
     colors = complete_colors(theme)
+    background = colors["background"]
     return {
         "dirge-dim": colors["dim"],
         "dirge-border": colors["border"],
@@ -129,9 +127,7 @@ def css_variables(theme: Theme) -> dict[str, str]:
         "scrollbar": colors["border"],
         "scrollbar-hover": colors["dim"],
         "scrollbar-active": colors["dim"],
-        "scrollbar-background": colors["background"],
-        "scrollbar-background-hover": colors["background"],
-        "scrollbar-background-active": colors["background"],
-        "scrollbar-corner-color": colors["background"],
+        **{f"scrollbar-background{state}": background for state in ("", "-hover", "-active")},
+        "scrollbar-corner-color": background,
         "screen-selection-background": colors["selection"],
     }
