@@ -89,7 +89,6 @@ async def background(app: DirgeApp) -> None:
 
 
 def _is_second_press(app: DirgeApp, action: str, *, within_s: float) -> bool:
-    """Note a press; return whether the last one was less than `within_s` ago."""
     now, before = time.monotonic(), app.last_pressed.get(action)
     app.last_pressed[action] = now
     return before is not None and now - before < within_s

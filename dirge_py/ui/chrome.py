@@ -313,7 +313,6 @@ class ChromePresenter:
         return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
 
     def _notify(self, words: str) -> None:
-        """Notify the person unless the terminal has the focus."""
         app = self._app
         if not app.app_focus and app.controller.conversation is not None:
             title = f"dirge {app.controller.conversation.cwd.name}"

@@ -163,7 +163,6 @@ class DialogHost:
             self._panel.refit()
 
     def _show_plan(self) -> None:
-        """Scroll to the start of the plan of the question."""
         app = self._app
         plan, page = app.renderer.phases.to_read, app.transcript
         self._is_about_plan = plan is not None
@@ -174,7 +173,6 @@ class DialogHost:
             page.go_to(LinePosition(row, row.gap))
 
     def _restore_focus(self) -> None:
-        """Give the focus back to the widget before the question, unless the person is typing."""
         app, before = self._app, self._before
         if app.focused is app.composer and app.composer.is_in_use:
             return

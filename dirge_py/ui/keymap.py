@@ -389,7 +389,6 @@ class Keymap:
         return problems
 
     def _without_firsts(self, row: Key, problems: list[str]) -> Key:
-        """Remove keys that begin a chord."""
         if row.scope not in TOGETHER or not self._firsts.intersection(row.keys):
             return row
         problems += [

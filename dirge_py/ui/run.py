@@ -65,7 +65,6 @@ async def _close(app: DirgeApp) -> Sequence[str]:
 
 
 def _resume_hint(app: DirgeApp) -> str:
-    """Return how to resume this session; "" if it is empty."""
     conversation = app.controller.conversation
     if conversation is None or conversation.session_id is None or not conversation.messages:
         return ""

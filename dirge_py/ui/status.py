@@ -237,7 +237,6 @@ def _one_line(text: str) -> str:
 
 
 def _cost(spending: SpendingStatus) -> str:
-    """Return the cost, such as `$0.0123`, with its limit if there is one."""
     cost, most = spending.cost_usd, spending.most_cost_usd
     spent = format_cost(None, spending.least_usd) if cost is None else f"${cost:.4f}"
     if most is not None:

@@ -118,7 +118,6 @@ class UserShell:
         *,
         is_for_model: bool,
     ) -> None:
-        """Show the result, and add it to the conversation."""
         app = self._app
         message = format_shell_message(command, finished)
         app.flush_events()

@@ -239,7 +239,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         return self._body.seen_end
 
     def _on_read(self) -> None:
-        """Handle that the end of the question came into view."""
         self.repaint_menu()
 
     def _paint_body(self, width: int) -> Sequence[Strip]:
@@ -384,7 +383,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self.guard_again()
 
     def _repaint_when_open(self) -> None:
-        """Paint the menu again once keys count."""
         wait_s = self._guard.opens_at - self._clock()
         if wait_s > 0 and self.is_running:
             self.set_timer(wait_s + 0.01, self.repaint_menu)

@@ -138,7 +138,6 @@ class FindBar(Horizontal):
         return True
 
     async def _find(self) -> None:
-        """Search for the query and do the pending steps."""
         view, search = self._transcript, self._transcript.search
         if self.is_open:
             search.set_query(self._input.value)

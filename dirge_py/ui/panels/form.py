@@ -262,7 +262,6 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._body.show(*self._lines[cursor])
 
     def _page(self, action: str) -> None:
-        """Scroll the question, or the transcript if all of the question is in view."""
         if self._body.virtual_size.height <= self._body.size.height:
             self.post_message(self.KeyPassedThrough(action))
         else:
@@ -305,7 +304,6 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self.start_writing()
 
     def _write_if_that_is_all(self) -> None:
-        """Start writing the answer to a question without options, once keys count."""
         if self._now.question.options or self.has_class("writing") or self.answer.done():
             return
         if self.is_open and self.app.screen_stack and self.app.focused is self:

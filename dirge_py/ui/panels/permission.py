@@ -115,7 +115,6 @@ def _paint_call(
 
 
 def _paint_reasons(request: PermissionRequest, width: int, styles: Styles) -> list[Strip]:
-    """Paint a line for each part of the call that needs permission."""
     strips: list[Strip] = []
     preview = request.preview
     asking = [claim for claim in request.claims if claim.effect != "allow"]
@@ -335,7 +334,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return [*lines, *shown[: len(wanted)], *blank]
 
     def _paint_rules(self, width: int) -> list[Strip]:
-        """Paint what the rules cover, and a hint if wider ones seem useful."""
         asked, styles = self._asked, self._styles
         strips = paint_reach(asked.reach, width, styles) if asked.reach else []
         if asked.request.alike and asked.has_two_widths and not asked.is_wide:
@@ -511,7 +509,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return [n for n, asked in enumerate(self._all) if asked.answer is None and n != self._at]
 
     def _turn(self, step: int) -> None:
-        """Show the next or previous open question; with a single one, move the choice."""
         others = self._open_others()
         if not others:
             self._asked.move(step)
@@ -547,7 +544,6 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         self.refit()
 
     def _finish_hunks(self, is_taken: bool) -> None:
-        """Close the hunk view; answer if the hunks were taken."""
         if self._hunks is None:
             return
         self._hunks.remove()

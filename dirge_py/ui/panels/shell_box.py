@@ -108,7 +108,6 @@ class ShellBox(LinesWidget, can_focus=True):
 
     @property
     def _scope(self) -> Scope:
-        """The scope of the key that ends the command; editors and pagers have another one."""
         is_full = self._emulator is not None and self._emulator.has_own_screen
         return "fullscreen" if is_full else "shell"
 

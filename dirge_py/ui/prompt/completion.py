@@ -242,7 +242,6 @@ class Completer:
             self._offer(before)
 
     def _finish_matching(self) -> None:
-        """Match the remaining files before a key uses the list."""
         if self._slices is not None and self._matching is not None:
             self._stop_matching()
             self._matching.work()

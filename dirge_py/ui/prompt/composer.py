@@ -375,7 +375,6 @@ class VimInput:
         return before.count("\n"), len(before) - before.rfind("\n") - 1
 
     def _write(self, before: str, after: str) -> None:
-        """Change the differing part of the text in one step of undo."""
         if before == after:
             return
         start = common_start(before, after)

@@ -33,7 +33,6 @@ class FileIndex:
     """The files of one folder at a time, read at the first use."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
-        """`on_change` is called when `files` has changed."""
         self._on_change = on_change
         self._root: Path | None = None
         self._task: asyncio.Task[None] | None = None
@@ -243,7 +242,6 @@ def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":
 
 
 def _is_ignored(path: str, specs: "_Specs") -> bool:
-    """Whether the path is ignored by the deepest ignore file that matches it."""
     for folder, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(folder)).include
         if verdict is not None:

@@ -56,7 +56,6 @@ class InputHistory:
         return self._draft
 
     def _keep_changed(self, current: str) -> None:
-        """Keep an edited earlier prompt as the draft."""
         if current.strip() and self.shown not in (None, current):
             self._draft = current
 

@@ -64,7 +64,6 @@ class TextEditor(TextArea, inherit_bindings=False):
         self._cursor_offset = self.wrapped_document.location_to_offset(at)
 
     def _outside(self, at: Location, came_from: Location) -> Location:
-        """Return where a cursor that moves into a placeholder leaves it."""
         row, column = at
         for left, right in self._spans(row):
             if left < column < right:
@@ -74,7 +73,6 @@ class TextEditor(TextArea, inherit_bindings=False):
         return at
 
     def _whole(self, start: Location, end: Location) -> tuple[Location, Location]:
-        """Extend a range to whole placeholders."""
         if start == end:
             outside = self._outside(start, self.document.end)
             return outside, outside

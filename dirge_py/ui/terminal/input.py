@@ -204,7 +204,6 @@ def _size_of_csi(text: str) -> int:
 
 
 def _size_of_string(text: str) -> int:
-    """Return the length of a string, which BEL, ST or another Esc ends."""
     if end := _STRING_END.search(text, 2):
         cut = text.find(_ESC, 2, end.start())
         return cut if cut >= 0 else end.end()
@@ -227,7 +226,6 @@ def _name_of(character: str) -> str:
 
 
 def _modified(modifier: str, key: str) -> events.Key:
-    """Return the key with another modifier."""
     *modifiers, last = key.split("+") if len(key) > 1 else (key,)
     if len(last) == 1 and last.isupper():
         modifiers, last = [*modifiers, "shift"], last.lower()

@@ -93,7 +93,6 @@ def missing_parts() -> Iterator[str]:
 
 
 def _sets(owner: object, name: str) -> bool:
-    """Whether a constructor of the class sets this attribute."""
     classes = owner.__mro__ if isinstance(owner, type) else ()
     starts = (vars(cls)["__init__"] for cls in classes if "__init__" in vars(cls))
     return any(name in start.__code__.co_names for start in starts if hasattr(start, "__code__"))

@@ -89,7 +89,6 @@ def _matches(removed: Sequence[str], added: Sequence[str]) -> list[tuple[int, in
 
 
 def _words(line: str) -> "Counter[str]":
-    """Return the words of a line, or its signs if it has no words."""
     tokens = _tokens(line) if len(line) <= LONGEST_LINE else []
     words = [token for token in tokens if _is_word(token)]
     return Counter(words or [token for token in tokens if not token.isspace()])
@@ -131,7 +130,6 @@ def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, in
 
 
 def _is_alike(tokens: Sequence[str], marks: Sequence[bool]) -> bool:
-    """Whether enough of the line is unchanged for marks to be useful."""
     has_words = any(map(_is_word, tokens))
     counts = [not token.isspace() and (_is_word(token) or not has_words) for token in tokens]
     unchanged = sum(is_counted and not mark for is_counted, mark in zip(counts, marks, strict=True))

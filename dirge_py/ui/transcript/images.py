@@ -50,7 +50,6 @@ def _read_size(head: bytes) -> ImageSize | None:
 
 
 def _jpeg_size(head: bytes) -> ImageSize | None:
-    """Read the segments up to the first one that begins a frame."""
     at = 2
     while at + 4 <= len(head) and head[at] == 0xFF:
         marker = head[at + 1]

@@ -419,7 +419,6 @@ class TranscriptLayout:
         self._cached_lines = 0
 
     def _find(self, y: int) -> tuple[BlockRow, int] | None:
-        """Do what `BlockRows.at` does; first look near the last result."""
         revision = self.rows.revision
         near: tuple[BlockRow, int] | None = None
         if self._near is not None and self._near[0] == revision:

@@ -181,7 +181,6 @@ class _Painter:
         return spans
 
     def _prefix(self) -> list[Span]:
-        """Return the start of the next line; only the first line of an item has its marker."""
         prefix = list(self._indents)
         if self._marker is not None:
             prefix[-1] = self._marker
@@ -280,7 +279,6 @@ def show_link(label: Line, target: str, styles: Styles) -> Line:
 
 
 def _is_false(label: str, target: str) -> bool:
-    """Whether the label names another host than the target."""
     named = _LIKE_ADDRESS.match(label)
     host = _host(target)
     if named is None or not host:

@@ -134,7 +134,6 @@ class PhaseBlock(TranscriptBlock):
         return strips
 
     def _paint_rule(self, width: int, styles: Styles) -> list[Strip]:
-        """Draw the title, and the sandbox at the right end, or below if there is no space."""
         title = clip(step_of_plan(self.phase, self.step), max(1, width - 6))
         left = width - cell_len(title) - 4
         spans: list[Span] = [("── ", styles.dim), (title, styles.heading)]

@@ -74,7 +74,6 @@ class MarkdownStream:
         return [left] if left.text.strip() else []
 
     def _cut_fence(self) -> MarkdownPiece | None:
-        """Cut bare code: a long fence is finished in pieces."""
         assert self._fence is not None
         mark, language = self._fence
         close = re.search(rf"^ {{0,3}}{re.escape(mark)}{mark[0]}* *$\n", self._open, re.MULTILINE)
@@ -133,7 +132,6 @@ class MarkdownStream:
         return self._cut_piece(_line_start(source, last), continues=True) if last else None
 
     def _open_long_fence(self, whole: str) -> MarkdownPiece | None:
-        """Drop the opening line of the fence, and treat what follows as bare code."""
         opening = _FENCE.search(whole)
         if opening is None:
             return None

@@ -160,7 +160,6 @@ class ReadingCursor:
         return self._view.layout_of_blocks
 
     def _move(self, lines: int) -> None:
-        """Move by lines, over the blank ones between blocks."""
         place = self.cursor
         if place is None:
             return
@@ -183,7 +182,6 @@ class ReadingCursor:
         return position_at(self._layout, y - 1 if is_blank else y)
 
     def _select_to(self, spot: TextPosition) -> None:
-        """Select whole drawn lines, from the one where selecting started to the cursor's."""
         begin = self._selects_from
         if begin is None or begin.row.is_gone:
             return

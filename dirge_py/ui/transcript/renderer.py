@@ -200,7 +200,6 @@ class TranscriptRenderer:
             self._page.remove_block(activity)
 
     def _retry(self, event: events.RetryNotice) -> None:
-        """Show that a model call is retried, and remove what the failed attempt streamed."""
         self._end_activity()
         if not event.delay_ms:
             self.notice(f"Try {event.attempt + 1}: {event.error}", tone="warning")
@@ -230,7 +229,6 @@ class TranscriptRenderer:
         self._note_empty_answer(message)
 
     def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
-        """Remove the calls that the model began and didn't complete."""
         for call_id, block in list(self._tools.items()):
             if block.state == "waiting" and call_id not in called:
                 self._page.remove_block(block)
@@ -242,7 +240,6 @@ class TranscriptRenderer:
             self.notice(self._silence, tone="warning")
 
     def _words_of_dirge(self, message: AssistantMessage) -> None:
-        """Show a message that dirge wrote in place of an answer."""
         if message.withheld:
             self.notice(f"The answer was withheld by {message.withheld}.", tone="warning")
         elif message.text.strip():
@@ -282,7 +279,6 @@ class TranscriptRenderer:
         self._page.add(shown.UserBlock(typed, label=label, attached=self._attached(message)))
 
     def _attached(self, message: UserMessage) -> Sequence[str]:
-        """Return the name of each attachment, with its kind if it is a picture or a document."""
         attachments = attachments_in(message.content)
         about = {name: describe_attachment(item, self._assets) for name, item in attachments}
         names = [*message.attached, *(name for name in about if name not in message.attached)]

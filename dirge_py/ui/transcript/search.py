@@ -193,7 +193,6 @@ class TranscriptSearch:
     def _read(
         self, rows: Sequence[BlockRow], at: int, pattern: re.Pattern[str]
     ) -> dict[BlockRow, tuple[int, int]]:
-        """Count in `rows` from `at` on for one slice."""
         until = time.monotonic() + _SLICE_S
         counts: dict[BlockRow, tuple[int, int]] = {}
         for row in rows[at:]:

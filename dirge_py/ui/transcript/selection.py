@@ -208,7 +208,6 @@ class MouseSelection:
             view.refresh()
 
     def _where(self, event: events.MouseEvent) -> tuple[int, int]:
-        """Return line and column of the mouse in the view, or outside of it."""
         gutter = self._view.gutter
         return int(event.y) - gutter.top, int(event.x) - gutter.left
 
@@ -231,7 +230,6 @@ class MouseSelection:
             self._timer = None
 
     def _extend(self) -> None:
-        """Select from where the button was pressed to the mouse, both characters included."""
         assert self._from is not None
         place, x = self._from
         view = self._view

@@ -293,7 +293,6 @@ class ToolBlock(TranscriptBlock):
         return ", ".join(part for part in parts if part)
 
     def _paint_arguments(self, width: int, styles: Styles) -> list[Strip]:
-        """Draw the arguments that the header doesn't show."""
         if not isinstance(self._args, Mapping):
             return []
         main = main_argument(self._args)

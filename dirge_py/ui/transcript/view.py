@@ -315,7 +315,6 @@ class TranscriptWidget(TranscriptView):
 
     @property
     def _widths(self) -> tuple[int, int]:
-        """Columns of prose, and of wide blocks."""
         # One column stays free for the scrollbar, so that its appearance wraps no text again.
         width = max(1, self.content_size.width - 1)
         return min(_WIDEST, width), width

@@ -501,7 +501,6 @@ class Vim:
 
 
 def _changes(phrase: VimCommand) -> bool:
-    """Whether `.` repeats the command."""
     if phrase.kind == "command":
         return phrase.what not in "vVu./"
     return phrase.operator in ("d", "c")

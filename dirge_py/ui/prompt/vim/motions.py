@@ -240,7 +240,6 @@ def _word(text: str, at: int, *, is_big: bool, is_around: bool) -> tuple[int, in
 
 
 def _run(text: str, at: int, low: int, high: int, *, is_big: bool) -> tuple[int, int]:
-    """Return the range of characters of the same kind around `at`."""
     kind = kind_of(text[at], is_big=is_big)
     start, end = at, at + 1
     while start > low and kind_of(text[start - 1], is_big=is_big) == kind:
@@ -278,7 +277,6 @@ def _quoted(text: str, at: int, quote: str) -> tuple[int, int] | None:
 
 
 def _enclosed(text: str, at: int, pair: str) -> tuple[int, int] | None:
-    """Return the brackets around or at `at`."""
     opening, closing = pair[0], pair[1]
     start = _unmatched(text, at if text[at] != closing else at - 1, -1, opening, closing)
     if start is None:
