@@ -284,7 +284,7 @@ class DirgeApp(ScreenApp):
         self.chrome.refresh_checkout()
 
     async def on_unmount(self) -> None:
-        await self.chrome.close()
+        await self.chrome.programs.aclose()
 
     async def run_screen_action(self, name: str) -> None:
         """Run a slash command or an action of the screen; ignore other names."""

@@ -90,14 +90,6 @@ class ChromePresenter:
         self.fit(self._app.size.width)
         _: Worker[None] = self._app.run_worker(self._read_limits, exit_on_error=False)
 
-    def show_panels(self, panel: Literal["auto", "on", "off"]) -> None:
-        self.panel = panel
-        self.fit(self._app.size.width)
-
-    def show_sides(self, sides: Sequence[Side]) -> None:
-        self.display = sides
-        self.fit(self._app.size.width)
-
     def fit(self, width: int) -> None:
         """Show, hide and size the panels for a screen of this width."""
         sides = [side for side in ("left", "right") if side in self.display]
@@ -174,9 +166,6 @@ class ChromePresenter:
             self._fill()
 
         self._asking_git = self._app.run_worker(ask, exit_on_error=False)
-
-    async def close(self) -> None:
-        await self.programs.aclose()
 
     def show(self) -> None:
         """Update the status line, the todo list and the panels."""

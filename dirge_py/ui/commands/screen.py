@@ -38,7 +38,8 @@ async def panel(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
     if args and args not in _PANELS:
         raise UsageError(f"There is no panel setting {args!r}.", hint="/panel on, off or auto.")
     if args:
-        chrome.show_panels(cast(Literal["on", "off", "auto"], args))
+        chrome.panel = cast(Literal["on", "off", "auto"], args)
+        chrome.fit(front.app.size.width)
     front.show(_describe(chrome))
 
 
@@ -51,7 +52,8 @@ async def display(args: str, conversation: "Conversation", front: TuiFrontEnd) -
             hint=f"What there is: {'|'.join(_SIDES)}; `left main` and `left|main` name two.",
         )
     if wanted:
-        chrome.show_sides([side for side in _SIDES if side in wanted])
+        chrome.display = [side for side in _SIDES if side in wanted]
+        chrome.fit(front.app.size.width)
     front.show(_describe(chrome))
 
 

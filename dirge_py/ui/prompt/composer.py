@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partialmethod
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import events
@@ -254,12 +255,6 @@ class Composer(TextEditor, inherit_bindings=False):
             self._leave_search(accept=True)
             self.write(text)
 
-    def key_action_submit(self) -> None:
-        self._submit("now")
-
-    def key_action_queue(self) -> None:
-        self._submit("later")
-
     def key_action_newline(self) -> None:
         self.write("\n")
 
@@ -320,6 +315,9 @@ class Composer(TextEditor, inherit_bindings=False):
             if self._vim is not None:
                 self._vim.begin()
         self.post_message(self.Sent(text, how))
+
+    key_action_submit = partialmethod(_submit, "now")
+    key_action_queue = partialmethod(_submit, "later")
 
 
 class VimInput:

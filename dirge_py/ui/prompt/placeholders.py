@@ -45,15 +45,13 @@ class Pastes:
             return text, last
         return self.stand_in(f"{_amount(text, lines)} pasted", text), ""
 
-    def stand_in(self, words: str, text: str) -> str:
-        """Return a placeholder for `text`: `[words]`, or `[words #2]` and so on."""
-        name = f"[{words}]"
-        number = 2
+    def stand_in(self, words: str, text: str | None = None) -> str:
+        """Return a placeholder for `text`, or for itself: `[words]`, or `[words #2]` and so on."""
+        name, number = f"[{words}]", 2
         while self._texts.get(name, text) != text:
-            name = f"[{words} #{number}]"
-            number += 1
+            name, number = f"[{words} #{number}]", number + 1
         if name not in self._texts:
-            self._texts[name] = text
+            self._texts[name] = name if text is None else text
             self._pattern = re.compile("|".join(map(re.escape, self._texts)))
         return name
 
@@ -135,10 +133,7 @@ class PromptImages:
         size = image_size(content)
         pixels = f"{size[0]}x{size[1]} " if size is not None else ""
         words = f"image {pixels}{kind.media_type.rpartition('/')[2] if kind else ''}".strip()
-        name, number = f"[{words}]", 2
-        while name in self._contents:
-            name, number = f"[{words} #{number}]", number + 1
-        self._pastes.stand_in(name[1:-1], name)
+        name = self._pastes.stand_in(words)
         self._contents[name] = content
         while len(self._contents) > MOST_IMAGES:
             del self._contents[next(iter(self._contents))]

@@ -168,7 +168,10 @@ class TerminalInput:
             text = chr(code).upper() if held & 1 else chr(code)
         if text.isprintable() and text:
             # The text includes the modifiers: some terminals report AltGr as Ctrl+Alt.
-            return [events.Key(_name_of(character), character) for character in text]
+            return [
+                events.Key(sign if sign.isalnum() else _character_to_key(sign), sign)
+                for sign in text
+            ]
         plain = f"{_ESC}[{code};{modifiers}{match[5]}" if modifiers else f"{_ESC}[{code}{match[5]}"
         return [key.copy() for key in self._textual._parse_extended_key(plain) or ()]
 
@@ -219,10 +222,6 @@ def _number(part: str) -> int:
 
 def _is_character(code: int) -> bool:
     return 0 <= code <= _LAST_CODEPOINT and not 0xD800 <= code <= 0xDFFF
-
-
-def _name_of(character: str) -> str:
-    return character if character.isalnum() else _character_to_key(character)
 
 
 def _modified(modifier: str, key: str) -> events.Key:

@@ -29,7 +29,8 @@ class TranscriptBlock:
     """It is painted at the full width of the transcript, not at the narrower one for prose."""
     is_tool_call = False
 
-    def __init__(self) -> None:
+    def __init__(self, text: str = "") -> None:
+        self._text = text
         self.version = 0
         """Increases with each change, so that cached lines are known to be stale."""
         self.is_open: bool | None = None
@@ -47,7 +48,7 @@ class TranscriptBlock:
     @property
     def text(self) -> str:
         """Its plain text with all folded parts; "" if only painting produces the text."""
-        return ""
+        return self._text
 
     def changed(self) -> None:
         self.version += 1
@@ -101,18 +102,16 @@ def paint_hidden(count: int, width: int, styles: Styles, *, which: str = "more")
 class UserBlock(TranscriptBlock):
     """A prompt with its attachments. `label` says how it was sent, if not by Enter."""
 
-    text = ""
-
     def __init__(self, text: str, *, label: str = "", attached: Sequence[str] = ()) -> None:
         super().__init__()
-        self._text = clean(text)
+        self._body = clean(text)
         self._label = label
         self._attached = [clean(name) for name in attached]
-        self.text = "\n".join([self._text, *self._attached])
+        self._text = "\n".join([self._body, *self._attached])
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, indent = ("› ", styles.user), ("  ", styles.text)
-        strips = wrap([(self._text, styles.user)], width, first=[mark], rest=[indent])
+        strips = wrap([(self._body, styles.user)], width, first=[mark], rest=[indent])
         for line in (*(f"+ {name}" for name in self._attached), self._label):
             strips += wrap([(line, styles.dim)], width, indent=indent) if line else []
         return strips
@@ -124,13 +123,11 @@ _LINES_OF_ASIDE = 3
 class AsideBlock(TranscriptBlock):
     """A message that dirge or a plugin wrote, dim and with its source; collapsed if it is long."""
 
-    text = ""
-
     def __init__(self, text: str, *, source: str, is_whole: bool = False) -> None:
         super().__init__()
-        self._text = clean(text).strip("\n")
+        self._body = clean(text).strip("\n")
         self._source = clean(source)
-        self.text = f"{self._source}\n{self._text}".rstrip()
+        self._text = f"{self._source}\n{self._body}".rstrip()
         self._is_whole = is_whole
 
     @property
@@ -140,7 +137,7 @@ class AsideBlock(TranscriptBlock):
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         head = wrap([(f"» {self._source}", styles.accent)], width)
         indent = ("  ", styles.dim)
-        body = wrap([(self._text, styles.dim)], width, indent=indent) if self._text else []
+        body = wrap([(self._body, styles.dim)], width, indent=indent) if self._body else []
         hidden = 0 if expanded or self._is_whole else len(body) - _LINES_OF_ASIDE
         if hidden > 1:
             body = body[:_LINES_OF_ASIDE] + paint_hidden(hidden, width, styles)
@@ -159,11 +156,8 @@ _MARKS: dict[Tone, str] = {"plain": "· ", "good": "✓ ", "warning": "! ", "err
 class NoticeBlock(TranscriptBlock):
     """A message of dirge; only one with several lines has a blank line above it."""
 
-    text = ""
-
     def __init__(self, text: str, *, tone: Tone = "plain") -> None:
-        super().__init__()
-        self.text = clean(text)
+        super().__init__(clean(text))
         self.gathers = "\n" not in self.text
         self._tone: Tone = tone
 
@@ -238,8 +232,6 @@ _NARROW = 50
 class GreetingBlock(TranscriptBlock):
     """The greeting of a new session: a title, a line for each fact, and hints."""
 
-    text = ""
-
     def __init__(
         self, title: str, facts: Sequence[tuple[str, str]], *, hint: Sequence[str]
     ) -> None:
@@ -247,7 +239,7 @@ class GreetingBlock(TranscriptBlock):
         self._title = clean(title)
         self._facts = [(name, clean(text)) for name, text in facts if text]
         self._hint = hint
-        self.text = "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
+        self._text = "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         is_narrow = width < _NARROW
@@ -270,15 +262,13 @@ class GreetingBlock(TranscriptBlock):
 class RetryBlock(TranscriptBlock):
     """The error of a model call, and a countdown of `delay_s` seconds to the next attempt."""
 
-    text = ""
-
     def __init__(
         self, attempt: int, delay_s: float, error: str, *, clock: Callable[[], float]
     ) -> None:
         super().__init__()
         self._attempt = attempt
         self._error = clean(error)
-        self.text = f"Try {attempt}: {self._error}"
+        self._text = f"Try {attempt}: {self._error}"
         self._clock = clock
         self._due = clock() + delay_s
         self._shown_s = self._left_s
@@ -309,15 +299,13 @@ class RetryBlock(TranscriptBlock):
 class ShellBlock(TranscriptBlock):
     """The person's `! command`, how it ended if it failed, and the end of its output."""
 
-    text = ""
-
     def __init__(self, command: str, output: str, *, how: str = "") -> None:
         super().__init__()
         self._command = clean(command)
         self._how = "" if how == "exit 0" else clean(how)
         shown = clean(output[-LONGEST_OUTPUT:]).strip("\n")
         self._lines = shown.split("\n") if shown else []
-        self.text = "\n".join([f"! {self._command}", *self._lines])
+        self._text = "\n".join([f"! {self._command}", *self._lines])
 
     @property
     def can_expand(self) -> bool:
@@ -387,12 +375,6 @@ class RunSummary:
 
 class RunSummaryBlock(TranscriptBlock):
     """The dim line that sums up a run."""
-
-    text = ""
-
-    def __init__(self, words: str) -> None:
-        super().__init__()
-        self.text = words
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         return wrap([(self.text, styles.dim)], width)

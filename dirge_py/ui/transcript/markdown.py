@@ -280,18 +280,14 @@ def show_link(label: Line, target: str, styles: Styles) -> Line:
 
 def _is_false(label: str, target: str) -> bool:
     named = _LIKE_ADDRESS.match(label)
-    host = _host(target)
+    try:
+        host = (urlsplit(target).hostname or "").lower()
+    except ValueError:
+        host = ""
     if named is None or not host:
         return False
     shown = (named["host"] or named["bare"]).lower()
     return shown.removeprefix("www.") != host.removeprefix("www.")
-
-
-def _host(target: str) -> str:
-    try:
-        return (urlsplit(target).hostname or "").lower()
-    except ValueError:
-        return ""
 
 
 _LARGEST = 100_000

@@ -167,8 +167,6 @@ def _line_start(text: str, lines: int) -> int:
 class ProseBlock(TranscriptBlock):
     """One piece of an answer; its code is highlighted once the piece is finished."""
 
-    text = ""
-
     def __init__(self, piece: MarkdownPiece, *, is_finished: bool = True) -> None:
         super().__init__()
         self._is_finished = is_finished
@@ -185,7 +183,7 @@ class ProseBlock(TranscriptBlock):
 
     def _set(self, piece: MarkdownPiece) -> None:
         self._piece = piece
-        self.text, self._head = clean(piece.text), clean(piece.head)
+        self._text, self._head = clean(piece.text), clean(piece.head)
         # An empty open end has no lines at all.
         self.gap = bool(self.text.strip()) and not piece.continues
 

@@ -1,5 +1,8 @@
 """Reading with the keyboard: a cursor that moves by lines, blocks and landmarks."""
 
+from functools import partialmethod
+from typing import Literal
+
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
     TextPosition,
@@ -75,12 +78,6 @@ class ReadingCursor:
         if self._selects_from is not None and self._selects_from.row is row.below:
             self._selects_from = after_insertion(self._layout, self._selects_from, row)
 
-    def line_up(self) -> None:
-        self._move(-1)
-
-    def line_down(self) -> None:
-        self._move(1)
-
     def page_up(self) -> None:
         self._move(-self._view.page_lines)
 
@@ -97,29 +94,14 @@ class ReadingCursor:
     def previous_block(self) -> None:
         """Go to the start of this block, or of the previous one."""
         place = self.cursor
-        if place is None:
-            return
-        row: BlockRow | None = place.row
-        if place.line <= place.row.gap:
-            row = place.row.above
-            while row is not None and not self._has_lines(row):
-                row = row.above
-        if row is not None:
-            self.put(TextPosition(row, 0))
+        if place is not None and place.line > place.row.gap:
+            self.put(TextPosition(place.row, 0))
+        elif place is not None:
+            self._go_to_block("above", place.row)
 
     def next_block(self) -> None:
-        place = self.cursor
-        row = place.row.below if place else None
-        while row is not None and not self._has_lines(row):
-            row = row.below
-        if row is not None:
-            self.put(TextPosition(row, 0))
-
-    def previous_landmark(self) -> None:
-        self._go_to_landmark(-1)
-
-    def next_landmark(self) -> None:
-        self._go_to_landmark(1)
+        if place := self.cursor:
+            self._go_to_block("below", place.row)
 
     def toggle(self) -> None:
         place = self.cursor
@@ -175,6 +157,9 @@ class ReadingCursor:
             layout.settle_row(to.row)
             self.put(position_of(layout, to))
 
+    line_up = partialmethod(_move, -1)
+    line_down = partialmethod(_move, 1)
+
     def _spot_up_from(self, y: int) -> TextPosition | None:
         """Return the position at a height, or above it if that line is blank."""
         place = self._layout.find(y)
@@ -213,6 +198,14 @@ class ReadingCursor:
                 return
             row, line = (row.below, -1) if step > 0 else (row.above, 1 << 30)
 
-    def _has_lines(self, row: BlockRow) -> bool:
-        self._layout.settle_row(row)
-        return row.lines > 0
+    previous_landmark = partialmethod(_go_to_landmark, -1)
+    next_landmark = partialmethod(_go_to_landmark, 1)
+
+    def _go_to_block(self, side: Literal["above", "below"], start: BlockRow) -> None:
+        row: BlockRow | None = getattr(start, side)
+        while row is not None:
+            self._layout.settle_row(row)
+            if row.lines > 0:
+                self.put(TextPosition(row, 0))
+                return
+            row = getattr(row, side)

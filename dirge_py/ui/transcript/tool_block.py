@@ -47,8 +47,14 @@ _LOOKS: Mapping[CallState, tuple[str, str, str]] = {
     "unrun": ("◌", "dim", "not run"),
 }
 """The mark of each state, its style, and its words."""
+_STATE_BY_DETAIL: dict[str, CallState] = {
+    "storm": "repeated",
+    "withheld": "withheld",
+    "retry": "again",
+}
 _STATE_BY_OUTCOME: dict[str, CallState] = {
     "ok": "ok",
+    "failed_command": "failed",
     "denied": "denied",
     "aborted": "aborted",
     "suppressed": "unrun",
@@ -57,14 +63,9 @@ _STATE_BY_OUTCOME: dict[str, CallState] = {
 
 def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
     """Return the state of a call that ended with this outcome and these details."""
-    if details.get("storm"):
-        return "repeated"
-    if details.get("withheld"):
-        return "withheld"
-    if details.get("retry"):
-        return "again"
-    if outcome == "failed_command":
-        return "failed"
+    for detail, state in _STATE_BY_DETAIL.items():
+        if details.get(detail):
+            return state
     return _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
 
 

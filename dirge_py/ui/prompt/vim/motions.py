@@ -7,8 +7,6 @@ from dirge_py.lib.lean_dataclass import dataclass
 Reach = Literal["exclusive", "inclusive", "lines"]
 SIMPLE = frozenset("hljkwbeWBE0^$G;,{}")
 """Motions of a single key."""
-_AWAY = {"f": 1, "t": 1, "F": -1, "T": -1}
-_OPPOSITE = {"f": "F", "F": "f", "t": "T", "T": "t"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def find(
     text: str, at: int, search: CharacterSearch, *, times: int, is_again: bool = False
 ) -> MotionTarget | None:
     """Return the target of `f`, `F`, `t` or `T` on this line, if there is one."""
-    step = _AWAY[search.motion]
+    step = 1 if search.motion.islower() else -1
     start, end = line_start(text, at), line_end(text, at)
     place = at
     if is_again and search.motion in "tT":
@@ -70,7 +68,7 @@ def find(
 
 
 def opposite(search: CharacterSearch) -> CharacterSearch:
-    return CharacterSearch(_OPPOSITE[search.motion], search.char)
+    return CharacterSearch(search.motion.swapcase(), search.char)
 
 
 def _on_line(text: str, at: int, motion: str, times: int) -> MotionTarget | None:
