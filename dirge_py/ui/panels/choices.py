@@ -136,8 +136,7 @@ class Picker(ChoiceList, can_focus=True):
         binding = self._keymap.action(event.key, "list", "screen")
         if binding == ("screen", "suspend"):
             return
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         now = event.time if self._clock is time.monotonic else self._clock()
         is_meant = now >= self._opens_at and now - self._last_key_at >= self._pause_s * FASTEST
         self._last_key_at = now
@@ -226,7 +225,6 @@ class LineQuestion(Vertical):
         binding = self._keymap.action(event.key, "list")
         if binding is None or binding[1] not in ("choose", "close"):
             return
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(self._input.value if binding[1] == "choose" else None)

@@ -444,8 +444,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         if self.is_writing:
             self.key_while_writing(event)
         elif self.handle_input(event):
-            event.stop()
-            event.prevent_default()
+            event.stop().prevent_default()
 
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()

@@ -29,8 +29,7 @@ class _Query(Input):
 
     async def _on_key(self, event: events.Key) -> None:
         if self._on_query_key(event.key):
-            event.stop()
-            event.prevent_default()
+            event.stop().prevent_default()
         else:
             await super()._on_key(event)
 

@@ -232,8 +232,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         goes_back = action == "previous_question" and self._input.cursor_position == 0
         if action not in known and not (goes_back and self._at > 0):
             return
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         match action:
             case "choose":
                 self._finish_writing()

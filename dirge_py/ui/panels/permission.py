@@ -485,8 +485,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         action = binding[1]
         if action not in ("choose", "deny", "comment", "deny_and_stop", "wider"):
             return
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         if action == "choose":
             self.stop_writing()
             self._settle_one(PermissionAnswer(effect="deny", comment=self._input.value.strip()))

@@ -94,8 +94,7 @@ class ShellBox(LinesWidget, can_focus=True):
             self.refresh(layout=True)
 
     async def _on_key(self, event: events.Key) -> None:
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         if self._command is None or self._emulator is None:
             return
         self._look_back(0)
@@ -112,8 +111,7 @@ class ShellBox(LinesWidget, can_focus=True):
         return "fullscreen" if is_full else "shell"
 
     async def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         if self._command is not None and self._emulator is not None:
             self._command.send_keys(paste_of(event.text, brackets=self._emulator.brackets_pastes))
 

@@ -142,8 +142,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     async def _on_key(self, event: events.Key) -> None:
         if self._is_taken(event):
-            event.stop()
-            event.prevent_default()
+            event.stop().prevent_default()
             return
         binding = self._keymap.action(event.key, "composer", "screen")
         if binding is None:
@@ -151,8 +150,7 @@ class Composer(TextEditor, inherit_bindings=False):
             self._has_mark = False
             await super()._on_key(event)
             return
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         self.act(*binding)
 
     def act(self, scope: Scope, action: str) -> None:
@@ -227,8 +225,7 @@ class Composer(TextEditor, inherit_bindings=False):
             self.post_message(self.Restated())
 
     async def _on_paste(self, event: events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         self.paste(event.text)
 
     def paste(self, pasted: str) -> None:

@@ -13,49 +13,36 @@ from dirge_py.types.errors import DirgeError
 TESTED_VERSION = "8.2.7"
 """The oldest release of the minor version that dirge is tested with; pyproject.toml pins it."""
 
+
+def _members(owner: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{owner}.{name}" for name in names.split())
+
+
 PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
     # How a terminal's sequences are read.
     "textual._ansi_sequences": ("ANSI_SEQUENCES_KEYS",),
     "textual._keyboard_protocol": ("FUNCTIONAL_KEYS", "MODIFIER_FUNCTIONAL_KEYS"),
-    "textual._xterm_parser": (
-        "XTermParser._parse_extended_key",
-        "XTermParser._sequence_to_key_events",
-    ),
+    "textual._xterm_parser": _members("XTermParser", "_parse_extended_key _sequence_to_key_events"),
     "textual.keys": ("_character_to_key",),
     # The driver: the terminal's size, its mouse, and the thread that writes to it.
-    "textual.drivers.linux_driver": (
-        "LinuxDriver._auto_restart",
-        "LinuxDriver._disable_mouse_support",
-        "LinuxDriver._enable_mouse_support",
-        "LinuxDriver._file",
-        "LinuxDriver._get_terminal_size",
-        "LinuxDriver._mouse",
-        "LinuxDriver._must_signal_resume",
-        "LinuxDriver._sigcont_application",
-        "LinuxDriver._size",
-        "LinuxDriver._writer_thread",
+    "textual.drivers.linux_driver": _members(
+        "LinuxDriver",
+        "_auto_restart _disable_mouse_support _enable_mouse_support _file _get_terminal_size _mouse"
+        " _must_signal_resume _sigcont_application _size _writer_thread",
     ),
     # The app: how it ends, and whether the terminal has the focus.
-    "textual.app": (
-        "App._close_messages_no_wait",
-        "App._driver",
-        "App._fatal_error",
-        "App._handle_exception",
-        "App._watch_app_focus",
+    "textual.app": _members(
+        "App", "_close_messages_no_wait _driver _fatal_error _handle_exception _watch_app_focus"
     ),
-    "textual.widget": ("Widget._on_key", "Widget._scroll_update"),
+    "textual.widget": _members("Widget", "_on_key _scroll_update"),
     # The input.
     "textual.document._document": ("EditResult", "Location", "Selection"),
     "textual.document._edit": ("Edit._edit_result",),
     "textual.document._history": ("EditHistory",),
-    "textual.widgets": (
-        "TextArea._cursor_offset",
-        "TextArea._on_key",
-        "TextArea._on_mouse_down",
-        "TextArea._on_paste",
-        "TextArea._recompute_cursor_offset",
-        "TextArea._replace_via_keyboard",
-        "TextArea._validate_selection",
+    "textual.widgets": _members(
+        "TextArea",
+        "_cursor_offset _on_key _on_mouse_down _on_paste _recompute_cursor_offset"
+        " _replace_via_keyboard _validate_selection",
     ),
 }
 """By module: names, or `Class.name` for what is overridden, called or read of a class."""

@@ -10,12 +10,14 @@ from textual.scroll_view import ScrollView
 from textual.timer import Timer
 
 from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
 from dirge_py.ui.transcript.positions import (
     ScrollAnchor,
     TextPosition,
     after_insertion,
     is_before,
+    line_of,
     position_at,
     position_of,
     texts_between,
@@ -89,7 +91,7 @@ class TextSelection:
 
 
 class TranscriptView(ScrollView, can_focus=True):
-    """The base of the transcript's widget: the part that selecting, reading and folding use."""
+    """The scrolling part of the transcript's widget, which selecting, reading and folding use."""
 
     def __init__(self, styles: Styles) -> None:
         super().__init__(id="transcript")
@@ -97,6 +99,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self.scroll_anchor = ScrollAnchor(self.layout_of_blocks)
         self.selection = TextSelection(self.layout_of_blocks)
         self.folding = BlockToggle(self)
+        self._changed_all = True
 
     @property
     def first_line(self) -> int:
@@ -115,26 +118,85 @@ class TranscriptView(ScrollView, can_focus=True):
     def scroll_lines(self, count: int) -> None:
         self.scroll_to(y=self.first_line + count, animate=False)
 
-    def show(self, spot: TextPosition, *, around: int = 0) -> None:
-        """Scroll a position into view, with `around` lines above and below it."""
-
-    def go_to(self, place: LinePosition) -> None:
-        """Show this line at the top of the view, or as near to it as possible."""
-
-    def go_to_end(self) -> None:
-        """Follow the end from now on."""
-
-    def hold(self) -> None:
-        """Stay, even if the end is in view, as the person points at something."""
-
-    def resume_following(self) -> None:
-        """Follow the end again if only `hold` has stopped that."""
+    def refold(self, row: BlockRow) -> None:
+        """Redraw a block that was opened or closed; it stays at the top if it was there."""
+        self.touch(row.block)
+        if row.block.is_open:
+            self._follow(sticks=False)
+        place = self.scroll_anchor.place
+        if place is not None and place.row is row:
+            self.scroll_anchor.place = LinePosition(row, min(place.line, row.gap))
+        self.redraw()
 
     def drop_selection(self) -> None:
         """Select nothing, and follow the end again if only the selection has stopped that."""
+        if self.selection.ends is not None:
+            self.selection.drop()
+            self.refresh()
+            self.resume_following()
 
-    def refold(self, row: BlockRow) -> None:
-        """Redraw a block that was opened or closed; it stays at the top if it was there."""
+    def hold(self) -> None:
+        """Stay, even if the end is in view, as the person points at something."""
+        self._follow(sticks=False, is_held=True)
+
+    def resume_following(self) -> None:
+        """Follow the end again if only `hold` has stopped that."""
+        if self.scroll_anchor.would_follow and not self.has_focus:
+            self.go_to_end()
+
+    def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
+        """Start or stop following the end.
+
+        While it follows there is no scrollbar: drawing one takes a sixth of the terminal's output.
+        """
+        if sticks:
+            changes = self.scroll_anchor.follow_end()
+        else:
+            changes = self.scroll_anchor.stay(self.first_line, is_held=is_held)
+        if changes:
+            self.styles.scrollbar_size_vertical = 0 if sticks else 1
+            self._changed_all = True
+
+    def go_to_start(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def go_to_end(self) -> None:
+        """Follow the end from now on."""
+        self._follow(sticks=True)
+        self.redraw()
+
+    def go_to(self, place: LinePosition) -> None:
+        """Show this line at the top of the view, or as near to it as possible."""
+        self._follow(sticks=False)
+        self.scroll_anchor.place = place
+        self._changed_all = True
+        self.redraw()
+
+    def show(self, spot: TextPosition, *, around: int = 0) -> None:
+        """Scroll a position into view, with `around` lines above and below it."""
+        place = line_of(self.layout_of_blocks, spot)
+        y = self.layout_of_blocks.top(place.row) + place.line
+        first, height = self.first_line, self.lines_in_view
+        if not height:
+            return  # A question covers the transcript.
+        around = min(around, (height - 1) // 2)
+        if y < first + around:
+            first = y - around
+        elif y >= first + height - around:
+            first = y - height + 1 + around
+        else:
+            return
+        top = self.layout_of_blocks.find(first)
+        if top is not None:
+            self.go_to(top)
+
+    def touch(self, block: TranscriptBlock) -> None:
+        """Note a change of a block."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Show the changes of blocks."""
+        raise NotImplementedError
 
 
 class MouseSelection:

@@ -21,8 +21,7 @@ from dirge_py.lib.text import plural
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.blocks import TranscriptBlock
-from dirge_py.ui.transcript.layout import BlockRow, LinePosition
-from dirge_py.ui.transcript.positions import TextPosition, line_of
+from dirge_py.ui.transcript.layout import LinePosition
 from dirge_py.ui.transcript.reading_cursor import ReadingCursor
 from dirge_py.ui.transcript.search import TranscriptSearch
 from dirge_py.ui.transcript.selection import MouseSelection, TranscriptView
@@ -74,7 +73,6 @@ class TranscriptWidget(TranscriptView):
         self._dragging = MouseSelection(self)
         self._is_moving = False
         self._changed_from: TranscriptBlock | None = None
-        self._changed_all = True
         self._news = NewContentBadge(self)
 
     def add(self, block: TranscriptBlock) -> None:
@@ -124,28 +122,6 @@ class TranscriptWidget(TranscriptView):
             self.scroll_anchor.place = LinePosition(place.row, 0)
         self.redraw()
 
-    def refold(self, row: BlockRow) -> None:
-        self.touch(row.block)
-        if row.block.is_open:
-            self._follow(sticks=False)
-        place = self.scroll_anchor.place
-        if place is not None and place.row is row:
-            self.scroll_anchor.place = LinePosition(row, min(place.line, row.gap))
-        self.redraw()
-
-    def drop_selection(self) -> None:
-        if self.selection.ends is not None:
-            self.selection.drop()
-            self.refresh()
-            self.resume_following()
-
-    def hold(self) -> None:
-        self._follow(sticks=False, is_held=True)
-
-    def resume_following(self) -> None:
-        if self.scroll_anchor.would_follow and not self.has_focus:
-            self.go_to_end()
-
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         if has_focus:
@@ -162,8 +138,7 @@ class TranscriptWidget(TranscriptView):
         typed = event.character if event.is_printable else None
         if binding is None and not typed:
             return
-        event.stop()
-        event.prevent_default()
+        event.stop().prevent_default()
         scope, action = binding or ("reading", "close")
         own = getattr(self.reading, action, None) if scope == "reading" else None
         if own is not None:
@@ -193,51 +168,7 @@ class TranscriptWidget(TranscriptView):
         else:
             self._dragging.click(event)
 
-    def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
-        """Start or stop following the end.
-
-        While it follows there is no scrollbar: drawing one takes a sixth of the terminal's output.
-        """
-        if sticks:
-            changes = self.scroll_anchor.follow_end()
-        else:
-            changes = self.scroll_anchor.stay(self.first_line, is_held=is_held)
-        if changes:
-            self.styles.scrollbar_size_vertical = 0 if sticks else 1
-            self._changed_all = True
-
-    def go_to_start(self) -> None:
-        self.scroll_to(y=0, animate=False)
-
-    def go_to_end(self) -> None:
-        self._follow(sticks=True)
-        self.redraw()
-
-    def go_to(self, place: LinePosition) -> None:
-        self._follow(sticks=False)
-        self.scroll_anchor.place = place
-        self._changed_all = True
-        self.redraw()
-
-    def show(self, spot: TextPosition, *, around: int = 0) -> None:
-        place = line_of(self._blocks, spot)
-        y = self._blocks.top(place.row) + place.line
-        first, height = self.first_line, self.lines_in_view
-        if not height:
-            return  # A question covers the transcript.
-        around = min(around, (height - 1) // 2)
-        if y < first + around:
-            first = y - around
-        elif y >= first + height - around:
-            first = y - height + 1 + around
-        else:
-            return
-        top = self._blocks.find(first)
-        if top is not None:
-            self.go_to(top)
-
     def redraw(self) -> None:
-        """Show the changes of blocks."""
         height = self.lines_in_view
         if not self.is_mounted or height <= 0:
             return
