@@ -1,7 +1,4 @@
-"""The app of the terminal UI: its widgets and their messages, loop events, chords and ticks.
-
-Also the front end for slash commands. `actions` has the actions of the screen.
-"""
+"""The app of the terminal UI: widgets and messages, loop events, chords, ticks, front end."""
 
 import asyncio
 import time

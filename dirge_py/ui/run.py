@@ -19,11 +19,7 @@ _HUNG_UP = 128 + signal.SIGHUP
 
 
 def run_tui(start: UiOptions) -> int:
-    """Run the UI, and return the exit code; after a signal that is 128 + its number.
-
-    Raises:
-        DirgeError: the conversation could not be opened.
-    """
+    """Run the UI, and return the exit code: 128 + its number after a signal. Raises DirgeError."""
     return asyncio.run(_run(start))
 
 

@@ -83,11 +83,7 @@ class ChoiceList(LinesWidget):
 
 
 class Picker(ChoiceList, can_focus=True):
-    """A list that returns a choice. Typing narrows it.
-
-    Enter chooses a row only after `guard_s`, as an earlier one wasn't meant for the list, and not
-    right after another key, as in a paste.
-    """
+    """A list that returns a choice; typing narrows it, and Enter counts only after `guard_s`."""
 
     def __init__(
         self,

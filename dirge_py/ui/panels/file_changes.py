@@ -56,10 +56,7 @@ class FileSelection:
         self._propose(self.shown.after)
 
     def outcome(self) -> FileChange | None:
-        """Return the person's version of the change, with `after` None if all is refused.
-
-        None if the change was accepted unchanged.
-        """
+        """Return the person's version, with `after` None if all is refused; None if unchanged."""
         if not self.accepted:
             return replace(self.shown, after=None)
         if len(self.accepted) == self.count and not self._is_edited:

@@ -1,7 +1,4 @@
-"""The view that accepts or refuses a change hunk by hunk, or edits its file.
-
-At first there is no cursor, and Enter does nothing.
-"""
+"""The view that accepts or refuses a change hunk by hunk, or edits its file."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
@@ -52,7 +49,7 @@ class HunkView(Vertical, can_focus=False):
         self._keymap = keymap
         self._was_read = was_read
         self._problem = ""
-        self._has_cursor = False
+        self._has_cursor = False  # Until an arrow key moves it to a hunk, Enter does nothing.
         self._instead: Sequence[KeyHint] = ()
         self._rows: list[tuple[int, int]] = []
         self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}

@@ -48,10 +48,7 @@ def paint_request(
     *,
     files: Sequence[FileSelection] = (),
 ) -> list[Strip]:
-    """Paint the whole question, with names for invisible characters.
-
-    `files`, the changes of the preview, are shown instead of its text, which may be shortened.
-    """
+    """Paint the whole question; `files`, the changes of the preview, replace its text."""
     title: Line = [
         ("Allow ", styles.text),
         (visible_name(request.tool_name), styles.tool),

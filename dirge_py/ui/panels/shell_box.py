@@ -31,10 +31,7 @@ _WORK_S = 0.006
 
 
 class ShellBox(LinesWidget, can_focus=True):
-    """A terminal with a title line, shown while a longer command runs.
-
-    While it has the focus, all keys go to the program except for those of the scope `shell`.
-    """
+    """A terminal for a running command; all keys but those of the scope `shell` go to it."""
 
     DEFAULT_CSS = """
     ShellBox { height: auto; padding: 0 1; display: none; background: $surface; }

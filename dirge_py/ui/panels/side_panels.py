@@ -1,21 +1,22 @@
 """The panels at the sides of the transcript: their widget, and their headings and lines."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
-
-from rich.cells import cell_len
-from textual.reactive import reactive
-
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
+from rich.cells import cell_len
+from textual.reactive import reactive
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
+
+
+
 
 
 MOST_TODOS = 8
@@ -33,10 +34,7 @@ def left_lines(
     recent: Iterable[tuple[str, str]] = (),
     git: "GitStatus | None" = None,
 ) -> list[Line]:
-    """Return the left panel: context, with the number of compactions, recent calls, checkout.
-
-    `recent` has the tool and the main argument of each call, the newest last.
-    """
+    """Return the left panel: context, recent calls (tool and main argument), checkout."""
     full = {"": styles.good, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
     context: list[Line] = [[(clip(gauge.words, width), styles.text)]]
     if gauge.window:
@@ -59,10 +57,7 @@ def right_lines(
     plugins: Iterable[PluginReport] = (),
     shells: "Iterable[ShellState]" = (),
 ) -> list[Line]:
-    """Return the right panel: todos, changed files, plugins, background commands.
-
-    `files`, the newest last, get the rows that the other sections leave.
-    """
+    """Return the right panel: todos, files (newest last), plugins, background commands."""
     done = sum(todo.status == "done" for todo in todos)
     title = f"TODO {done}/{len(todos)}" if todos else "TODO"
     plugin_lines = [_plugin(report, width, styles) for report in plugins]

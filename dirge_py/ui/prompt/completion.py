@@ -45,10 +45,7 @@ def complete(
     arguments: Callable[[str], Sequence[str]],
     files: Sequence[str],
 ) -> Sequence[Completion]:
-    """Return proposals for the text before the cursor, best first; none for shell commands.
-
-    `arguments` returns the known arguments of a command; `files` are the matching paths.
-    """
+    """Return proposals for the text before the cursor, best first; `files` are matching paths."""
     if before.startswith("!"):
         return ()
     if match := _COMMAND_WORD.match(before):
@@ -178,7 +175,7 @@ class Completer:
         ):
             self.close()
             return True
-        self._insert(chosen, chosen.whole)
+        self._insert(chosen)
         self.close()
         command = self._registry.find(chosen.label.removeprefix("/"))
         needs_arguments = command is None or (command.usage and not command.usage.startswith("["))
@@ -194,13 +191,13 @@ class Completer:
         if chosen.is_path and chosen.insert.endswith("/") and self._put is None:
             self._composer.replace_before(chosen.replaces, chosen.insert)
             return
-        self._insert(chosen, chosen.whole)
+        self._insert(chosen)
         if len(self._proposals) == 1:
             self.close()
 
-    def _insert(self, proposal: Completion, text: str) -> None:
+    def _insert(self, proposal: Completion) -> None:
         written = self._put[1] if self._put is not None else proposal.replaces
-        before = self._composer.before_cursor
+        before, text = self._composer.before_cursor, proposal.whole
         self._put = (before[: len(before) - written] + text, len(text))
         self._composer.replace_before(written, text)
 

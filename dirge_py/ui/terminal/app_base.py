@@ -138,10 +138,7 @@ _TURNS_FOR_SIGNALS = 3
 
 
 class _Screen(Screen[None], inherit_bindings=False):
-    """A screen without key bindings, as Tab would move the focus.
-
-    While `is_styled`, no style changes.
-    """
+    """A screen without key bindings, as Tab would move the focus. `is_styled`: no style changes."""
 
     BINDINGS: ClassVar = []
     is_styled = False

@@ -20,23 +20,14 @@ from dirge_py.ui.terminal.app_base import TerminalApp
 
 
 async def edit_in_editor(app: TerminalApp, text: str) -> str | None:
-    """Edit `text` in the person's editor; return None if it wasn't changed.
-
-    Raises:
-        ProcessError: there is no editor, it failed, or this terminal can't be handed over. The hint
-            names the file with the text of an editor that failed.
-    """
+    """Edit `text` in the person's editor; return None if it wasn't changed. Raises ProcessError."""
     edited = await _edit(app, text.encode("utf-8", "replace"), suffix=".md")
     shown = edited.decode("utf-8", "replace").replace("\r\n", "\n").removesuffix("\n")
     return shown if shown != text else None
 
 
 async def edit_file_text(app: TerminalApp, text: str, path: str) -> str | None:
-    """Edit a private copy of a file, byte for byte; return None if it wasn't changed.
-
-    Raises:
-        ProcessError: as above, or the edited text isn't UTF-8.
-    """
+    """Edit a private copy of a file; return None if it wasn't changed. Raises ProcessError."""
     suffix = Path(path).suffix
     is_plain = suffix.isascii() and suffix[1:].isalnum()
     try:
@@ -92,11 +83,7 @@ async def hand_over(app: TerminalApp, command: list[str]) -> int:
 
 
 async def read_in_pager(app: TerminalApp, text: str) -> None:
-    """Show `text` in `$PAGER`, else `less`, else `more`.
-
-    Raises:
-        ProcessError: there is no pager, it failed, or this terminal cannot be handed over.
-    """
+    """Show `text` in `$PAGER`, else `less`, else `more`. Raises ProcessError."""
     command = pager_command(os.environ.get("PAGER", ""))
     if not command:
         raise ProcessError("There is no pager.", hint="Install less, or set PAGER.")
@@ -129,11 +116,7 @@ _MOST_WAITING = 64
 
 
 def editor_command(command: str, path: Path, line: int) -> list[str]:
-    """Return the words of `command` with `{path}` and `{line}` filled in.
-
-    Raises:
-        ProcessError: it is no command, or has no `{path}`.
-    """
+    """Return the words of `command` with `{path}` and `{line}` filled in. Raises ProcessError."""
     try:
         words = shlex.split(command)
     except ValueError as error:

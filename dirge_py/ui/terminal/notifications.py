@@ -9,7 +9,6 @@ from dirge_py.lib.text import clean
 from dirge_py.ui.programs import ScreenPrograms
 
 Notify = Literal["off", "bell", "desktop", "both"]
-Passthrough = Literal["off", "on", "all"]
 
 BELL = "\a"
 _END = "\x1b\\"
@@ -52,7 +51,7 @@ class Notifier:
         self._write = write
         self._programs = programs
         self._environment = environment
-        self._passthrough: Passthrough | None = None
+        self._passthrough: str | None = None
 
     async def call(self, title: str, body: str) -> None:
         """Ring or show a notification, depending on `kind` and the terminal."""
@@ -75,9 +74,8 @@ class Notifier:
             if pane := environment.get("TMUX_PANE"):
                 words += ["-t", pane]
             answer = await self._programs.ask("tmux", *words, "allow-passthrough", cwd=Path.cwd())
-            known: dict[str, Passthrough] = {"on": "on", "all": "all"}
-            self._passthrough = known.get((answer or "").strip(), "off")
-        return "" if self._passthrough == "off" else passed_through(sequence)
+            self._passthrough = (answer or "").strip()
+        return passed_through(sequence) if self._passthrough in ("on", "all") else ""
 
 
 def _plain(text: str) -> str:

@@ -49,11 +49,7 @@ PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
 
 
 def check_textual() -> None:
-    """Check that the installed Textual has every private part that dirge uses.
-
-    Raises:
-        DirgeError: some are missing; the message names them, the hint the version to install.
-    """
+    """Raise DirgeError if the installed Textual lacks a private part that dirge uses."""
     missing = list(missing_parts())
     if missing:
         raise DirgeError(

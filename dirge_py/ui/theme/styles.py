@@ -37,12 +37,7 @@ def theme_names() -> Sequence[str]:
 
 
 def load_theme(name: str) -> Theme:
-    """Return a theme by name: the user's own, else an extension's, else dirge's.
-
-    Raises:
-        KeyError: there is no such theme.
-        ConfigError: its file is wrong.
-    """
+    """Return the theme: the user's, an extension's or dirge's. Raises KeyError or ConfigError."""
     own = user_theme_file(name)
     if own is not None:
         return read_theme(own, roles())
@@ -212,11 +207,7 @@ def user_theme_file(name: str) -> Path | None:
 
 
 def read_theme(file: Path, roles: Sequence[str]) -> Theme:
-    """Read a theme file, which may leave out roles.
-
-    Raises:
-        ConfigError: it can't be read or is wrong; the message names the line and the key.
-    """
+    """Read a theme file, which may leave out roles. Raises ConfigError with line and key."""
     try:
         with file.open("rb") as opened:
             text = opened.read(_LARGEST).decode("utf-8")

@@ -1,7 +1,4 @@
-"""Unified diffs: parsed into rows, and drawn with colours and line numbers in one column or two.
-
-A long diff is cut into blocks, so that only the part in view is drawn.
-"""
+"""Unified diffs: parsed into rows, and drawn as blocks with colours, in one column or two."""
 
 import re
 from collections import Counter
@@ -172,10 +169,7 @@ class DiffRow:
 
 
 def read_diff(diff: str) -> list[DiffRow]:
-    """Parse a unified diff; other lines become notes.
-
-    File headers are left out; several files, or one that moves, have a heading each.
-    """
+    """Parse a unified diff; lines outside of hunks become notes, and several files get headings."""
     lines = diff.split("\n")
     # Three lines make a header: inside a hunk, `--- x` is a removed line.
     begins = ("--- ", "+++ ", "@@ ")

@@ -53,10 +53,7 @@ def is_before(layout: TranscriptLayout, spot: TextPosition, other: TextPosition)
 def texts_between(
     layout: TranscriptLayout, first: TextPosition, last: TextPosition
 ) -> Iterator[str]:
-    """Yield the text between two positions, with wrapped lines joined.
-
-    Beyond `_MOST_PAINTED` rows, the block's own text is used instead of the painted one.
-    """
+    """Yield the text between two positions, with wrapped lines joined."""
     row: BlockRow | None = first.row
     count = 0
     while row is not None:

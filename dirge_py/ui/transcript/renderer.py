@@ -42,10 +42,7 @@ from dirge_py.ui.transcript.tool_block import ToolBlock
 
 
 class TranscriptRenderer:
-    """Draws one conversation as blocks on a page.
-
-    `assets` is the folder of the session's pictures, if it is known; `clock` returns seconds.
-    """
+    """Draws one conversation as blocks on a page; `assets` is the folder of its pictures."""
 
     def __init__(
         self,

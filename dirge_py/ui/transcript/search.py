@@ -66,11 +66,7 @@ class TranscriptSearch:
         self._cached_size = 0
 
     async def scan(self, y: int = 0, on_slice: Callable[[], None] = lambda: None) -> None:
-        """Count the matches of each row that changed since it was counted last.
-
-        Rows from height `y` on come first, then those above, upwards, so that `choose_near` finds
-        its match early. `on_slice` is called after every slice.
-        """
+        """Count the matches of changed rows, first from height `y` down, then up from there."""
         pattern = self._pattern
         if pattern is None:
             return

@@ -1,7 +1,4 @@
-"""Selecting text of the transcript with the mouse, and opening and closing its blocks.
-
-A selection is a range of the text, which may be out of view or drawn in another width later.
-"""
+"""Scrolling and selecting with the mouse, and opening and closing blocks of the transcript."""
 
 from typing import Literal
 
@@ -145,10 +142,7 @@ class TranscriptView(ScrollView, can_focus=True):
             self.go_to_end()
 
     def _follow(self, *, sticks: bool, is_held: bool = False) -> None:
-        """Start or stop following the end.
-
-        While it follows there is no scrollbar: drawing one takes a sixth of the terminal's output.
-        """
+        """Start or stop following the end; while it follows, no scrollbar has to be drawn."""
         if sticks:
             changes = self.scroll_anchor.follow_end()
         else:

@@ -1,7 +1,4 @@
-"""The block of a tool call: its main argument, state and progress, and a part of its output.
-
-Todo lists and answered questions are drawn in forms of their own.
-"""
+"""The block of a tool call: its main argument, state and progress, and a part of its output."""
 
 import json
 import math
@@ -350,10 +347,7 @@ def todo_items(details: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
 
 
 def answers_in(args: Any, text: str) -> Sequence[tuple[str, str]]:
-    """Return each question of the `question` tool with its answer; empty if one isn't found.
-
-    The result repeats every question word for word, each with its answer below.
-    """
+    """Return each question in the result with its answer below; empty if a question is missing."""
     asked = args.get("questions") if isinstance(args, Mapping) else None
     if not isinstance(asked, Sequence) or isinstance(asked, str) or not asked:
         return ()
