@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING
 from textual.app import SuspendNotSupported
 
 from dirge_py.lib.lazy import late
+from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
-from dirge_py.sdk.doctor.terminal import (
-    TerminalAnswers,
-    append_lines,
-    ask_terminal,
-    is_simple,
-    missing_lines,
-)
 from dirge_py.types.errors import UsageError
 from dirge_py.types.extensions import Command
 from dirge_py.types.questions import Question, QuestionOption
@@ -89,14 +83,14 @@ async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) ->
 
 async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation.cwd, is_offline=True)
-    lines = missing_lines(results)
+    lines = terminal.missing_lines(results)
     others = [r for r in results if r.fix and not r.tmux_line and r.name in _OF_THE_TERMINAL]
     advice = [f"{result.name}: {result.words}\n  {result.fix}" for result in others]
     if lines:
         advice.append("\n".join(["Add these lines to ~/.tmux.conf:", *lines]))
     front.show("\n".join(advice) or "Nothing has to be set up in this terminal.")
     if lines and await _agrees(front):
-        copy = append_lines(lines, Path.home())
+        copy = terminal.append_lines(lines, Path.home())
         backup = f" A copy of the old file is in {copy}." if copy else ""
         now = "`tmux source-file ~/.tmux.conf` applies it."
         front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
@@ -124,14 +118,14 @@ async def _examine(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "
     )
 
 
-async def _answers(app: "DirgeApp") -> "TerminalAnswers | None":
+async def _answers(app: "DirgeApp") -> "terminal.TerminalAnswers | None":
     """Query the terminal while the app is suspended, as it would read the answers as keys."""
     app.is_handed_over = True
     try:
         with app.batch_update(), app.suspend():
             assert sys.__stdin__ is not None and sys.__stderr__ is not None
-            simple = is_simple(os.environ)
-            return ask_terminal(sys.__stdin__.fileno(), sys.__stderr__.fileno(), is_simple=simple)
+            simple, files = terminal.is_simple(os.environ), (sys.__stdin__, sys.__stderr__)
+            return terminal.ask_terminal(*(file.fileno() for file in files), is_simple=simple)
     except (SuspendNotSupported, OSError):
         return None
     finally:

@@ -12,13 +12,7 @@ from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
 from dirge_py.ui.prompt.file_index import awatch
 from dirge_py.ui.screen_app import ScreenApp
-from dirge_py.ui.theme.styles import (
-    complete_colors,
-    load_theme,
-    styles_for,
-    theme_or_default,
-    user_theme_file,
-)
+from dirge_py.ui.theme import styles
 
 
 class ThemeSwitcher:
@@ -32,12 +26,12 @@ class ThemeSwitcher:
 
     def _load(self, name: str) -> None:
         self.name = name
-        self.theme, self.problem = theme_or_default(name)
+        self.theme, self.problem = styles.theme_or_default(name)
         self._use_styles(self.theme)
 
     def _use_styles(self, theme: Theme) -> None:
-        self._app.theme_styles = styles_for(theme)
-        self._app.panel_styles = styles_for(theme, "surface")
+        self._app.theme_styles = styles.styles_for(theme)
+        self._app.panel_styles = styles.styles_for(theme, "surface")
 
     def use(self, name: str) -> str:
         """Apply the theme of this name, or the default one; return the problem."""
@@ -58,7 +52,7 @@ class ThemeSwitcher:
         if self._watcher is not None:
             self._watcher.cancel()
             self._watcher = None
-        file = user_theme_file(self.name)
+        file = styles.user_theme_file(self.name)
         if file is not None and self._app.is_running:
             self._watcher = self._app.run_worker(partial(self._follow, file), exit_on_error=False)
 
@@ -67,7 +61,7 @@ class ThemeSwitcher:
         app, before = self._app, self.theme
 
         def try_out(name: str) -> None:
-            theme, _ = theme_or_default(name)
+            theme, _ = styles.theme_or_default(name)
             if theme != self.theme:
                 self.show(theme)
 
@@ -88,7 +82,7 @@ class ThemeSwitcher:
             if not names & {Path(path).name for _, path in changes} or not file.exists():
                 continue
             try:
-                theme = load_theme(self.name)
+                theme = styles.load_theme(self.name)
             except ConfigError as error:
                 self._app.notify_user(error.in_one_line(), tone="warning")
             else:
@@ -98,7 +92,7 @@ class ThemeSwitcher:
 
 def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:
     """Return the theme for Textual, which notices a change only by the name."""
-    colors = complete_colors(theme)
+    colors = styles.complete_colors(theme)
     return TextualTheme(
         name=f"dirge-{serial}",
         dark=theme.dark,
@@ -118,7 +112,7 @@ def textual_theme(theme: Theme, serial: int = 0) -> TextualTheme:
 
 def css_variables(theme: Theme) -> dict[str, str]:
     """Return the variables of dirge's style sheets."""
-    colors = complete_colors(theme)
+    colors = styles.complete_colors(theme)
     background = colors["background"]
     return {
         "dirge-dim": colors["dim"],

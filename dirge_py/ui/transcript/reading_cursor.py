@@ -3,15 +3,9 @@
 from functools import partialmethod
 from typing import Literal
 
+from dirge_py.ui.transcript import positions
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
-from dirge_py.ui.transcript.positions import (
-    TextPosition,
-    after_insertion,
-    is_before,
-    line_of,
-    position_at,
-    position_of,
-)
+from dirge_py.ui.transcript.positions import TextPosition
 from dirge_py.ui.transcript.selection import TranscriptView
 
 
@@ -30,8 +24,8 @@ class ReadingCursor:
             return None
         if self._cursor.row.is_gone:
             middle = self._view.first_line + self._view.lines_in_view // 2
-            self.put(position_at(self._layout, middle))
-        return line_of(self._layout, self._cursor) if self._cursor else None
+            self.put(positions.position_at(self._layout, middle))
+        return positions.line_of(self._layout, self._cursor) if self._cursor else None
 
     @property
     def spot(self) -> TextPosition | None:
@@ -52,8 +46,10 @@ class ReadingCursor:
             return
         y = self._layout.top(place.row) + place.line
         first, last = self._view.first_line, self._view.first_line + self._view.lines_in_view - 1
-        if not first <= y <= last:
-            self.put(self._spot_up_from(last) if y > last else position_at(self._layout, first))
+        if y > last:
+            self.put(self._spot_up_from(last))
+        elif y < first:
+            self.put(positions.position_at(self._layout, first))
 
     def end(self) -> None:
         self._selects_from = None
@@ -74,9 +70,9 @@ class ReadingCursor:
     def row_inserted(self, row: BlockRow) -> None:
         """Move with text that was moved into this row from the one below."""
         if self._cursor is not None and self._cursor.row is row.below:
-            self._cursor = after_insertion(self._layout, self._cursor, row)
+            self._cursor = positions.after_insertion(self._layout, self._cursor, row)
         if self._selects_from is not None and self._selects_from.row is row.below:
-            self._selects_from = after_insertion(self._layout, self._selects_from, row)
+            self._selects_from = positions.after_insertion(self._layout, self._selects_from, row)
 
     def page_up(self) -> None:
         self._move(-self._view.page_lines)
@@ -85,11 +81,11 @@ class ReadingCursor:
         self._move(self._view.page_lines)
 
     def go_to_start(self) -> None:
-        self.put(position_at(self._layout, 0))
+        self.put(positions.position_at(self._layout, 0))
 
     def go_to_end(self) -> None:
         self._layout.settle_end(self._view.lines_in_view)
-        self.put(position_at(self._layout, self._layout.height - 1))
+        self.put(positions.position_at(self._layout, self._layout.height - 1))
 
     def previous_block(self) -> None:
         """Go to the start of this block, or of the previous one."""
@@ -155,7 +151,7 @@ class ReadingCursor:
             to = layout.find(y)
         if to is not None:
             layout.settle_row(to.row)
-            self.put(position_of(layout, to))
+            self.put(positions.position_of(layout, to))
 
     line_up = partialmethod(_move, -1)
     line_down = partialmethod(_move, 1)
@@ -164,7 +160,7 @@ class ReadingCursor:
         """Return the position at a height, or above it if that line is blank."""
         place = self._layout.find(y)
         is_blank = place is not None and place.line < place.row.gap
-        return position_at(self._layout, y - 1 if is_blank else y)
+        return positions.position_at(self._layout, y - 1 if is_blank else y)
 
     def _select_to(self, spot: TextPosition) -> None:
         begin = self._selects_from
@@ -178,7 +174,7 @@ class ReadingCursor:
             return TextPosition(at.row, start), TextPosition(at.row, end)
 
         (here, behind_here), (there, behind_there) = line_around(begin), line_around(spot)
-        if is_before(self._layout, there, here):
+        if positions.is_before(self._layout, there, here):
             self._view.selection.set(behind_here, there)
         else:
             self._view.selection.set(here, behind_there)
@@ -194,7 +190,7 @@ class ReadingCursor:
             if ahead:
                 self._layout.settle_row(row)
                 landmark = LinePosition(row, row.gap + ahead[0 if step > 0 else -1])
-                self.put(position_of(self._layout, landmark))
+                self.put(positions.position_of(self._layout, landmark))
                 return
             row, line = (row.below, -1) if step > 0 else (row.above, 1 << 30)
 

@@ -6,12 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dirge_py.frontend.event_text import (
-    describe_event,
-    describe_run_end,
-    describe_silent_answer,
-    parse_shell_message,
-)
+from dirge_py.frontend import event_text
 from dirge_py.frontend.replay import replay_messages
 from dirge_py.session.history import PlanRecordEvent
 from dirge_py.slash.base import Tone
@@ -141,11 +136,11 @@ class TranscriptRenderer:
             case events.ContextReplaced():
                 self.notice("From here on, the model sees another history than this one.")
             case events.EscalationActivated():
-                self.notice(describe_event(event))
+                self.notice(event_text.describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
                 self.phases.on_event(event)
             case events.RepairStats():
-                self._page.add(shown.DetailBlock(describe_event(event)))
+                self._page.add(shown.DetailBlock(event_text.describe_event(event)))
             case events.AgentEnd():
                 self._end(event)
             case (
@@ -185,7 +180,7 @@ class TranscriptRenderer:
         """Report a compaction in a run; between runs its command does that."""
         self._end_activity()
         if self._is_in_run:
-            notice = shown.NoticeBlock(describe_event(event))
+            notice = shown.NoticeBlock(event_text.describe_event(event))
             self._activity = notice if isinstance(event, events.CompactionStarted) else None
             self._page.add(notice)
 
@@ -232,7 +227,7 @@ class TranscriptRenderer:
                 del self._tools[call_id]
 
     def _note_empty_answer(self, message: AssistantMessage) -> None:
-        self._silence = describe_silent_answer(message)
+        self._silence = event_text.describe_silent_answer(message)
         if self._silence:
             self.notice(self._silence, tone="warning")
 
@@ -265,7 +260,7 @@ class TranscriptRenderer:
             return
         typed = next((b.text for b in message.content if isinstance(b, TextBlock)), "")
         if message.origin == "shell":
-            command, how, output = parse_shell_message(typed)
+            command, how, output = event_text.parse_shell_message(typed)
             self._page.add(ShellBlock(command, output, how=how))
             return
         ways = {"steering": "steered in", "follow_up": "queued"}
@@ -332,7 +327,7 @@ class TranscriptRenderer:
         self._answer = self._new_answer()
         self._is_in_run = False
         self._end_activity()
-        text, tone = describe_run_end(event)
+        text, tone = event_text.describe_run_end(event)
         if text and text != self._silence:
             self.notice(text, tone=tone)
         self._silence = ""

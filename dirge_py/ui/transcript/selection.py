@@ -7,18 +7,10 @@ from textual.scroll_view import ScrollView
 from textual.timer import Timer
 
 from dirge_py.ui.theme.styles import Styles
+from dirge_py.ui.transcript import positions
 from dirge_py.ui.transcript.blocks import TranscriptBlock
 from dirge_py.ui.transcript.layout import BlockRow, LinePosition, TranscriptLayout
-from dirge_py.ui.transcript.positions import (
-    ScrollAnchor,
-    TextPosition,
-    after_insertion,
-    is_before,
-    line_of,
-    position_at,
-    position_of,
-    texts_between,
-)
+from dirge_py.ui.transcript.positions import TextPosition
 
 Unit = Literal["character", "word", "line"]
 
@@ -42,7 +34,7 @@ class TextSelection:
         begin, end = self._ends
         if begin == end:
             return None
-        return (end, begin) if is_before(self._layout, end, begin) else (begin, end)
+        return (end, begin) if positions.is_before(self._layout, end, begin) else (begin, end)
 
     def set(self, begin: TextPosition, end: TextPosition) -> None:
         self._ends = (begin, end)
@@ -61,7 +53,7 @@ class TextSelection:
     def text(self) -> str:
         """The selected text; "" if nothing is selected."""
         ends = self.ends
-        return "".join(texts_between(self._layout, *ends)).strip("\n") if ends else ""
+        return "".join(positions.texts_between(self._layout, *ends)).strip("\n") if ends else ""
 
     def part_of(self, row: BlockRow) -> tuple[int, int] | None:
         """Return start and end of the selection in a row's text; None if the row has none of it."""
@@ -80,8 +72,9 @@ class TextSelection:
     def row_inserted(self, row: BlockRow) -> None:
         """Move with text that was moved into this row from the one below."""
         if self._ends is not None and any(spot.row is row.below for spot in self._ends):
+            move = positions.after_insertion
             begin, end = (
-                after_insertion(self._layout, spot, row) if spot.row is row.below else spot
+                move(self._layout, spot, row) if spot.row is row.below else spot
                 for spot in self._ends
             )
             self._ends = (begin, end)
@@ -93,7 +86,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def __init__(self, styles: Styles) -> None:
         super().__init__(id="transcript")
         self.layout_of_blocks = TranscriptLayout(styles)
-        self.scroll_anchor = ScrollAnchor(self.layout_of_blocks)
+        self.scroll_anchor = positions.ScrollAnchor(self.layout_of_blocks)
         self.selection = TextSelection(self.layout_of_blocks)
         self.folding = BlockToggle(self)
         self._changed_all = True
@@ -168,7 +161,7 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def show(self, spot: TextPosition, *, around: int = 0) -> None:
         """Scroll a position into view, with `around` lines above and below it."""
-        place = line_of(self.layout_of_blocks, spot)
+        place = positions.line_of(self.layout_of_blocks, spot)
         y = self.layout_of_blocks.top(place.row) + place.line
         first, height = self.first_line, self.lines_in_view
         if not height:
@@ -257,7 +250,7 @@ class MouseSelection:
             return
         view.folding.untoggle()
         y, x = self._where(event)
-        spot = position_at(view.layout_of_blocks, view.first_line + y, x)
+        spot = positions.position_at(view.layout_of_blocks, view.first_line + y, x)
         if spot is not None:
             view.hold()
             view.selection.select_around(spot, "word" if event.chain == 2 else "line")
@@ -297,13 +290,13 @@ class MouseSelection:
         if self._at[0] != line:
             column = 0 if self._at[0] < 0 else view.size.width
         layout = view.layout_of_blocks
-        here = position_at(layout, y, column)
-        behind = position_at(layout, y, column + 1)
-        start = position_of(layout, place, x)
+        here = positions.position_at(layout, y, column)
+        behind = positions.position_at(layout, y, column + 1)
+        start = positions.position_of(layout, place, x)
         if here is None or behind is None:
             return
-        if is_before(layout, here, start):
-            view.selection.set(position_of(layout, place, x + 1), here)
+        if positions.is_before(layout, here, start):
+            view.selection.set(positions.position_of(layout, place, x + 1), here)
         else:
             view.selection.set(start, behind)
         view.refresh()

@@ -5,20 +5,8 @@ from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.ui.prompt.vim.motions import (
-    NAMES,
-    SIMPLE,
-    CharacterSearch,
-    MotionTarget,
-    find,
-    find_object,
-    first_word_on_line,
-    line_end,
-    line_start,
-    move,
-    opposite,
-    rested,
-)
+from dirge_py.ui.prompt.vim import motions
+from dirge_py.ui.prompt.vim.motions import MotionTarget, line_end, line_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +87,7 @@ def opened(what: str, place: TextAndCursor) -> TextAndCursor:
     places = {
         "i": at,
         "a": min(at + 1, line_end(text, at)),
-        "I": first_word_on_line(text, at),
+        "I": motions.first_word_on_line(text, at),
         "A": line_end(text, at),
     }
     return TextAndCursor(text, places[what])
@@ -188,9 +176,9 @@ def _rest(rest: str, operator: str, count: int | None, *, is_visual: bool) -> Re
         kind, what = "find", head
     elif head == "g" and tail == "g":
         kind, what = "motion", "gg"
-    elif head in SIMPLE:
+    elif head in motions.SIMPLE:
         kind, what = "motion", head
-    elif is_object and tail in NAMES:
+    elif is_object and tail in motions.NAMES:
         kind, what = "object", rest
     elif head == "g" or is_object or operator:
         return "nothing"
@@ -243,7 +231,7 @@ class Vim:
         self.register = Register()
         self.pending = ""
         """The keys of an incomplete command."""
-        self._last_search: CharacterSearch | None = None
+        self._last_search: motions.CharacterSearch | None = None
         self._column: int | None = None
         self._anchor = 0
         self._cut = ""
@@ -298,7 +286,7 @@ class Vim:
     def _outcome(self, place: TextAndCursor) -> VimResult:
         at, anchor = place.at, None
         if self.mode == "normal":
-            at = rested(place.text, at)
+            at = motions.rested(place.text, at)
         elif self.mode == "visual":
             at, anchor = min(at, len(place.text)), min(self._anchor, len(place.text))
         elif self.mode == "visual line":
@@ -342,11 +330,11 @@ class Vim:
         text, at = place.text, place.at
         if phrase.kind == "line":
             times = phrase.count or 1
-            below = move(text, at, "j", count=times - 1) if times > 1 else MotionTarget(at)
+            below = motions.move(text, at, "j", count=times - 1) if times > 1 else MotionTarget(at)
             last = below.at if below else len(text)
             return self._operate(phrase.operator, place, at, MotionTarget(last, "lines"))
         if phrase.kind == "object":
-            ends = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
+            ends = motions.find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
             if ends is None:
                 return place
             return self._operate(phrase.operator, place, ends[0], MotionTarget(ends[1]))
@@ -363,23 +351,25 @@ class Vim:
     def _target(self, phrase: VimCommand, place: TextAndCursor) -> MotionTarget | None:
         text, at = place.text, place.at
         if phrase.kind == "find":
-            self._last_search = CharacterSearch(phrase.what, phrase.char)
-            return find(text, at, self._last_search, times=phrase.count or 1)
+            self._last_search = motions.CharacterSearch(phrase.what, phrase.char)
+            return motions.find(text, at, self._last_search, times=phrase.count or 1)
         if phrase.what in (";", ","):
             if self._last_search is None:
                 return None
-            search = self._last_search if phrase.what == ";" else opposite(self._last_search)
-            return find(text, at, search, times=phrase.count or 1, is_again=True)
+            is_same, last = phrase.what == ";", self._last_search
+            search = last if is_same else motions.opposite(last)
+            return motions.find(text, at, search, times=phrase.count or 1, is_again=True)
         if phrase.what in ("j", "k"):
             if self._column is None:
                 self._column = at - line_start(text, at)
-            return move(text, at, phrase.what, count=phrase.count, column=self._column)
+            return motions.move(text, at, phrase.what, count=phrase.count, column=self._column)
         is_on_word = at < len(text) and not text[at].isspace()
         if phrase.operator == "c" and phrase.what in ("w", "W") and is_on_word:
             # Like Vim, keep the space behind the word. The motion starts one character earlier, as
             # on the last letter of a word `e` would move to the next word.
-            return move(text, at - 1, "e" if phrase.what == "w" else "E", count=phrase.count)
-        target = move(text, at, phrase.what, count=phrase.count)
+            word_end = "e" if phrase.what == "w" else "E"
+            return motions.move(text, at - 1, word_end, count=phrase.count)
+        target = motions.move(text, at, phrase.what, count=phrase.count)
         if not phrase.operator or phrase.what not in ("w", "W") or target is None:
             return target
         end = line_end(text, at)
@@ -413,7 +403,7 @@ class Vim:
         if operator == "c":
             return self._insert(TextAndCursor(text[:start] + text[end:], start))
         left = without_lines(text, start, end)
-        return TextAndCursor(left.text, first_word_on_line(left.text, left.at))
+        return TextAndCursor(left.text, motions.first_word_on_line(left.text, left.at))
 
     def _keep(self, register: Register) -> None:
         if register.text or register.is_lines:
@@ -431,7 +421,7 @@ class Vim:
         if what in "iaIAoO":
             return self._insert(opened(what, place))
         if what in "DC":
-            below = move(text, at, "$", count=times) or MotionTarget(len(text))
+            below = motions.move(text, at, "$", count=times) or MotionTarget(len(text))
             target = MotionTarget(line_end(text, below.at))
             return self._operate(what.lower(), place, at, target)
         if what in "pP":
@@ -452,7 +442,7 @@ class Vim:
         if phrase.kind == "command":
             return self._visual_command(phrase, place)
         if phrase.kind == "object":
-            ends = find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
+            ends = motions.find_object(text, at, phrase.what[1], is_around=phrase.what[0] == "a")
             if ends is None or ends[0] == ends[1]:
                 return place
             self._anchor = ends[0]
