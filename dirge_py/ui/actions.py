@@ -19,9 +19,12 @@ from dirge_py.ui.transcript.positions import whole_text
 
 QUIT_WITHIN_S = 2.0
 """A second Ctrl+C within this time quits."""
+
 BACK_WITHIN_S = 1.5
 """A second Esc on an empty input within this time goes back in the session."""
+
 _MODES: tuple[Literal["standard", "accept", "plan"], ...] = ("standard", "accept", "plan")
+
 _READING = (
     ("line_down", "moves"),
     ("select", "selects"),
@@ -245,6 +248,7 @@ _ASYNC = (
     *(background, copy_read, cycle_mode, drop_queue, edit_outside, interrupt, pager, palette),
     *(paste, read, release_mouse, stop, suspend, up_on_empty),
 )
+
 ACTIONS: Mapping[str, Action] = {
     **{action.__name__: action for action in _ASYNC},
     "find": _call(lambda app: app.find_bar.open(app.focused or app.composer)),

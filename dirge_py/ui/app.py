@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Callable[["DirgeApp"], Awaitable[None]]
 """An action of the screen."""
+
 _MOST_INPUT_ROWS = 8
 """Rows of the input at most, and never more than half of the screen."""
 

@@ -44,8 +44,10 @@ else:
 
 WIDE = 152
 """Columns from which panels are shown in the setting "auto"."""
+
 LONG_RUN_S = 5.0
 """Seconds that a run must have taken for a notification about its end."""
+
 _NARROWEST, _WIDEST = 24, 34
 _WIDEST_TEXT = 123
 """Columns of the transcript at most, with its margins; the panels get the others."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHOWN_AFTER_S = 0.12
 """Seconds that a command runs before its box appears."""
+
 _MOST_BEGUN = 16 * 1024
 _HINT = "runs in your shell; the model sees it"
 _PRIVATE_HINT = "runs in your shell; the model does not see it"

@@ -31,9 +31,12 @@ Role = Literal["text", "select", "use", "confirm", "act", "none"]
 text: only write; select: highlight a choice; use: scroll or tick, for a blank; confirm: Enter;
 act: an arrow, Esc and other keys that are no text; none: nothing.
 """
+
 Meaning = Literal["type", "select", "use", "confirm", "act", "deselect", "nothing"]
+
 PAUSE_S = 0.3
 """How long the person must pause typing before a key counts."""
+
 FASTEST = 1 / 6
 """The part of the pause within which a second key belongs to a paste."""
 

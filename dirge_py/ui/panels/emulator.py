@@ -17,8 +17,10 @@ from dirge_py.ui.transcript.lines import Line
 
 SCROLLBACK_LINES = 200
 """Lines kept that have scrolled out."""
+
 _MOST_BACKLOG = 16 * 1024
 """Bytes that may wait to be drawn; of a longer backlog only the end is drawn."""
+
 _LEFT_OF_FLOOD = 4 * 1024
 _SLICE = 256
 _APPLICATION_KEYS = 1 << 5  # DECCKM, as pyte numbers private modes

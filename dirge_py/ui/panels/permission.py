@@ -133,6 +133,7 @@ WORDS: dict[Option, str] = {
     "always": "Allow always, in your settings",
     "deny": "Deny",
 }
+
 _STORING: Sequence[Option] = ("session", "always")
 _DETOURS = {
     "comment": "write a comment and deny",

@@ -16,6 +16,7 @@ from textual.message import Message
 
 PASTE_PATIENCE_S = 2.0
 """Seconds without input that end a paste whose end is lost."""
+
 _ESC = "\x1b"
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
 _FOCUS = {"\x1b[I": events.AppFocus, "\x1b[O": events.AppBlur}

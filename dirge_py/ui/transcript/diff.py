@@ -22,10 +22,13 @@ from dirge_py.ui.transcript.lines import TAB_WIDTH, Line, Span, fold, strip
 
 LONGEST_LINE = 500
 """Characters of a line beyond which its words aren't compared."""
+
 LONGEST_STRETCH = 200
 """Changed lines in a row beyond which lines aren't paired by similarity."""
+
 _MOST_TOKENS = 64
 """Tokens beyond which everything between the first and the last difference is marked."""
+
 _LOOKED_AHEAD = 10
 _ALIKE = 0.5
 """Share of common words from which two lines count as one changed line."""
@@ -33,8 +36,10 @@ _ALIKE = 0.5
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 _FIRST_WIDE = "\u2e80"
 """Scripts from here on have no blanks between words, so each character counts as a word."""
+
 Spans: TypeAlias = Sequence[tuple[int, int]]
 """Start and end of ranges of characters, in order and not adjacent."""
+
 Pair: TypeAlias = tuple[int | None, int | None]
 """Positions of a removed and an added line that are shown side by side; None for no line."""
 

@@ -19,6 +19,7 @@ from dirge_py.ui.transcript.lines import LogicalText, Span, behind, pad
 
 _MOST_TOGETHER = 128
 """Rows of a chunk, whose heights are added up; a chunk of twice as many is split."""
+
 NEVER = -1
 
 
@@ -191,8 +192,10 @@ class BlockRows:
 
 _SET_IN = "│ "
 """Precedes the lines of a block that belongs to another one."""
+
 _MOST_CACHED_LINES = 6_000
 """Drawn lines kept in memory; those of the least recently used blocks are dropped first."""
+
 Form = Literal["open", "short", "hidden"]
 
 

@@ -21,8 +21,10 @@ _BLOCKS = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["in
 _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})([^\n]*)$", re.MULTILINE)
 _LONGEST_OPEN = 120
 """Lines after which an open block is cut, if there is a place where the cut hardly shows."""
+
 _LONGEST_UNCUT = 4 * _LONGEST_OPEN
 """Lines after which it is cut at any block inside it, even if the cut shows."""
+
 _LONGEST_LINE = 8_000
 """Characters after which an open line is cut."""
 _LINE_PIECE = 6_000

@@ -13,7 +13,9 @@ from dirge_py.ui.transcript.positions import WIDTH, TextPosition, position_at
 
 _SLICE_S = 0.02
 """Seconds of searching before other events are handled."""
+
 _WORD = re.compile(r"\w+")
+
 _MOST_CACHED = 8_000_000
 """Characters of text cached between queries."""
 

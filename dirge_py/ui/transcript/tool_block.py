@@ -25,6 +25,7 @@ from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
 
 RunningState = Literal["running", "asking", "waiting"]
 EndState = Literal["ok", "failed", "again", "denied", "withheld", "aborted", "repeated", "unrun"]
+
 CallState = RunningState | EndState
 """`again`: the tool asks for another try. `repeated`, `unrun`: answered without running it."""
 NOT_OUTPUT: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
