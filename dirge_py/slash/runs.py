@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.lib.text import truncate, visible
@@ -14,14 +16,11 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.errors import DirgeError, UsageError
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.processes.runner import ShellState
     from dirge_py.session.transcript import CallChoice
-
-
 
 
 _SHOWN_CHARS = 60

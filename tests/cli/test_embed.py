@@ -1,15 +1,15 @@
 """`dirge embed` as a process."""
 
 import json
+from typing import Any
+
+import pytest
+
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.cli.embed import embed_fits
 from dirge_py.providers import embeddings
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.product import KEY, Product
-from typing import Any
-
-import pytest
-
 
 JSON = {"content-type": "application/json"}
 

@@ -9,17 +9,17 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dirge_py.cli.arguments import takes_only_flags
-from dirge_py.cli.serve.command import serve
-from dirge_py.cli.serve.server import RequestGuard
-from dirge_py.types.errors import UsageError
 from pathlib import Path
-from tests.support.requirements import lacking
-from tests.support.terminal import LIMIT_S, ROOT, is_alive, until
 from urllib.parse import urlsplit
 
 import pytest
 
+from dirge_py.cli.arguments import takes_only_flags
+from dirge_py.cli.serve.command import serve
+from dirge_py.cli.serve.server import RequestGuard
+from dirge_py.types.errors import UsageError
+from tests.support.requirements import lacking
+from tests.support.terminal import LIMIT_S, ROOT, is_alive, until
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
 FLAGS += ["--disable-background-networking", "--disable-component-update"]

@@ -3,14 +3,19 @@
 import json
 import os
 import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.cli.sessions import sessions_fits
 from dirge_py.session.ids import short_names
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.store import Store
 from dirge_py.types.events import MessageEnd
 from dirge_py.types.messages import user_text
-from hypothesis import given, settings, strategies as st
-from pathlib import Path
 from tests.security.sizes import size
 from tests.session.import_export.samples import CLAUDE, CLAUDE_ID, CODEX, lines
 from tests.support.fake_service import ModelReply
@@ -18,10 +23,6 @@ from tests.support.product import Product
 from tests.support.requirements import as_nobody
 from tests.support.stored_sessions import exchange, record
 from tests.support.terminal import Terminal
-from typing import Any
-
-import pytest
-
 
 
 class Moving:

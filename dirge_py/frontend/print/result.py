@@ -2,18 +2,37 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any
+
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.sdk.outcome_text import outcome_text
 from dirge_py.session.recovery import title_of_call
-from dirge_py.types.errors import ConfigError, DirgeError, RETRYABLE_KINDS, SessionBusy
-from dirge_py.types.events import AgentStart, ForkEvent, LoopEvent, MessageEnd, PermissionAnswered, TurnStart
+from dirge_py.types.errors import RETRYABLE_KINDS, ConfigError, DirgeError, SessionBusy
+from dirge_py.types.events import (
+    AgentStart,
+    ForkEvent,
+    LoopEvent,
+    MessageEnd,
+    PermissionAnswered,
+    TurnStart,
+)
 from dirge_py.types.messages import AssistantMessage, Message, Usage
-from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, NeedsMoreTurns, NotVerified, Outcome, Refused
-from typing import Any
-
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    NeedsMoreTurns,
+    NotVerified,
+    Outcome,
+    Refused,
+)
 
 _EXECUTION = ("error_during_execution", "error_usage_cap")
 _CANCELLED = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129, "on-ask": 55}

@@ -1,22 +1,21 @@
 """The panels at the sides of the transcript: their widget, and their headings and lines."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from textual.reactive import reactive
+
 from dirge_py.lib.text import clean
 from dirge_py.types.extensions import PluginReport
 from dirge_py.ui.activity import TodoEntry
 from dirge_py.ui.status import ContextGauge
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript.lines import Line, LinesWidget, clip
-from rich.cells import cell_len
-from textual.reactive import reactive
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.processes.runner import ShellState
     from dirge_py.ui.git_status import GitStatus
-
-
-
 
 
 MOST_TODOS = 8
