@@ -86,10 +86,11 @@ def why_destructive(
 
     `listed` holds those that get the output of other commands as arguments, with these commands.
     """
-    found = (_of_one(words, where) for words in commands if words)
-    why = next(filter(None, found), "")
-    lists = (_of_a_list(words, listers, where) for words, listers in listed)
-    return why or next(filter(None, lists), "") or _of_a_listed_device(commands)
+    reasons = itertools.chain(
+        (_of_one(words, where) for words in commands if words),
+        (_of_a_list(words, listers, where) for words, listers in listed),
+    )
+    return next(filter(None, reasons), "") or _of_a_listed_device(commands)
 
 
 def dangerous_if_empty(commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
@@ -134,7 +135,7 @@ def _of_one(words: Sequence[str], where: CommandFolders) -> str:
         return _change_of_all(name, words, operands, where)
     if name == "dd":
         values = [word.partition("=")[2] for word in operands if word.startswith("of=")]
-        return next((f"`dd` on the device {one}" for one in values if is_device(one)), "")
+        return _device("`dd` on the device {}", values)
     if name in _DISK_TOOLS or name == "mkfs" or name.startswith(_MAKERS):
         return "" if _only_looks(name, words) else _first(template, operands, where, devices=True)
     if name in _ERASES and not set(_ERASES[name]).isdisjoint(words):
@@ -181,11 +182,11 @@ def _first(
     template: str, operands: Sequence[str], where: CommandFolders, *, devices: bool = False
 ) -> str:
     bad = (word for word in operands if (devices and is_device(word)) or _is_all(word, where))
-    return next((template.format(word) for word in bad), "")
+    return next(map(template.format, bad), "")
 
 
-def _device(template: str, operands: Sequence[str]) -> str:
-    return next((template.format(word) for word in operands if is_device(word)), "")
+def _device(template: str, operands: Iterable[str]) -> str:
+    return next(map(template.format, filter(is_device, operands)), "")
 
 
 def _change_of_all(
@@ -240,9 +241,8 @@ def _of_a_list(
         if name not in _LISTERS or (name == "find" and not _deletes_all((*lister, "-delete"))):
             continue
         starts = find_starts(lister) if name == "find" else lister[1:]
-        found = _first("a removal of all in {}", starts, where)
-        if found:
-            return found
+        if why := _first("a removal of all in {}", starts, where):
+            return why
     return ""
 
 
@@ -254,12 +254,12 @@ def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
     ):
         return ""
     operands = (word for words in commands if _base(words) != "dd" for word in words[1:])
-    return next((f"`dd` on the device {one}" for one in operands if is_device(one)), "")
+    return _device("`dd` on the device {}", operands)
 
 
 def _is_all(operand: str, where: CommandFolders) -> bool:
-    """Whether `operand` is one of the folders that must stay, or everything in one."""
-    # A function, so that a backslash in the home folder's name is no group reference.
+    """Whether `operand` is a folder that must not be destroyed, or everything in one."""
+    # A function, because `sub` would take a backslash in the folder's name as a group reference.
     target = (
         HOME_SIGN.sub(lambda _: where.home, operand, count=1) if operand[:1] in "~$" else operand
     )

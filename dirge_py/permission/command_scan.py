@@ -1,12 +1,12 @@
-"""Every command that a command line might run, overestimated; deny rules are compared with them.
+"""Finds every command that a command line might run, for the deny rules.
 
-Unlike `shell_lexer`, this reader never refuses: it looks into substitutions, control structures,
-wrappers (`sudo`, `xargs`, `bash -c`, …) and strings, and reports a command too many rather than one
-too few. Its results must never be used to allow anything.
+Unlike `shell_lexer`, this reader accepts any text: it looks into substitutions, control structures,
+wrappers (`sudo`, `xargs`, `bash -c`, …) and strings, and reports too many commands rather than too
+few. Never use its results to allow anything.
 
 For commands that would destroy something it also guesses the values of their unknown words from the
 command line: a variable may hold any value that the line assigns to it, a parameter any argument of
-a function or shell in the line, and input may be any text in the line. `unresolved_commands` gives
+a function or shell in the line, and input may be any text in the line. `unresolved_commands` yields
 the forms that a command with such words can have.
 """
 
@@ -68,9 +68,9 @@ class RemovalGuesses:
 
     def __init__(self, text: str) -> None:
         self._functions = {one or other for one, other in _FUNCTION.findall(text)}
-        self._held: dict[str, dict[str, None]] = {}
-        self._given: dict[str, None] = {}
-        self._fed: dict[str, None] = {}
+        self._variables: dict[str, dict[str, None]] = {}
+        self._parameters: dict[str, None] = {}
+        self._inputs: dict[str, None] = {}
         for name, inner in _ARRAY.findall(text):
             for value in re.sub(r"['\"\\]", "", inner).split()[:_MOST_TEXTS]:
                 self._hold(name, value)
@@ -79,7 +79,7 @@ class RemovalGuesses:
         """Record the values that this command gives to others."""
         if UNRUN in words:
             for text in unmarked_words(words)[:_MOST_TEXTS]:
-                self._fed.update(dict.fromkeys((text, *text.split()[:_MOST_TEXTS])))
+                self._inputs.update(dict.fromkeys((text, *text.split()[:_MOST_TEXTS])))
             return
         words = unmarked_words(words)
         for word in words:
@@ -88,13 +88,13 @@ class RemovalGuesses:
         own = dropwhile(lambda one: one in _WORDS_BEFORE_PROGRAM or ASSIGNMENT.match(one), words)
         name, *rest = tuple(own) or ("",)
         if name == "set" or name in SHELLS or name in self._functions:
-            self._given.update(dict.fromkeys(one for one in rest if not one.startswith("-")))
+            self._parameters.update(dict.fromkeys(one for one in rest if not one.startswith("-")))
         elif name in ("for", "select") and rest:
             for value in rest[2:] if "in" in rest[1:2] else ("$@",):
                 self._hold(rest[0], value)
         elif name in ("read", "mapfile", "readarray"):
-            for one in (*rest, "REPLY", "MAPFILE"):
-                self._hold(one, ANYTHING)
+            for variable in (*rest, "REPLY", "MAPFILE"):
+                self._hold(variable, ANYTHING)
         elif name == "printf" and rest[:1] == ["-v"] and len(rest) > 1:
             for value in rest[2:]:
                 self._hold(rest[1], value)
@@ -110,37 +110,37 @@ class RemovalGuesses:
                     yield (*words[:at], form, *words[at + 1 :])
 
     def _assign(self, name: str, value: str, *, is_added: bool) -> None:
-        before = tuple(self._held.get(name, ())) if is_added else ()
+        before = tuple(self._variables.get(name, ())) if is_added else ()
         for start in (*before, ""):
             self._hold(name, start + value)
 
     def _hold(self, name: str, value: str) -> None:
-        held = self._held.setdefault(name, {})
-        if len(held) < _MOST_TEXTS:
-            held[value] = None
+        values = self._variables.setdefault(name, {})
+        if len(values) < _MOST_TEXTS:
+            values[value] = None
 
     def _forms(self, word: str) -> tuple[str, ...]:
-        found: dict[str, None] = {}
+        forms: dict[str, None] = {}
         waiting = [word]
-        while waiting and len(found) < _MOST_FORMS:
+        while waiting and len(forms) < _MOST_FORMS:
             text = waiting.pop()
             for reference in dict.fromkeys(_INNERMOST.findall(text)):
                 for value in self._values(reference):
                     form = text.replace(reference, value)
-                    if form not in found and form != word and len(form) < 4096:
-                        found[form] = None
+                    if form not in forms and form != word and len(form) < 4096:
+                        forms[form] = None
                         waiting.append(form)
-        return tuple(found)
+        return tuple(forms)
 
     def _values(self, reference: str) -> Iterable[str]:
         if reference in (ANYTHING, "`"):
-            return self._fed
+            return self._inputs
         parameter = _PARAMETER.fullmatch(reference)
         if not parameter:
             return ()
         name, rest = parameter.groups()
-        is_given = name.isdigit() or name in ("@", "*")
-        values = self._given if is_given else self._held.get(name, {})
+        is_parameter = name.isdigit() or name in ("@", "*")
+        values = self._parameters if is_parameter else self._variables.get(name, {})
         default = _DEFAULT.fullmatch(rest)
         return (*values, default.group(1)) if default else values
 
@@ -252,7 +252,7 @@ class _FoundCommands:
     """Commands, each with the variables in it that count as empty."""
 
     def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
-        """Add a command, given with its marks; `is_unrun`: it is only part of a text."""
+        """Add a command with its marks; `is_unrun`: it is only part of a text."""
         spelled = unmarked_words(words)
         self.every[spelled] = None
         self.order.append(spelled)
@@ -270,7 +270,7 @@ class _FoundCommands:
 
 @dataclass(slots=True)
 class _ScanState:
-    """What one scan has found so far, and how much it may still read."""
+    """The results of a scan so far, and how much it may still read."""
 
     variables: ShellVariables
     """The values of the variables at the current position of the scan."""
@@ -289,7 +289,7 @@ class _ScanState:
     is_bomb: bool = False
     """Whether a function starts itself twice without end."""
     work_left: int = MAX_WORK
-    """How much the scan may still read; below zero it has given up."""
+    """How much the scan may still read; below zero it has stopped."""
     _read: dict[Hashable, int] = field(default_factory=dict)
     """The texts that were read, with their context and the lowest depth."""
 
@@ -344,14 +344,13 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
     if not state.should_read(text, depth, is_guess=is_guess):
         return
     commands, splitter = state.commands, CommandSplitter(_without_ifs(text))
-    # Brackets nested beyond Python's own stack do not occur in commands that people write.
+    # Commands that people write don't nest brackets deeper than Python's stack.
     with contextlib.suppress(RecursionError):
         splitter.scan("")
         splitter.is_torn |= splitter.depth_left < 0
-        for place in splitter.targets:
-            state.targets += chain.from_iterable(state.variables.spread((place,)))
-        for place in splitter.sources:
-            state.sources += chain.from_iterable(state.variables.spread((place,)))
+        for files, names in ((state.targets, splitter.targets), (state.sources, splitter.sources)):
+            for name in names:
+                files += chain.from_iterable(state.variables.spread((name,)))
         state.is_torn |= splitter.is_torn
         budget = MAX_WORDS
         outer, starts = commands.before, [len(commands.order)]
@@ -424,11 +423,9 @@ def _note_aliases(words: SplitCommand, state: _ScanState) -> None:
 
 
 def _unled(words: SplitCommand) -> SplitCommand:
-    start = 0
-    while start < len(words) and (words[start] in _LEADERS or ASSIGNMENT.match(words[start])):
-        is_pair = words[start] == "function" or words[start : start + 2] == ("time", "-p")
-        start += 2 if is_pair else 1
-    return words[start:]
+    while words and (words[0] in _LEADERS or ASSIGNMENT.match(words[0])):
+        words = words[2 if words[0] == "function" or words[:2] == ("time", "-p") else 1 :]
+    return words
 
 
 def _unbraced(words: SplitCommand) -> SplitCommand:
@@ -491,7 +488,7 @@ def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -
 
 
 def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
-    """Return, for every `find` whose files are read, a command that reads all of them."""
+    """Return a command that reads all files of a `find`, for each `find` whose files are read."""
     return tuple(
         ("grep", "-r", "x", *find_starts(words))
         for words in commands
@@ -502,9 +499,9 @@ def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]
 def reads_of_listers(
     listers: Sequence[SplitCommand], words: SplitCommand
 ) -> tuple[SplitCommand, ...] | None:
-    """Return the same for an `xargs` that reads files listed by other commands, else None.
+    """Return a command that reads all files that an `xargs` reads, or None.
 
-    `listers` are the commands of the pipeline before it, in order.
+    `listers` are the commands before it in its pipeline, in order.
     """
     if words[0].rsplit("/", 1)[-1] != "xargs" or READERS.isdisjoint(words) or not listers:
         return None
@@ -524,10 +521,9 @@ def _listed_in(words: SplitCommand) -> tuple[str, ...]:
 
 
 def _has_files_read(words: SplitCommand) -> bool:
-    runs = [words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok"))]
-    return any(
-        one.rsplit("/", 1)[-1] in READERS for run in runs for word in run for one in word.split()
-    )
+    runs = (words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok")))
+    texts = chain.from_iterable(runs)
+    return any(one.rsplit("/", 1)[-1] in READERS for text in texts for one in text.split())
 
 
 def unresolved_targets(commands: Sequence[SplitCommand], targets: Sequence[str]) -> tuple[str, ...]:
@@ -545,12 +541,10 @@ def _unknown_operands(name: str, words: SplitCommand) -> Iterator[str]:
     is_first = name in _SEARCHERS and not any(word in ("-e", "-f") for word in words)
     for before, word in pairwise(words):
         is_option = word.startswith("-") and QUOTED in word and "=" not in word
-        if not (is_unresolved(word) or _RANGE.search(word)) and not (
-            word.startswith("-") or before in counted
-        ):
+        is_unknown = is_unresolved(word) or _RANGE.search(word)
+        if not is_unknown and not (word.startswith("-") or before in counted):
             is_first = False
-            continue
-        if not (is_unresolved(word) or _RANGE.search(word)) or FOUND in word:
+        if not is_unknown or FOUND in word:
             continue
         is_value = before in counted and QUOTED in word
         if is_option or is_value or (is_first and QUOTED in word and "$" not in word):
@@ -564,7 +558,7 @@ def _is_open(word: str) -> bool:
 
 
 def _head(word: str) -> tuple[UnresolvedWord, ...]:
-    """Return the forms of the program word: as it is called, in any folder."""
+    """Return the forms of the word that names the program, without its folder."""
     before, is_split = _first_part(word)
     form = _form(before)
     after = form.rpartition(_REFERENCE)[2]
@@ -573,11 +567,8 @@ def _head(word: str) -> tuple[UnresolvedWord, ...]:
     name = name.replace(_REFERENCE, MANY)
     if not is_split:
         return (UnresolvedWord(name),)
-    return (
-        (UnresolvedWord(MANY), UnresolvedWord(is_rest=True))
-        if name
-        else (UnresolvedWord(is_rest=True),)
-    )
+    rest = UnresolvedWord(is_rest=True)
+    return (UnresolvedWord(MANY), rest) if name else (rest,)
 
 
 def _argument(word: str, names: Names) -> tuple[UnresolvedWord, ...]:
@@ -597,7 +588,7 @@ def _argument(word: str, names: Names) -> tuple[UnresolvedWord, ...]:
 
 
 def _first_part(word: str) -> tuple[str, bool]:
-    """Return the text before any part that could become several words, and if there is one."""
+    """Return the text before a part that could become several words, and whether there is one."""
     for found in REFERENCE.finditer(word):
         is_list = "@" in found.group()
         if not found.group().startswith((QUOTED, FOUND)) or is_list:

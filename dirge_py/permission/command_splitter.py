@@ -30,12 +30,14 @@ from dirge_py.lib.shell_lexer import (
 
 SplitCommand = tuple[str, ...]
 _SCRIPTED = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "ssh", "su"))
+_QUOTED = re.compile(r"[^']*")
+_ANSI_QUOTED = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL)
 _DELIMITER = re.compile(r"-?[ \t]*((?:[^\s;&|<>()'\"\\]|\\.|'[^'\n]*'|\"[^\"\n]*\")+)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
-    """A here-document that was announced: its end marker and its command."""
+    """A here-document whose text follows: its end marker and its command."""
 
     end: str
     is_literal: bool
@@ -44,9 +46,7 @@ class _Document:
 
 
 class CommandSplitter:
-    """Splits a text. `is_text`: text outside of substitutions is not run, but may look like
-    commands.
-    """
+    """Splits a text. `is_text`: only its substitutions run; the rest may look like commands."""
 
     def __init__(self, text: str, *, is_text: bool = False, depth: int = 100) -> None:
         self.text = text
@@ -100,7 +100,7 @@ class CommandSplitter:
         elif char in "<>&":
             self._redirect(line)
         elif char == "'":
-            line.add(mark_quoted(self._until("'")))
+            line.add(mark_quoted(self._until_quote(_QUOTED)))
         elif char == '"':
             self._double_quoted(line)
         elif char == "\\":
@@ -118,7 +118,7 @@ class CommandSplitter:
         return before == "|" if char == "&" else char == "|" and "|" not in (before, self._peek())
 
     def _comment(self) -> None:
-        """Read a comment separately: a quote in it opens nothing behind it."""
+        """Read a comment separately, because a quote in it opens no string."""
         end = self.text.find("\n", self.position)
         end = len(self.text) if end < 0 else end
         self._apart(self.text[self.position : end], is_literal=False)
@@ -203,7 +203,7 @@ class CommandSplitter:
             line.add(f"{QUOTED}()" if is_quoted else ANYTHING)
         elif follower == "'" and not is_quoted:
             self.position += 1
-            line.add(mark_quoted(_ansi_decoded(self._until_unescaped_quote())))
+            line.add(mark_quoted(_ansi_decoded(self._until_quote(_ANSI_QUOTED))))
         elif follower == '"' and not is_quoted:
             line.add("")
         else:
@@ -213,7 +213,7 @@ class CommandSplitter:
             line.add((QUOTED if is_quoted else "$") + bracket)
 
     def _substitution(self, closer: str) -> None:
-        """Read a substitution, which is run even inside a text."""
+        """Read a substitution, which runs even inside a text."""
         was_text, self.is_text = self.is_text, False
         documents, self._documents = self._documents, []
         first = len(self.commands)
@@ -224,22 +224,13 @@ class CommandSplitter:
     def _peek(self) -> str:
         return self.text[self.position : self.position + 1]
 
-    def _until(self, closer: str) -> str:
-        end = self.text.find(closer, self.position)
-        if end < 0:
-            self.is_torn = True
-            end = len(self.text)
-        held = self.text[self.position : end]
-        self.position = end + 1
-        return held
-
-    def _until_unescaped_quote(self) -> str:
-        found = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL).match(self.text, self.position)
+    def _until_quote(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self.text, self.position)
         end = found.end() if found else self.position
-        held = self.text[self.position : end]
+        quoted = self.text[self.position : end]
         self.is_torn |= end >= len(self.text)
         self.position = end + 1
-        return held
+        return quoted
 
 
 class _Line:
@@ -342,10 +333,10 @@ _NOT_UNKNOWN = ("HOME", "PWD")
 
 
 class ShellVariables:
-    """Values of variables by name, in the order of the text; None means unknown.
+    """Tracks the values of variables in the order of the text.
 
     `is_late`: a value was assigned after a use of its variable. It may apply there, too (in a loop,
-    in a function), so the text has to be read once more.
+    in a function), so the text has to be read again.
     """
 
     def __init__(self, text: str) -> None:
@@ -353,6 +344,7 @@ class ShellVariables:
         self._values: dict[str, tuple[str, ...] | None] = {
             name: (os.environ[name],) for name in _FROM_OUTSIDE if name in os.environ
         }
+        """The possible values of each variable; None: unknown."""
         self._is_open = False
         self._used: dict[str, Sequence[str] | None] = {}
         self._unset: dict[str, bool] = {}
@@ -368,9 +360,7 @@ class ShellVariables:
 
     def record(self, words: SplitCommand) -> None:
         """Record the assignments of one command; they apply to the commands after it."""
-        start = 0
-        while start < len(words) and ASSIGNMENT.match(words[start]):
-            start += 1
+        start = sum(1 for _ in itertools.takewhile(ASSIGNMENT.match, words))
         for word in words[:start]:
             # In front of a command they apply to that one only.
             self._assign(word, is_known=start == len(words))
@@ -386,7 +376,7 @@ class ShellVariables:
         elif name == "for" and len(rest) > 1 and rest[1] == "in":
             self._hold(rest[0], rest[2:] or ("",))
         elif name == "for" and rest:
-            self._values[rest[0]] = None  # It loops over the arguments.
+            self._values[rest[0]] = None  # The loop runs over the arguments.
         elif name in ("source", ".") or (name == "eval" and any(map(REFERENCE.search, rest))):
             self._is_open = True
         elif name in _SETTERS and (name != "printf" or "-v" in rest):
@@ -416,7 +406,7 @@ class ShellVariables:
             if name:
                 self._used.setdefault(name, values)
             if values is None and name in _NOT_UNKNOWN and name in self._values:
-                # The name alone would count as known.
+                # Left in the text, `$HOME` and `$PWD` would count as known.
                 values = (ANYTHING,)
             if values is None or len(variants) * len(values) > _MOST_VARIANTS:
                 continue
@@ -484,7 +474,7 @@ def _substituted(text: str, reference: str, value: str) -> list[str]:
 
 
 def is_unresolved(word: str) -> bool:
-    """Whether part of the word is known only at run time; a number does not count as such."""
+    """Whether part of the word is known only at run time; `$$`, `$?` and `$#` don't count."""
     return any(
         variable_of(reference) not in _NOT_UNKNOWN and reference[1:] not in ("$", "?", "#")
         for reference in REFERENCE.findall(word)

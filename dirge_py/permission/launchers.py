@@ -1,9 +1,9 @@
-"""Programs that run the commands they are given, and the commands in their arguments.
+"""Programs that run other commands, and the commands in their arguments.
 
 A command can be separate words (`sudo rm x`), inline code (`python -c …`, `awk '…'`), or part of
 one word in the program's own language (`sed 'e …'`, `ssh -o ProxyCommand=…`). In code, only
-commands written as text are found. For deny rules: it reports too many commands rather than too
-few.
+commands written as text are found. Deny rules use the results, so they hold too many commands
+rather than too few.
 """
 
 import re
@@ -70,7 +70,7 @@ _GIT_COMMANDS = word_set(
 
 @dataclass(frozen=True, slots=True)
 class InnerCommand:
-    """What a command runs in turn: words, or a text that a shell reads."""
+    """A command that another command runs: words, or a text that a shell reads."""
 
     words: SplitCommand = ()
     """The words of the command."""
@@ -101,7 +101,7 @@ def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[
     for text in _command_lines_in_words(name, words):
         yield InnerCommand(text=text, is_guess=True)
     for tail in _commands_run_elsewhere(name, words):
-        # It does not run on this machine, or not certainly: it destroys nothing here.
+        # It runs elsewhere, or maybe not at all, so it destroys nothing on this machine.
         yield InnerCommand((*tail, UNRUN), is_guess=True)
 
 
@@ -122,13 +122,13 @@ def _tails(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
     # wrapped command is one of the tails.
     start = _command_start(name, words)
     for at in range(1, min(len(words), _MAX_TAILS)):
-        if not words[at].startswith("-") and not _is_wrapper(words[at - 1], at):
+        if not words[at].startswith("-") and not _is_after_wrapper(words, at):
             yield InnerCommand(words[at:], is_guess=start is not None and at != start)
 
 
-def _is_wrapper(word: str, start: int) -> bool:
-    # `sudo sudo sudo …`: the tail after an inner wrapper is found when that one is opened.
-    return start > 1 and word in WRAPPERS
+def _is_after_wrapper(words: SplitCommand, at: int) -> bool:
+    # `sudo sudo sudo …`: the tail after an inner wrapper is found when that one is read.
+    return at > 1 and words[at - 1] in WRAPPERS
 
 
 def _command_start(name: str, words: SplitCommand) -> int | None:
@@ -192,7 +192,7 @@ def _fed_with_words(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
         words = words[: words.index(":::")]
     start = _command_start(name, words)
     for at in range(1, min(len(words), _MAX_TAILS)) if start is None else (start,):
-        if _is_wrapper(words[at - 1], at):
+        if _is_after_wrapper(words, at):
             continue
         tail = words[at:] if at else ()
         if not tail and name == "xargs":
@@ -314,15 +314,15 @@ def _commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]
     if _DELETES.search(text):
         yield from (("rm", "-r", one) for one in texts)
     elif _DELETES_FILES.search(text):
-        # For single files; a pattern stands for everything in a folder.
+        # These delete single files, which matters only for a pattern.
         patterns = (*texts, *_PATTERN_TEXT.findall(text)[:_MOST_TEXTS])
         yield from (("rm", one) for one in patterns if "*" in one)
 
 
 def runs_inline_code(words: Sequence[str]) -> bool:
-    """Whether these words contain code: "the same again" says too little about what it does."""
+    """Whether these words run code, so that a rule for them would allow different things."""
     name = words[0].rsplit("/", 1)[-1]
-    if name in ("eval", "source", ".") or name in ("awk", "gawk", "mawk"):
+    if name in ("eval", "source", ".", "awk", "gawk", "mawk"):
         return True
     return bool(_ASKED_EACH_TIME.fullmatch(name)) and any(
         _INLINE.fullmatch(word) for word in words[1:]
@@ -336,10 +336,9 @@ def inline_code(name: str, words: Sequence[str]) -> str:
         return next((words[at] for at in operands if words[at - 1] not in ("-v", "-F", "-f")), "")
     if not _INTERPRETER.fullmatch(name):
         return ""
-    found = (at for at, word in enumerate(words[:-1]) if at and _FLAG.fullmatch(word))
-    at = next(found, 0)
-    if at:
-        return words[at + 1]
+    for at, word in enumerate(words[1:-1], start=1):
+        if _FLAG.fullmatch(word):
+            return words[at + 1]
     glued = (re.match(r"-[ceE](.+)|--eval=(.+)", word, re.DOTALL) for word in words[1:])
     return next((one.group(1) or one.group(2) for one in glued if one), "")
 

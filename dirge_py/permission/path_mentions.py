@@ -1,4 +1,4 @@
-"""The paths that the words of a command could name, overestimated: for rules that deny.
+"""Finds the paths that a command's words could name, too many rather than too few, for deny rules.
 
 `CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
 copies, links or deletes: each is claimed as `read`, and as `edit` if its name or content changes,
@@ -55,7 +55,7 @@ class ShellLookups:
     program_problem: Callable[[str], str]
     """Returns why a program of this name must not run without a question, or ""."""
     own_paths: Sequence[str]
-    """The places of dirge's own settings, keys and state."""
+    """The paths of dirge's own settings, keys and state."""
     home: str
     """The physical home folder."""
     roots: tuple[str, ...] = ()
@@ -115,31 +115,31 @@ def _first_distinct(most: int, texts: Iterable[str]) -> dict[str, None]:
 
 
 def too_many_paths(place: Callable[[str], ResolvedPath]) -> ResolvedPath:
-    """Return a place for those that were not looked up: no rule may allow it."""
-    return replace(place("/"), protected="it names too many files to look at")
+    """Return a place that stands for paths that were not looked up: no rule may allow it."""
+    return replace(place("/"), protected="it names too many files to check")
 
 
 def folders_entered(
     commands: Iterable[Sequence[str]], folders: Sequence[str], home: str
 ) -> list[str]:
     """Return the folders, and those that any `cd` in the commands might lead to from them."""
-    found = list(folders)
+    entered = list(folders)
     for words in commands:
         if words[0] not in MOVERS:
             continue
         for target in words[1:] or ("~",):
             # Paths cannot contain a null character, and file system calls reject it.
             text = HOME_SIGN.sub(lambda _: home, target).replace("\0", "")
-            if not text or text.startswith(("-", "$", "`")) or len(found) > _MAX_FOLDERS:
-                found += ["/", home]
+            if not text or text.startswith(("-", "$", "`")) or len(entered) > _MAX_FOLDERS:
+                entered += ["/", home]
             else:
-                found += [os.path.normpath(os.path.join(folder, text)) for folder in found]
-        found = _distinct(found)
-    return found
+                entered += [os.path.normpath(os.path.join(folder, text)) for folder in entered]
+        entered = _distinct(entered)
+    return entered
 
 
 def without_cwd_prefix(word: str) -> str:
-    """Return the word without a leading name of the working folder or the root."""
+    """Return the word without a leading `$PWD`, `/proc/self/cwd` and the like."""
     return _ROOT.sub("", _CWD.sub(".", CWD_SIGN.sub(".", word, count=1)))
 
 
@@ -169,11 +169,11 @@ _MAX_POSSIBLE_FOLDERS = 8
 
 
 class CwdTracker:
-    """Tracks the working folder as bash does: paths whose links are not resolved.
+    """Tracks the working folder as bash does, without resolving links.
 
     `possible` are the folders that the current part may run in. `is_lost`: the folder is unknown;
-    then `possible` also holds the root and the home folder, so that a fatal command there is still
-    found.
+    then `possible` also holds the root and the home folder, so that a destructive command there is
+    still found.
     """
 
     def __init__(self, cwd: str, home: str, real: Callable[[str], str]) -> None:
@@ -189,9 +189,7 @@ class CwdTracker:
         return self.possible != [self._start]
 
     def enter(self, joint: Joint) -> None:
-        """Continue with the next part. Only after `&&` is it certain that the last `cd`
-        succeeded.
-        """
+        """Begin the next part. Only after `&&` is it certain that the last `cd` succeeded."""
         if joint not in ("&&", "|"):
             self.possible = _distinct([*self.possible, *self._before])
 
@@ -313,9 +311,9 @@ _PATH_REST = r"(?![\w.-])[^\s'\"`();,:<>|&\]}]*"
 def own_places_touched(
     commands: Iterable[Sequence[str]], folders: Sequence[str], text: str, lookups: ShellLookups
 ) -> tuple[ResolvedPath, ...]:
-    """Return dirge's own places that these commands would touch when they run in the folders.
+    """Return dirge's own places that these commands would touch if they run in the folders.
 
-    `text` is the whole command line: paths in the code of a script count, too.
+    `text` is the whole command line, because paths in the code of a script count, too.
     """
     running = [place for place in map(lookups.place, folders) if place.own]
     changed = [place for words in commands for place in _own_changed(words, folders, lookups)]
@@ -349,7 +347,7 @@ def _own_replaced(
     """Yield what copying or moving the sources into a folder would replace."""
     for source in sources:
         last = source.rstrip("/").rpartition("/")[2]
-        # With such a source, only its contents are copied.
+        # Only the contents of such a source are copied.
         if last in ("", ".", "..") or source.endswith("/"):
             yield from _if_holding_own(folder, lookups)
             continue
@@ -359,7 +357,7 @@ def _own_replaced(
 
 
 def _if_holding_own(place: ResolvedPath, lookups: ShellLookups) -> Iterator[ResolvedPath]:
-    # Removing the whole machine or home is refused for another reason.
+    # Removing all of the machine or the home folder is refused for another reason.
     is_whole = place.real in ("/", lookups.home)
     if not is_whole and any(is_below(one, place.real) for one in lookups.own_paths):
         yield replace(place, own=f"{place.asked} holds dirge's own settings or state")
@@ -386,10 +384,10 @@ def withheld_from_searches(
     *,
     guesses: Collection[str],
 ) -> Iterator[ResolvedPath]:
-    """Yield what these commands would find that rules keep from being read, and dirge's own places.
+    """Yield the places that searches in the commands would read although reading them asks.
 
-    `guesses` are those of the physical `folders` that stand for an unknown one: they are not
-    searched for dirge's own places.
+    `guesses` are those of the physical `folders` that stand for an unknown one: there, dirge's own
+    places do not count.
     """
     for words in commands:
         search = possible_recursive_read(words)

@@ -1,13 +1,13 @@
 """Looks up paths on this machine: where they lead, and why touching them needs a question.
 
-Paths below `/proc/self` and the like lead elsewhere in every process, so they cannot be judged
-from here.
+Paths such as `/proc/self/…` lead elsewhere in every process, so dirge cannot judge them.
 """
 
 import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -35,9 +35,9 @@ _PUBLIC_FILES: StampCache[bool] = StampCache(4096)
 class PathResolver:
     """Looks up paths for one workspace.
 
-    `state_dirs` are dirge's own places (folders or files) that nothing may touch, except to read
-    below `own_output_dirs`. `settings` are dirge's own places that only the user may change. Both
-    include the targets of their links and other names of the same files.
+    `state_dirs` are dirge's own folders or files that nothing may touch, except to read below
+    `own_output_dirs`. `settings` are those that only the user may change. Both include the targets
+    of their links and other names of the same files.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PathResolver:
         self._linked_keys = _hard_linked(self.state, is_deep=False)
 
     def add_output_dir(self, folder: Path | str) -> None:
-        """Allow reading below `folder`: it holds output of this session."""
+        """Allow reading below `folder`, which holds output of this session."""
         self._outputs = (*self._outputs, *both_spellings([folder]))
 
     def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> ResolvedPath:
@@ -96,19 +96,17 @@ class PathResolver:
         )
 
     def _state_reason(self, real: str, asked: str) -> str:
-        is_state = _is_same_or_below((real, asked), self.state)
-        is_state = is_state or _is_one_of(real, self._linked_keys)
+        is_state = _is_in(real, asked, self.state, self._linked_keys)
         return f"{asked} is dirge's own state or keys" if is_state else ""
 
     def _settings_reason(self, real: str, asked: str) -> str:
-        is_own = _is_same_or_below((real, asked), self.settings)
-        is_own = is_own or _is_one_of(real, self._linked_settings)
+        is_own = _is_in(real, asked, self.settings, self._linked_settings)
         return f"{asked} belongs to dirge's own settings, which only you change" if is_own else ""
 
     def _lost(self, path: str, problem: FileError) -> ResolvedPath:
-        """Return a place for an unresolvable path: what commands do with it is unknown."""
+        """Return the facts about a path that cannot be resolved."""
         is_path = bool(path) and "\0" not in path
-        forbidden = self._state_reason(path, path) if is_path else f"{path!r} is no path"
+        forbidden = self._state_reason(path, path) if is_path else f"{path!r} is not a valid path"
         elsewhere = why_process_path(path) if is_path else ""
         return ResolvedPath(
             asked=path,
@@ -122,7 +120,7 @@ class PathResolver:
 
 
 def is_public(path: str) -> bool:
-    """Whether this file consists of certificates and public keys, whatever its name suggests."""
+    """Whether a file with the name of a key holds only certificates and public keys."""
     if not path.lower().endswith((".pem", ".key")):
         return False
     try:
@@ -137,10 +135,17 @@ def _holds_public_blocks(path: str) -> bool:
     return len(content) <= MAX_CERTIFICATE_BYTES and bool(blocks) and blocks <= _PUBLIC_BLOCKS
 
 
-def _is_same_or_below(spellings: Iterable[str], places: Iterable[str]) -> bool:
-    """`is_below_any`, also for file systems that treat differently spelled names as the same."""
+def _is_in(
+    real: str, asked: str, places: Iterable[str], inodes: frozenset[tuple[int, int]]
+) -> bool:
+    """Whether a path lies in one of the places by any spelling, or is one of these files."""
     folded = tuple(map(comparable_path, places))
-    return any(is_below_any(comparable_path(path), folded) for path in spellings)
+    if any(is_below_any(comparable_path(path), folded) for path in (real, asked)):
+        return True
+    with suppress(OSError):
+        status = os.lstat(real) if inodes else None
+        return status is not None and (status.st_dev, status.st_ino) in inodes
+    return False
 
 
 def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
@@ -158,18 +163,16 @@ def _link_targets(places: Iterable[str]) -> Iterator[str]:
 
 
 def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tuple[int, int]]:
-    """Return device and inode of the files in these places that have other names, too."""
-    found: set[tuple[int, int]] = set()
+    """Return device and inode of the files in these places that have further hard links."""
+    inodes: set[tuple[int, int]] = set()
     files = [place for place in places if os.path.isfile(place)]
     folders = (one for one in places if is_deep or os.path.basename(one) == "keys")
     for path in (*files, *(entry.path for entry in _entries(folders))):
-        try:
+        with suppress(OSError):
             status = os.lstat(path)
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-            found.add((status.st_dev, status.st_ino))
-    return frozenset(found)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                inodes.add((status.st_dev, status.st_ino))
+    return frozenset(inodes)
 
 
 def _entries(places: Iterable[str]) -> Iterator[os.DirEntry[str]]:
@@ -187,18 +190,8 @@ def _entries(places: Iterable[str]) -> Iterator[os.DirEntry[str]]:
         left -= min(left, len(entries))
 
 
-def _is_one_of(real: str, identities: frozenset[tuple[int, int]]) -> bool:
-    if not identities:
-        return False
-    try:
-        status = os.lstat(real)
-    except OSError:
-        return False
-    return (status.st_dev, status.st_ino) in identities
-
-
 def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:
-    """Return why the path is protected if a folder above, within the workspace, is a repository."""
+    """Return why a path inside a bare repository of the workspace is protected, or ""."""
     within = takewhile(lambda folder: is_below_any(folder, roots), upwards(os.path.dirname(real)))
     bare = next(filter(is_bare, within), "")
     return f"{bare} is protected: it is a bare repository" if bare else ""
@@ -214,9 +207,8 @@ def why_process_path(path: str, real: str = "") -> str:
     `real` is its target; a path that is its own target has no links to follow.
     """
     if path == real:
-        return (
-            f"{path} is another place in every process" if _PROCESS_PATH.match(path + "/") else ""
-        )
+        is_other = _PROCESS_PATH.match(path + "/")
+        return f"{path} is another place in every process" if is_other else ""
     pending = path.split("/")[::-1]
     at, links = "", 0
     while pending and links < _MAX_LINKS:

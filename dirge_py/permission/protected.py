@@ -1,7 +1,7 @@
-"""Protected and secret names: paths that need a question to be changed or read.
+"""Protected names, which need a question before they are changed, and secret ones, before reading.
 
-Names are protected, not files, so names that do not exist yet are included. They are compared in a
-form that is independent of any file system's rules for equal names.
+The names count, not the files, so files that do not exist yet are included. Names are compared in a
+form that is the same for all spellings that a file system may treat as equal.
 """
 
 import unicodedata
@@ -87,9 +87,11 @@ _PROTECTED = {
 }
 """Why changing a name asks, mapped to the names; one with slashes is a sequence of path parts."""
 
-_PROTECTED_ENDINGS = {".code-workspace": "settings of an editor, which can run programs"}
-_PROTECTED_BELOW = {("site-packages", ".pth"): "Python runs it at every start"}
-"""Names with such an ending, anywhere below such a folder."""
+_PROTECTED_ENDINGS = {
+    ("", ".code-workspace"): "settings of an editor, which can run programs",
+    ("site-packages", ".pth"): "Python runs it at every start",
+}
+"""Why changing a file with such an ending asks, anywhere ("") or only below such a folder."""
 
 _SECRET = (
     ".ssh .gnupg .aws .azure .kube .docker .password-store .config/gh .config/gcloud .config/op"
@@ -135,7 +137,7 @@ _IGNORED_BY_HFS = dict.fromkeys(
 def why_protected(path: str, roots: tuple[str, ...]) -> str:
     """Return why changing the absolute `path` needs a question, or "".
 
-    Below a root only the names beneath it count; a workspace may lie in any folder.
+    Below a root only the names after it count, because a workspace may lie in any folder.
     """
     names = _names_of(path, roots)
     for index, name in enumerate(names):
@@ -143,11 +145,8 @@ def why_protected(path: str, roots: tuple[str, ...]) -> str:
             if _follows(names, index, tail):
                 return f"{'/'.join(tail)} is protected: {why}"
     last = names[-1] if names else ""
-    for ending, why in _PROTECTED_ENDINGS.items():
-        if last.endswith(ending):
-            return f"{last} is protected: {why}"
-    for (folder, ending), why in _PROTECTED_BELOW.items():
-        if last.endswith(ending) and folder in names:
+    for (folder, ending), why in _PROTECTED_ENDINGS.items():
+        if last.endswith(ending) and (not folder or folder in names):
             return f"{last} is protected: {why}"
     return ""
 
@@ -175,7 +174,7 @@ def why_secret(path: str, roots: tuple[str, ...]) -> str:
 
 
 def is_of_system(real: str, roots: Sequence[str]) -> bool:
-    """Whether a path belongs to the operating system; a workspace root deeper inside does not."""
+    """Whether a path belongs to the operating system, and to no workspace root inside of it."""
     folder = next((one for one in SYSTEM_FOLDERS if f"{real}/".startswith(f"{one}/")), "")
     return bool(folder) and not any(
         root.startswith(f"{folder}/") and f"{real}/".startswith(f"{root}/") for root in roots
@@ -196,7 +195,7 @@ def may_be_secret(name: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def comparable_name(name: str) -> str:
-    """Return a form of the name that is equal for all spellings that a file system may equate."""
+    """Return a form of the name that is the same for all spellings a file system may equate."""
     if name.isascii():
         return name.lower().rstrip(". ")
     visible = unicodedata.normalize("NFC", name).translate(_IGNORED_BY_HFS)

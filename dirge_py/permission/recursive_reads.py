@@ -349,7 +349,7 @@ def _git_grep(words: Sequence[Word]) -> RecursiveRead:
         word for word in operands if _LIKE_A_REVISION.search(word.text)
     ]  # fmt: skip
     for word in revisions:
-        raise NotReadOnly(f"{word.text} may be a commit, whose files cannot be looked at from here")
+        raise NotReadOnly(f"{word.text} may be a commit, whose files dirge can't check")
     for word in paths:
         text = word.text[2:] if word.text.startswith((":!", ":^")) else word.text
         if not _PATHSPEC.fullmatch(text) or (text.startswith("/") and text != word.text):

@@ -38,7 +38,7 @@ _INTERPRETER = re.compile(
     r"|java|julia|pwsh)[0-9.]*"
 )
 _READERS = word_set(". source xargs parallel trap coproc run-parts")
-# Their files are named in the question and changed or shown by them, but never run.
+# The question names their files, and they change or show them, but never run them.
 _NEVER_RUNS = word_set(
     "rm rmdir unlink touch mkdir chmod chown chgrp truncate shred cat head tail wc ls grep egrep"
     " fgrep rg sort uniq cut tr diff cmp stat file du df echo printf cd pushd popd test [ basename"
@@ -58,16 +58,17 @@ _SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist bui
 def files_run(commands: Iterable[ShellCommand], *, home: str, path: str = "") -> Mapping[str, str]:
     """Map paths to fingerprints of what `commands` run or name; `path` is their `PATH`.
 
-    Missing files are left out, so that creating them counts as a change, as are paths without links
-    of which only the links count. A path that ends in `/` stands for all tests below it.
+    Missing files are left out, so that creating one counts as a change. A path that is only named
+    is in the result only if it goes through links. A path that ends in `/` stands for all tests
+    below it.
     """
     found: dict[str, str] = {}
     for command in commands:
-        found.update(_Look(command, home, path).fingerprints())
+        found.update(_FileCollector(command, home, path).fingerprints())
     return found
 
 
-class _Look:
+class _FileCollector:
     """Collects the files of one command line."""
 
     def __init__(self, command: ShellCommand, home: str, path: str) -> None:
@@ -75,16 +76,15 @@ class _Look:
         self._home = home
         self._path = path
         self._expansions = GlobExpander()
-        reading = scan_command(command.text)
-        self._reading = reading
+        self._scan = scan = scan_command(command.text)
         raw = raw_words(command.text)
         # `BASH_ENV=b.sh bash -c true`
         self._assigned = [found[1] for word in raw if (found := _ASSIGNED.fullmatch(word))]
-        self._loose_words = raw if reading.is_torn or "$" in command.text else ()
-        self._asked_folders = self._all_folders(reading)
+        self._raw_words = raw if scan.is_torn or "$" in command.text else ()
+        self._asked_folders = self._all_folders(scan)
         self._folders = list(dict.fromkeys(map(os.path.realpath, self._asked_folders)))
         self._feeds_interpreter = _SUBSTITUTION.search(command.text) is not None or any(
-            map(_interprets, reading.commands)
+            map(_interprets, scan.commands)
         )
 
     def fingerprints(self) -> Mapping[str, str]:
@@ -104,7 +104,7 @@ class _Look:
         def add(path: str, *, is_run: bool) -> None:
             paths[path] = paths.get(path, False) or is_run
 
-        for words in self._reading.commands:
+        for words in self._scan.commands:
             never_runs = not self._feeds_interpreter and _never_runs(words)
             for path in self._named(words[:1]) if "/" in words[0] else self._program(words[0]):
                 add(path, is_run=True)
@@ -112,8 +112,7 @@ class _Look:
                 add(path, is_run=True)
             for path in self._named(_arguments(words)):
                 is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
-                # The target of a link counts for every path, also for one that is created or
-                # removed.
+                # The target of a link counts even for a path that is created or removed.
                 add(path, is_run=is_run)
             if _interprets(words):
                 operands = [word for word in words[1:] if not word.startswith("-")]
@@ -121,9 +120,9 @@ class _Look:
                 for folder in self._named(operands[:1]):
                     for entry in _listing(folder, MAX_FILES):
                         add(entry.path, is_run=True)
-        for path in self._named([*self._reading.sources, *self._assigned]):
+        for path in self._named([*self._scan.sources, *self._assigned]):
             add(path, is_run=True)
-        for path in self._named(self._loose_words):
+        for path in self._named(self._raw_words):
             if os.path.isfile(path):
                 add(path, is_run=True)
         return paths
@@ -166,7 +165,7 @@ class _Look:
     def _tests(self) -> Mapping[str, str]:
         """Return one fingerprint for the tests below each folder with tests."""
         found: dict[str, str] = {}
-        for words in self._reading.commands:
+        for words in self._scan.commands:
             if not _runs_tests(words):
                 continue
             named = [path for path in self._named(_arguments(words)) if os.path.isdir(path)]
@@ -175,9 +174,9 @@ class _Look:
                     found[os.path.join(folder, "")] = _tests_beneath(folder)
         return found
 
-    def _all_folders(self, reading: CommandScan) -> Sequence[str]:
-        folders = folders_entered(reading.commands, [self._cwd], self._home)
-        for words in reading.commands:
+    def _all_folders(self, scan: CommandScan) -> Sequence[str]:
+        folders = folders_entered(scan.commands, [self._cwd], self._home)
+        for words in scan.commands:
             for target in _folder_values(words):
                 if "\0" in target:
                     continue  # No folder has such a name.

@@ -1,9 +1,9 @@
 """Turns a command line into facts: each part judged separately, with the files it names.
 
 Only a command that the strict lexer and tree-sitter parse alike is split and can be allowed.
-Everything else is one opaque fact that asks; the tolerant reader scans it for the deny rules.
+Everything else is one fact that asks; `command_scan` finds its commands for the deny rules.
 
-Import this module only when a command has to be judged: it loads the parser.
+Import this module only when a command has to be judged, because it loads the parser.
 """
 
 import logging
@@ -105,7 +105,7 @@ class _Walk:
         self._lookups = lookups
         self._folders = CwdTracker(command.cwd, lookups.home, self._real)
         self._altered_by = ""
-        self._is_reread = False
+        self._is_line_scanned = False
 
     def request(self) -> CallFacts:
         facts: list[Fact] = []
@@ -137,8 +137,8 @@ class _Walk:
             judgement = ProgramJudgement()
         if part.words[0].text == "cd":
             # Also for a refused part: the user or a rule may allow it.
-            moving = self._move(part, is_piped=is_piped)
-            refusal = refusal or moving
+            move_refusal = self._move(part, is_piped=is_piped)
+            refusal = refusal or move_refusal
         yield self._command_fact(part, refusal)
         yield from reads
         if not refusal:
@@ -146,8 +146,7 @@ class _Walk:
         self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
-            # Adds the secrets in folders that a command reads as a whole, such as `tar` and `cp
-            # -r`.
+            # The secrets in folders that a command such as `tar` or `cp -r` reads as a whole.
             places = self._kept_if_known(scan_words(part.words).commands)
             yield from (PathFact("read", place) for place in places if place.secret)
 
@@ -161,51 +160,52 @@ class _Walk:
             folders.lose(folders_entered(commands, folders.possible, self._lookups.home))
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
-        loose = self._loosely(part)
+        scan = self._scan(part)
         listed = reads_of_listers(self._listers(part), part.argv) if refusal else None
-        read = (*loose.commands, *reads_of_finds(loose.commands), *(listed or ()))
+        read = (*scan.commands, *reads_of_finds(scan.commands), *(listed or ()))
         kept = self._kept_if_known(read) if refusal else ()
         # Redirections inside a quoted command line are in none of its commands.
-        fed = [*loose.targets, *loose.sources]
-        stored = files_in_git_objects(loose.commands, self._reals())
-        places = self._mentioned([*_all_words(loose.commands), *fed, *stored]) if refusal else ()
+        redirected = [*scan.targets, *scan.sources]
+        stored = files_in_git_objects(scan.commands, self._reals())
+        words = [*_all_words(scan.commands), *redirected, *stored]
+        places = self._mentioned(words) if refusal else ()
         is_grantable = (
             not self._folders.is_moved
             and not any(word.has_glob for word in part.words)
-            and not any(map(runs_inline_code, loose.commands))
+            and not any(map(runs_inline_code, scan.commands))
             and all(place.inside and not place.protected for place in places)
         )
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
-            arguments = [*_arguments(loose.commands), *fed]
+            arguments = [*_arguments(scan.commands), *redirected]
             # The input of `xargs` comes from the parts before it.
             is_fed = not _TAKES_WORDS.isdisjoint(part.argv)
             text = self._command.text if is_fed else part.text
-            own = own_places_touched(loose.commands, self._reals(), text, self._lookups)
+            own = own_places_touched(scan.commands, self._reals(), text, self._lookups)
             touched = (*self._mentioned(arguments), *self._matched(part), *own)
         return CommandFact(
             text=part.text,
             words=part.words,
             refusal=refusal,
-            may_run=_as_words(loose.commands),
-            raw_words=tuple(map(Word, raw_words(part.text))) if loose.is_torn else (),
-            forbidden=_destruction(loose, part.text, self._command_folders(), self._listers(part)),
-            collapses=dangerous_if_empty(loose.run, self._command_folders()) if refusal else "",
+            may_run=_as_words(scan.commands),
+            raw_words=tuple(map(Word, raw_words(part.text))) if scan.is_torn else (),
+            forbidden=_destruction(scan, part.text, self._command_folders(), self._listers(part)),
+            collapses=dangerous_if_empty(scan.run, self._command_folders()) if refusal else "",
             unresolved=UnresolvedParts(
-                commands=_open(loose, self._folders.possible, self._lookups),
-                reads=() if listed is not None else unresolved_paths(loose.open, ()),
-                edits=unresolved_targets(loose.open, ()) if refusal else (),
+                commands=_open(scan, self._folders.possible, self._lookups),
+                reads=() if listed is not None else unresolved_paths(scan.open, ()),
+                edits=unresolved_targets(scan.open, ()) if refusal else (),
             ),
             is_build=is_build(part.argv),
             is_moved=self._folders.is_moved,
-            changes_git=bool(refusal) and any(map(_changes_git, loose.commands)),
+            changes_git=bool(refusal) and any(map(_changes_git, scan.commands)),
             is_grantable=is_grantable,
             reads=(*places, *kept),
             touches=touched,
         )
 
     def _kept(self, part: Part, search: RecursiveRead | None) -> Iterator[PathFact]:
-        """Yield what a search through folders would read though that needs a question."""
+        """Yield the files that a search through folders would read although reading them asks."""
         is_fed = part.joint == "|" and not any(one.startswith("<") for one in part.redirects)
         if search is None or (search.program == "rg" and is_fed and not search.starts):
             return
@@ -216,7 +216,7 @@ class _Walk:
                 kind = replace(search, is_linked=True) if is_linked else search
                 found = self._lookups.kept_beneath(kind, folder, place.real)
                 if found is None:
-                    raise NotReadOnly(f"it reads more files than can be looked at: {NARROWER}")
+                    raise NotReadOnly(f"it reads more files than dirge can check: {NARROWER}")
                 yield from (PathFact("read", one) for one in with_reasons(found, search, folder))
 
     def _check_options(self, part: Part, folder: str) -> None:
@@ -231,9 +231,7 @@ class _Walk:
         """Yield the folders below which a search that runs in `folder` reads."""
         for text in search.unsure:
             if not os.path.lexists(os.path.join(folder, text)):
-                raise NotReadOnly(
-                    f"{text} may be a commit, whose files cannot be looked at from here"
-                )
+                raise NotReadOnly(f"{text} may be a commit, whose files dirge can't check")
         if not search.starts or search.program == "git grep":
             yield self._lookups.place(folder)
         for word in search.starts:
@@ -241,11 +239,11 @@ class _Walk:
                 raise NotReadOnly(f"{word.text} may stand for `..`, too")
             yield from (one for one in self._places(word) if self._lookups.is_folder(one.real))
 
-    def _loosely(self, part: Part) -> CommandScan:
-        """Scan the part tolerantly; the whole line if its words may have been redefined."""
-        if self._altered_by in ("", *MOVERS) or self._is_reread:
+    def _scan(self, part: Part) -> CommandScan:
+        """Scan the part; once also the whole line, if the part's words may have been redefined."""
+        if self._altered_by in ("", *MOVERS) or self._is_line_scanned:
             return scan_words(part.words)
-        self._is_reread = True
+        self._is_line_scanned = True
         return scan_command(self._command.text)
 
     def _command_folders(self) -> CommandFolders:
@@ -268,17 +266,14 @@ class _Walk:
         """Return the text about hooks to add to the reason for asking about a git command."""
         if not _changes_git(words):
             return ""
-        folders = (self._real(one) for one in self._folders.possible)
-        told = next(filter(None, (self._lookups.git_hooks(one, words) for one in folders)), "")
-        return f"; {told}" if told else ""
+        texts = (self._lookups.git_hooks(folder, words) for folder in self._reals())
+        text = next(filter(None, texts), "")
+        return f"; {text}" if text else ""
 
     def _git_refusal(self, judgement: ProgramJudgement) -> str:
         if not judgement.uses_git:
             return ""
-        hazards = (
-            self._lookups.git_hazard(self._real(folder)) for folder in self._folders.possible
-        )
-        return next(filter(None, hazards), "")
+        return next(filter(None, map(self._lookups.git_hazard, self._reals())), "")
 
     def _reads(self, judgement: ProgramJudgement, excluded: Collection[str]) -> Iterator[PathFact]:
         for word in judgement.reads:
@@ -291,8 +286,8 @@ class _Walk:
                 # be a revision, is a path.
                 if not judgement.uses_git or place.exists or not place.inside or place.secret:
                     yield PathFact("read", place)
-        for folder in self._folders.possible if judgement.from_top else ():
-            top = work_tree_of(self._real(folder))
+        for folder in self._reals() if judgement.from_top else ():
+            top = work_tree_of(folder)
             for word in judgement.from_top:
                 # The file need not exist: git reads it from the repository.
                 place = self._lookups.place(os.path.join(top, word.text))
@@ -300,13 +295,12 @@ class _Walk:
                     yield PathFact("read", place)
 
     def _shown_by_git(self, part: Part) -> Iterator[PathFact]:
-        for folder in self._folders.possible:
-            shown = shown_secrets(part.words, self._real(folder), self._lookups.place)
+        for folder in self._reals():
+            shown = shown_secrets(part.words, folder, self._lookups.place)
             yield from (PathFact("read", place) for place in shown)
 
     def _places(self, word: Word) -> Iterator[ResolvedPath]:
-        for folder in self._folders.possible:
-            real = self._real(folder)
+        for real in self._reals():
             if not word.has_glob:
                 yield self._lookups.place(os.path.join(real, word.text))
                 if (text := without_cwd_prefix(word.text)) != word.text:
@@ -314,7 +308,7 @@ class _Walk:
                 continue
             found = self._lookups.expand(real, word.text)
             if found is None:
-                raise NotReadOnly(f"{word.text} stands for too many files to look at")
+                raise NotReadOnly(f"{word.text} stands for too many files to check")
             yield from (self._lookups.place(path) for path in found)
 
     def _move(self, part: Part, *, is_piped: bool) -> str:
@@ -327,11 +321,11 @@ class _Walk:
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"
         if not all(self._lookups.is_folder(place.real) for place in places):
-            return "it goes to a folder that is not there"
+            return "it goes to a folder that does not exist"
         return ""
 
     def _left(self) -> Iterator[PathFact]:
-        """Yield outside folders that a read-only part runs in, as it may read them implicitly."""
+        """Yield the outside folders that a read-only part runs in, because it may read them."""
         for folder in self._folders.possible if self._folders.is_moved else ():
             place = self._lookups.place(folder)
             if not place.inside:
@@ -364,41 +358,41 @@ class _Walk:
 
 
 def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> CommandFact:
-    """Return a fact for an unparsable command line: it asks; deny rules search all of it."""
-    loose = scan_command(command.text)
+    """Return the fact about a command line that cannot be parsed: it asks."""
+    scan = scan_command(command.text)
     raw = raw_words(command.text)
     where = CommandFolders(folders=[command.cwd], home=lookups.home, roots=lookups.roots)
-    folders = folders_entered(loose.commands, [command.cwd], lookups.home)
-    named = [*loose.targets, *loose.sources, *(raw if loose.is_torn else ())]
+    folders = folders_entered(scan.commands, [command.cwd], lookups.home)
+    named = [*scan.targets, *scan.sources, *(raw if scan.is_torn else ())]
     reals = [lookups.place(folder).real for folder in folders]
-    stored = files_in_git_objects(loose.commands, reals)
-    places = mentioned_paths([*_all_words(loose.commands), *named, *stored], folders, lookups)
-    touched = mentioned_paths([*_arguments(loose.commands), *named], folders, lookups)
-    guesses = ("/", lookups.home) if enters_unknown_folder(loose.commands, lookups.home) else ()
-    searching = (*loose.commands, *reads_of_finds(loose.commands))
+    stored = files_in_git_objects(scan.commands, reals)
+    places = mentioned_paths([*_all_words(scan.commands), *named, *stored], folders, lookups)
+    touched = mentioned_paths([*_arguments(scan.commands), *named], folders, lookups)
+    guesses = ("/", lookups.home) if enters_unknown_folder(scan.commands, lookups.home) else ()
+    searching = (*scan.commands, *reads_of_finds(scan.commands))
     kept = withheld_from_searches(searching, reals, lookups, guesses=guesses)
-    writing = next((words for words in loose.commands if _changes_git(words)), ())
+    writing = next((words for words in scan.commands if _changes_git(words)), ())
     hooks = lookups.git_hooks(reals[0], writing) if writing else ""
     return CommandFact(
         text=command.text,
         refusal=f"dirge can't analyze it: {reason}" + (f"; {hooks}" if hooks else ""),
-        may_run=_as_words(loose.commands),
+        may_run=_as_words(scan.commands),
         raw_words=tuple(map(Word, raw)),
-        forbidden=_destruction(loose, command.text, where),
-        collapses=dangerous_if_empty(loose.run, replace(where, folders=tuple(folders))),
+        forbidden=_destruction(scan, command.text, where),
+        collapses=dangerous_if_empty(scan.run, replace(where, folders=tuple(folders))),
         unresolved=UnresolvedParts(
-            commands=_open(loose, reals, lookups),
-            reads=unresolved_paths(loose.open, loose.open_sources),
-            edits=unresolved_targets(loose.open, loose.open_targets),
+            commands=_open(scan, reals, lookups),
+            reads=unresolved_paths(scan.open, scan.open_sources),
+            edits=unresolved_targets(scan.open, scan.open_targets),
         ),
         changes_git=bool(writing),
         reads=(*places, *kept),
-        touches=(*touched, *own_places_touched(loose.commands, reals, command.text, lookups)),
+        touches=(*touched, *own_places_touched(scan.commands, reals, command.text, lookups)),
     )
 
 
 def _changes_git(words: Sequence[str]) -> bool:
-    """Whether this is git doing more than reading; the caller removed git's own options."""
+    """Whether git would do more than read; `words` hold no options before the subcommand."""
     if words[0].rsplit("/", 1)[-1] != "git" or len(words) < 2 or words[1].startswith("-"):
         return False
     try:
@@ -409,38 +403,38 @@ def _changes_git(words: Sequence[str]) -> bool:
 
 
 def _destruction(
-    loose: CommandScan, text: str, where: CommandFolders, listers: Sequence[Sequence[str]] = ()
+    scan: CommandScan, text: str, where: CommandFolders, listers: Sequence[Sequence[str]] = ()
 ) -> str:
-    # Text counts as run if a shell in the line reads commands from elsewhere.
-    is_run = any(words[0] == ANYTHING for words in loose.open)
-    run = loose.commands if is_run else loose.run
-    commands: list[Sequence[str]] = [*listers, *run, *loose.spelled]
+    # If a shell in the line reads its commands from elsewhere, any text may be run.
+    is_run = any(words[0] == ANYTHING for words in scan.open)
+    run = scan.commands if is_run else scan.run
+    commands: list[Sequence[str]] = [*listers, *run, *scan.spelled]
     known = set(run)
     listed: list[tuple[Sequence[str], Sequence[Sequence[str]]]] = [
-        (one, before) for one, before in loose.listed if one in known
+        (one, before) for one, before in scan.listed if one in known
     ]
     fed_by = [words for one in listers for words in scan_words(tuple(map(Word, one))).run]
     listed += [(one, fed_by) for one in known if fed_by]
-    if loose.is_torn:
+    if scan.is_torn:
         commands += dangerous_tails(raw_words(text))
-    entered = folders_entered(loose.run, list(where.folders), where.home)
+    entered = folders_entered(scan.run, list(where.folders), where.home)
     where = replace(where, folders=tuple(entered))
-    why = why_destructive(commands, where, listed) + _by_empty(loose, commands, where)
-    device = next(filter(is_device, loose.targets), "")
-    if loose.is_bomb:
-        return "it is a fork bomb: it would start processes until the machine stands still"
+    why = why_destructive(commands, where, listed) + _by_empty(scan, commands, where)
+    device = next(filter(is_device, scan.targets), "")
+    if scan.is_bomb:
+        return "it is a fork bomb: it would start processes until the machine stops responding"
     if device and not why:
         return f"it would write to the device {device}"
     destroyed = "the machine, the home folder or a folder above the workspace"
     return f"it would destroy {destroyed}: {why}" if why else ""
 
 
-def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
-    """Return the reason's addition when a command destroys only because a variable is empty."""
-    emptied = dict(loose.emptied)
+def _by_empty(scan: CommandScan, commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
+    """Return what to add to the reason if a command destroys only because a variable is empty."""
+    emptied = dict(scan.emptied)
     if not emptied or why_destructive([one for one in commands if one not in emptied], where):
         return ""
-    names = next((names for one, names in loose.emptied if why_destructive([one], where)), ())
+    names = next((names for one, names in scan.emptied if why_destructive([one], where)), ())
     if not names:
         return ""
     verb, sets = ("counts", "sets it") if len(names) == 1 else ("count", "sets them")
@@ -452,10 +446,10 @@ def _by_empty(loose: CommandScan, commands: Sequence[Sequence[str]], where: Comm
 
 
 def _open(
-    loose: CommandScan, folders: Sequence[str], lookups: ShellLookups
+    scan: CommandScan, folders: Sequence[str], lookups: ShellLookups
 ) -> tuple[UnresolvedCommand, ...]:
     names = partial(names_in, folders)
-    found = unresolved_commands(loose.open, home=lookups.home, cwd=folders[0], names=names)
+    found = unresolved_commands(scan.open, home=lookups.home, cwd=folders[0], names=names)
     return tuple(dict.fromkeys(found))
 
 
@@ -482,7 +476,7 @@ _REDIRECT_PIECES = frozenset(
 
 
 class _Unknown(Exception):
-    """The tree contains a kind of node that plain commands do not have."""
+    """The tree contains a kind of node that plain commands don't have."""
 
 
 def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:

@@ -3,18 +3,17 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-
-import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
 from dirge_py.files import versions
 from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
-from tests.permission.conftest import QUIET_GIT, Project, allow, deny
+from hypothesis import example, given, settings, strategies as st
+from pathlib import Path
+from tests.permission.conftest import Project, QUIET_GIT, allow, deny
 from tests.security.sizes import count, size
 from tests.support.authorizer_driver import AuthorizerDriver
+
+import pytest
+
 
 KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"
@@ -367,7 +366,7 @@ def test_more_names_than_are_looked_at_ask(
     decision = own_project.run("grep -rn hit many")
 
     assert decision.effect == "ask"
-    assert "more files than can be looked at" in decision.reason
+    assert "more files than dirge can check" in decision.reason
 
 
 MODES: tuple[Mode, ...] = ("standard", "yolo")
