@@ -152,7 +152,16 @@ def _checksum(body: bytes) -> bytes:
 
 def _from_members(members: Any) -> Record | None:
     try:
-        record = Record(**{name: members[name] for name in (*_ENVELOPE, "data")})
+        # Named one by one, because this runs for every record of a session.
+        record = Record(
+            v=members["v"],
+            seq=members["seq"],
+            ts=members["ts"],
+            type=members["type"],
+            id=members["id"],
+            parent=members["parent"],
+            data=members["data"],
+        )
     except (KeyError, TypeError):
         return None
     numbers = type(record.v) is int and type(record.seq) is int

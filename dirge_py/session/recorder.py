@@ -146,8 +146,7 @@ class Recorder:
     def load(self) -> LoadedSession:
         """Load the session. After a killed run, the calls of its last answer stay open.
 
-        Records the generated results of other calls, the recovered ones, and the notices, so that
-        they are history from now on and no notice is repeated.
+        Records generated and recovered results, and notices, so that they are history from now on.
         """
         self._flush()
         loaded = replay(self._journal.records(), notices=self._journal.notices)
@@ -176,8 +175,7 @@ class Recorder:
         """Record on disk that the call starts, before it does.
 
         After a crash, a recorded start without a result means an unknown outcome. If the start
-        can't be recorded, only calls that change nothing may run; their record need not survive a
-        power cut, because running them twice is harmless.
+        can't be recorded, only calls that change nothing may run.
         """
         is_mutating = changes_something(call)
         started = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
@@ -298,10 +296,7 @@ class Recorder:
                 self._save("notice", {"content": content})
 
     def _keep_result(self, event: ToolExecutionEnd) -> None:
-        """Record the result of a call whose message has to wait for other calls.
-
-        When calls run one by one, the message follows at once and isn't needed here.
-        """
+        """Record the result of a call whose message has to wait for other calls."""
         progress = self._calls.get(event.tool_call_id)
         others = (of for of in self._calls.values() if of is not progress)
         if progress is None or not any(of.is_announced or not progress.has_begun for of in others):

@@ -297,9 +297,9 @@ class Rewinder:
                     "kept": paths_as_text(kept),
                 },
             )
-            touched = [*restored.done, *(path for path, _ in restored.failed)]
-            for listener in self.on_files if touched else ():
-                listener(touched)
+            if touched := [*restored.done, *(path for path, _ in restored.failed)]:
+                for listener in self.on_files:
+                    listener(touched)
         finally:
             self.is_moving = False
         return RewindResult(

@@ -417,7 +417,9 @@ class Trash:
             name = f"{self._today():%Y%m%d}-{store.folder.name}-{session_id}"
             # The same id may be deleted, made again and deleted again within a day.
             names = chain([name], (f"{name}.{number}" for number in count(2)))
-            target = next(filter(_make_new_folder, (self._folder / name for name in names)))
+            targets = (self._folder / name for name in names)
+            target = next(path for path in targets if not path.exists())
+            target.mkdir(mode=0o700)
             for path in paths:
                 path.rename(target / path.name)
             return target
@@ -486,13 +488,6 @@ class Trash:
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._clock(), UTC).date()
-
-
-def _make_new_folder(path: Path) -> bool:
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-        return True
-    return False
 
 
 def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:

@@ -88,18 +88,18 @@ def _current_branch(lines: Sequence[Line], found: ExternalSession) -> Sequence[L
     # The file of a sub-agent holds only its own messages.
     chosen = main or talk
     path = _path(lines, chosen)
-    asked = {_answer_id(line) for line in chosen if text_member(line, "uuid") in path} - {""}
-    kept = [
-        line
-        for line in chosen
-        if text_member(line, "uuid") in path or "uuid" not in line or _answer_id(line) in asked
-    ]
-    calls = {text_member(block, "id") for line in kept for block in _blocks(line, "tool_use")}
-    kept_ids = set(map(id, kept))
+    answers = {_answer_id(line) for line in chosen if text_member(line, "uuid") in path} - {""}
+
+    def is_on_path(line: Line) -> bool:
+        is_named = text_member(line, "uuid") in path or "uuid" not in line
+        return is_named or _answer_id(line) in answers
+
+    on_path = filter(is_on_path, chosen)
+    calls = {text_member(block, "id") for line in on_path for block in _blocks(line, "tool_use")}
     branch = [
         line
         for line in chosen
-        if id(line) in kept_ids
+        if is_on_path(line)
         or any(text_member(block, "tool_use_id") in calls for block in _blocks(line, "tool_result"))
     ]
     found.left_out["messages of abandoned branches"] += len(chosen) - len(branch)

@@ -39,12 +39,9 @@ _UUID_AT_END = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 def looks_like_codex(lines: Sequence[Line]) -> bool:
     return any(
-        (text_member(line, "type") in _ENVELOPES and isinstance(line.get("payload"), dict))
-        or (
-            _ITEM.fullmatch(text_member(line, "type"))
-            and "message" not in line
-            and "uuid" not in line
-        )
+        isinstance(line.get("payload"), dict)
+        if text_member(line, "type") in _ENVELOPES
+        else _ITEM.fullmatch(text_member(line, "type")) and not {"message", "uuid"} & line.keys()
         for line in lines
     )
 

@@ -11,28 +11,18 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib import import_module
-from itertools import count, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from unicodedata import normalize
-
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.index.sources import (
-    FileMarks,
-    SessionTotals,
-    are_unchanged,
-    decode_marks,
-    encode_marks,
-    read_appended,
-    read_whole,
-    searchable_texts,
-    sessions_in,
-)
+from dirge_py.session.index.sources import FileMarks, SessionTotals, are_unchanged, decode_marks, encode_marks, read_appended, read_whole, searchable_texts, sessions_in
 from dirge_py.session.record import Record
 from dirge_py.session.store import SessionSummary, list_sessions, newest_first
 from dirge_py.types.errors import UsageError
+from importlib import import_module
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, TYPE_CHECKING, TypeVar
+from unicodedata import normalize
+
 
 if TYPE_CHECKING:
     import sqlite3
@@ -64,9 +54,7 @@ class SearchMatch:
 
 
 class SearchQuery:
-    """Words that must all occur in one text, each as the prefix of a word.
-
-    Parts of a word between punctuation must be adjacent: `a.b` finds `a b`.
+    """Words that must all occur in one text, each as the prefix of a word; `a.b` finds `a b`.
 
     Raises UsageError: the words hold neither letters nor digits.
     """
@@ -151,10 +139,7 @@ def _index_errors() -> tuple[type[Exception], ...]:
 def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
     """A connection that is committed, and its checksum stored, when the block succeeds.
 
-    Raises:
-        StaleIndex: the file can't be used; see `remove_database`.
-        OSError: the folder cannot be written.
-        ImportError: this Python has no SQLite.
+    Raises StaleIndex, OSError, or ImportError if this Python has no SQLite.
     """
     sqlite = _sqlite()
     is_new = not path.exists()
@@ -358,12 +343,9 @@ class SessionIndex:
     def search(
         self, words: Sequence[str], *, everywhere: bool = False, limit: int = 20
     ) -> list[SearchMatch]:
-        """The texts that contain all the words: up to three in each of `limit` sessions.
+        """The newest texts with all the words: up to three in each of the newest `limit` sessions.
 
-        Each word matches as a prefix. The most recently used sessions come first, with their newest
-        matches first.
-
-        Raises UsageError: the words hold neither letters nor digits.
+        Each word matches as a prefix. Raises UsageError: they hold neither letters nor digits.
         """
         query = SearchQuery(words)
         projects = self._projects(everywhere=everywhere)

@@ -93,8 +93,8 @@ def _inspect_place(place: FileLocation, limit_bytes: int) -> PathState:
         size = status.st_size / (1 << 20)
         why = f"it is too large for snapshots now ({size:.0f} MiB), so it would be lost"
         return PathState(kind="file", stamp=stamp, why=why)
-    oid = blob_id(place.read())
     is_executable = bool(status.st_mode & stat.S_IXUSR)
+    oid = blob_id(place.read())
     return PathState(kind="file", oid=oid, is_executable=is_executable, stamp=stamp)
 
 
@@ -233,11 +233,10 @@ def _set_executable(place: FileLocation, *, is_executable: bool) -> None:
     descriptor = place.open(place.name, FILE)
     try:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-        if bool(mode & stat.S_IXUSR) == is_executable:
-            return
-        # Everyone who may read it may run it, as after a git checkout.
-        changed = mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111
-        os.fchmod(descriptor, changed)
+        if bool(mode & stat.S_IXUSR) != is_executable:
+            # Everyone who may read it may run it, as after a git checkout.
+            changed = mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111
+            os.fchmod(descriptor, changed)
     finally:
         os.close(descriptor)
 
