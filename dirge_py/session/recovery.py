@@ -44,18 +44,17 @@ from dirge_py.types.messages import (
 from dirge_py.types.questions import Question, QuestionAnswer, QuestionOption
 from dirge_py.types.tools import LoopToolResult
 
-_CHOICES: Mapping[str, CallChoice] = {
-    "carry on and look first": "inspect",
-    "carry on, it is done": "done",
-    "carry on, run it again": "again",
+_CHOICES: Mapping[str, tuple[CallChoice, str]] = {
+    "carry on and look first": (
+        "inspect",
+        "the model learns that the outcome is unknown, and checks",
+    ),
+    "carry on, it is done": ("done", "the model learns that you saw it done; its output is lost"),
+    "carry on, run it again": ("again", "exactly once more; a rule that denies it still wins"),
 }
+"""Each answer of the user, with the choice and what it means."""
 _CARRY_ON = "carry on"
 _NOT_NOW = "not now"
-_DETAILS: Mapping[str, str] = {
-    "inspect": "the model learns that the outcome is unknown, and checks",
-    "done": "the model learns that you saw it done; its output is lost",
-    "again": "exactly once more; a rule that denies it still wins",
-}
 
 
 def decide_calls(
@@ -151,7 +150,7 @@ def choices_from_answers(
     if answers is None or len(labels) < len(answers) or _NOT_NOW in labels:
         return None
     asked = interruption.undecided
-    return {call.call.id: _CHOICES[label] for call, label in zip(asked, labels, strict=False)}
+    return {call.call.id: _CHOICES[label][0] for call, label in zip(asked, labels, strict=False)}
 
 
 def _cut_off_text(call: InterruptedCall) -> str:
@@ -159,10 +158,10 @@ def _cut_off_text(call: InterruptedCall) -> str:
 
 
 def _choice_options(one: InterruptedCall) -> Iterator[QuestionOption]:
-    for label, choice in _CHOICES.items():
+    for label, (choice, description) in _CHOICES.items():
         if choice != "again" or one.may_run:
-            yield QuestionOption(label=label, description=_DETAILS[choice])
-    yield QuestionOption(label=_NOT_NOW, description="/continue asks again; a prompt goes past it")
+            yield QuestionOption(label=label, description=description)
+    yield QuestionOption(label=_NOT_NOW, description="/continue asks again; a new prompt skips it")
 
 
 def _result_of_unrepeated(one: InterruptedCall, choice: CallChoice | None) -> ToolResultMessage:

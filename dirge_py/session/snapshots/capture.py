@@ -173,7 +173,8 @@ class SnapshotCapture:
         self._tracked: tuple[str, ...] = ()
         self._tracked_of: Mapping[str, FileStamp] | None = None
         self._stamps: Mapping[str, FileStamp] = {}
-        self._held: set[str] = set()
+        self.held: set[str] = set()
+        """The paths that this process was asked to hold."""
         self._reported: set[str] = set()
         self._deadline = 0.0
 
@@ -217,11 +218,6 @@ class SnapshotCapture:
         """Make a snapshot that is being taken fail soon."""
         self._deadline = 0.0
 
-    @property
-    def held(self) -> Collection[str]:
-        """The paths that this process was asked to hold."""
-        return self._held
-
     # -- listing files
 
     def _listing(self, *options: str, stdout: Path) -> str:
@@ -245,8 +241,8 @@ class SnapshotCapture:
             self._tracked = tuple(read_names(self._scratch / "tracked"))
             self._tracked_of = now
         # No rule lists these. Git would stop at a path that leads through a link.
-        self._held |= also
-        forced = {*self._tracked, *self._held}
+        self.held |= also
+        forced = {*self._tracked, *self.held}
         named = [path for path in forced if not _is_behind_link(self._git.root, path)]
         before, self._stamps = self._stamps, _stamps(self._git.root, named)
         stamps = self._stamps.items()
@@ -257,7 +253,7 @@ class SnapshotCapture:
                 changed=read_names(changed),
                 others=[*read_names(others), *differing],
                 limit_bytes=self._limits.file_bytes,
-                also=self._held,
+                also=self.held,
             )
         )
 
@@ -279,10 +275,9 @@ class SnapshotCapture:
         if count + len(candidates.present) <= most:
             return
         if count:
-            ignored, gone = self._scratch / "ignored", self._scratch / "gone"
+            ignored = self._scratch / "ignored"
             await self._run(self._listing("--cached", "--ignored", stdout=ignored))
-            await asyncio.to_thread(write_names, gone, read_names(ignored), _REMOVED)
-            await self._run(self._remove_command(gone))
+            await self._run(await self._removal(read_names(ignored)))
         if count_index_entries(index) + len(candidates.present) > most:
             raise ProjectTooLarge(f"it has more than {most:,} files")
 
@@ -291,25 +286,18 @@ class SnapshotCapture:
     async def _write(self, candidates: SnapshotCandidates, date: int) -> None:
         if self._tree and not candidates.present and not candidates.absent:
             return
-        present, gone = self._scratch / "present", self._scratch / "gone"
+        present, stream = self._scratch / "present", self._scratch / "contents"
         await asyncio.to_thread(write_names, present, candidates.present)
-        await asyncio.to_thread(write_names, gone, candidates.absent, _REMOVED)
         # Don't flush a pack of many files: a power cut would cost only the first snapshot.
         is_many = len(candidates.present) >= PACK_FROM_FILES
         commands = []
-        stream = self._scratch / "contents"
         if is_many:
-            await asyncio.to_thread(
-                write_import_stream,
-                self._git.root,
-                candidates.present,
-                stream,
-                deadline=lambda: self._deadline,
-            )
+            sources = (self._git.root, candidates.present, stream)
+            await asyncio.to_thread(write_import_stream, *sources, deadline=lambda: self._deadline)
             options = ("fast-import", "--quiet", "--depth=0")
             commands.append(self._git.command("-c", "pack.compression=1", *options, stdin=stream))
         if candidates.absent:
-            commands.append(self._remove_command(gone))
+            commands.append(await self._removal(candidates.absent))
         if candidates.present:
             add = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
             commands.append(self._git.command(*add, stdin=present))
@@ -319,7 +307,10 @@ class SnapshotCapture:
         if is_many:
             await asyncio.to_thread(self._lease.publish)
 
-    def _remove_command(self, gone: Path) -> str:
+    async def _removal(self, paths: Sequence[str]) -> str:
+        """The command that removes these paths from the index."""
+        gone = self._scratch / "gone"
+        await asyncio.to_thread(write_names, gone, paths, _REMOVED)
         return self._git.command("update-index", "-z", "--index-info", stdin=gone)
 
     def _commit(self, date: int) -> str:
