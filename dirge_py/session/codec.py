@@ -178,10 +178,10 @@ _BLOCKS: Mapping[str, tuple[type[Block], Mapping[str, Callable[[Any], Any]]]] = 
 }
 """Each type of block: its class, and how each member is read."""
 _TYPES = {kind: (name, members) for name, (kind, members) in _BLOCKS.items()}
-_LEFT_OUT: Mapping[type[Block], tuple[tuple[str, Any], ...]] = {
-    ThinkingBlock: (("signature", None), ("redacted", None)),
-    DocumentBlock: (("name", ""),),
-    CompactionBlock: (("text", ""),),
+_LEFT_OUT: Mapping[type[Block], Mapping[str, Any]] = {
+    ThinkingBlock: {"signature": None, "redacted": None},
+    DocumentBlock: {"name": ""},
+    CompactionBlock: {"text": ""},
 }
 """Members that are omitted when they have this value."""
 
@@ -189,7 +189,7 @@ _LEFT_OUT: Mapping[type[Block], tuple[tuple[str, Any], ...]] = {
 def _encode_block(block: Block) -> Json:
     name, members = _TYPES[type(block)]
     encoded = {"type": name, **{member: getattr(block, member) for member in members}}
-    for member, default in _LEFT_OUT.get(type(block), ()):
+    for member, default in _LEFT_OUT.get(type(block), {}).items():
         if encoded[member] == default:
             del encoded[member]
     return encoded

@@ -373,9 +373,7 @@ def _read_prompts(path: Path) -> Iterator[str]:
     with os.fdopen(fd, "rb") as file:
         lines = file.read(2 * MAX_HISTORY_BYTES).splitlines()
     for line in lines:
-        try:
-            prompt = json.loads(line)["prompt"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
-        if isinstance(prompt, str) and prompt.strip():
-            yield prompt
+        with contextlib.suppress(ValueError, RecursionError):
+            prompt = text_member(json.loads(line), "prompt")
+            if prompt.strip():
+                yield prompt

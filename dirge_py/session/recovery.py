@@ -304,21 +304,17 @@ def load_continuation(path: Path) -> Continuation:
     Raises SessionError: it is missing, belongs to another user, or isn't of this version.
     """
     shown = f"The continuation {str(path)!r}"
+    hint = "Name the file that the paused run gave as `continuation`."
     try:
         content = _read_file(path)
     except (OSError, SessionError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise SessionError(
-            f"{shown} cannot be read: {why}.",
-            hint="Name the file that the paused run gave as `continuation`.",
-        ) from error
+        raise SessionError(f"{shown} cannot be read: {why}.", hint=hint) from error
     try:
         return parse_continuation(json.loads(content, object_pairs_hook=_without_doubles))
     except (ValueError, RecursionError) as error:
-        raise SessionError(
-            f"{shown} cannot be used: it is cut off, or not a continuation ({error}).",
-            hint="Name the file that the paused run gave as `continuation`.",
-        ) from error
+        why = f"it is cut off, or not a continuation ({error})"
+        raise SessionError(f"{shown} cannot be used: {why}.", hint=hint) from error
 
 
 def parse_continuation(value: Any) -> Continuation:

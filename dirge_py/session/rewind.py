@@ -287,16 +287,13 @@ class Rewinder:
             restored, after = await self._restore(plan, before, what, also)
             is_kept = what != "conversation"
             kept = [c.path for c in plan.yours if c.path not in also] if is_kept else []
-            notices = self._record(
-                destination,
-                what,
-                {
-                    "from": tip,
-                    "tree_before": (cut or before).tree if before else None,
-                    "tree_after": after.tree if after else None,
-                    "kept": paths_as_text(kept),
-                },
-            )
+            facts = {
+                "from": tip,
+                "tree_before": (cut or before).tree if before else None,
+                "tree_after": after.tree if after else None,
+                "kept": paths_as_text(kept),
+            }
+            notices = self._record(destination, what, facts)
             if touched := [*restored.done, *(path for path, _ in restored.failed)]:
                 for listener in self.on_files:
                     listener(touched)

@@ -168,8 +168,8 @@ def read_transcript(
     """The transcript of one branch, given in order.
 
     A result belongs to the nearest call before it that has its id and no result yet, because some
-    providers use the same ids in every turn. It is moved directly after its call, in the order of
-    the calls. Records up to `copied_to` are copied from another session; their runs are not ours.
+    providers repeat ids. It is moved directly after its call, in the order of the calls. Records up
+    to `copied_to` are copied from another session, so their runs can't be continued.
     """
     reader = _TranscriptReader()
     for record in records:

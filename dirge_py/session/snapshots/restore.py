@@ -10,22 +10,15 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
-
 from dirge_py.files.atomic import FileLocation, fill, fresh_name, new_file, replace, sync_folder
-from dirge_py.files.resolve import (
-    FILE,
-    FOLDER,
-    make_folders,
-    open_beneath,
-    open_folder_handle,
-    reason_of,
-)
+from dirge_py.files.resolve import FILE, FOLDER, make_folders, open_beneath, open_folder_handle, reason_of
 from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
 from dirge_py.types.errors import FileError
+from typing import Literal
+
 
 DAMAGED = "its stored content is damaged"
 
@@ -115,7 +108,7 @@ def restore_paths(
     done: list[str] = []
     failed: list[tuple[str, str]] = []
     anchor = open_folder_handle(root)
-    writer = _PathWriter(anchor, known=known, contents=contents, folders=folders)
+    writer = _PathWriter(anchor, known, contents, folders)
 
     # Remove before writing, the deepest first: a removed path can block a written one.
     removed = sorted((path for path in wanted if wanted[path] is None), key=lambda p: p.count("/"))
@@ -136,23 +129,21 @@ def restore_paths(
     return RestoreResult(done=tuple(sorted(done)), failed=tuple(sorted(failed)))
 
 
+@dataclass(frozen=True, slots=True)
 class _PathWriter:
     """Writes and removes one path at a time below the folder `anchor`."""
 
-    def __init__(
-        self, anchor: int, *, known: frozenset[str], contents: BlobReader, folders: frozenset[str]
-    ) -> None:
-        self._anchor = anchor
-        self._known = known
-        self._contents = contents
-        self._folders = folders
+    anchor: int
+    known: frozenset[str]
+    contents: BlobReader
+    folders: frozenset[str]
 
     def remove(self, path: str, now: PathState) -> None:
         if now.kind in ("nothing", "folder"):
             # Snapshots hold no folders: the file that was here is already gone.
             return
         self._check_known(now)
-        with _folder_of(self._anchor, path) as folder:
+        with _folder_of(self.anchor, path) as folder:
             place = FileLocation(folder, os.path.basename(path), path)
             _check_same(place, now)
             place.unlink(place.name)
@@ -168,10 +159,10 @@ class _PathWriter:
             return
         if now.kind not in ("nothing", "folder") and not is_same:
             self._check_known(now)
-        content = self._contents.read(entry.oid)
+        content = self.contents.read(entry.oid)
         if content is None:
             raise _PathRefused(DAMAGED)
-        with make_folders(self._anchor, path, path) as folder:
+        with make_folders(self.anchor, path, path) as folder:
             place = FileLocation(folder, os.path.basename(path), path)
             if now.kind == "folder":
                 try:
@@ -192,14 +183,14 @@ class _PathWriter:
     def _check_known(self, now: PathState) -> None:
         if now.why:
             raise _PathRefused(now.why)
-        if now.oid not in self._known:
+        if now.oid not in self.known:
             raise _PathRefused("it was changed since the last snapshot")
 
     def _remove_folders(self, folder: str) -> None:
         """Remove empty folders that didn't exist at the time of the snapshot."""
-        while folder and folder not in self._folders:
+        while folder and folder not in self.folders:
             try:
-                with _folder_of(self._anchor, folder) as above:
+                with _folder_of(self.anchor, folder) as above:
                     os.rmdir(os.path.basename(folder), dir_fd=above)
             except OSError:
                 return

@@ -157,9 +157,7 @@ class StoreFolder:
     ) -> bytes:
         """Run a pipe of git commands on all stores; returns its output.
 
-        With `is_partial`, returns the output of a failed command, too.
-
-        Raises GitFailed: the last command failed.
+        Raises GitFailed: a command failed, unless `is_partial`.
         """
         store, *others = self._stores()
         with self.scratch() as scratch:
@@ -505,8 +503,7 @@ class StorePruner:
 def size_of(store: Path) -> int:
     """The size of a store's objects in bytes."""
     total = 0
-    for folder, _, names in os.walk(store / "objects"):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(folder, name)).st_size
+    for file in (store / "objects").rglob("*"):
+        with contextlib.suppress(OSError):
+            total += file.lstat().st_size if file.is_file() else 0
     return total
