@@ -3,17 +3,18 @@
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from dirge_py.files import versions
 from dirge_py.permission import recursive_reads
 from dirge_py.permission.rules import Effect, Mode
-from hypothesis import example, given, settings, strategies as st
-from pathlib import Path
-from tests.permission.conftest import Project, QUIET_GIT, allow, deny
+from tests.permission.conftest import QUIET_GIT, Project, allow, deny
 from tests.security.sizes import count, size
 from tests.support.authorizer_driver import AuthorizerDriver
-
-import pytest
-
 
 KEY = "-----BEGIN PRIVATE KEY-----\nhit\n-----END PRIVATE KEY-----\n"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nhit\n-----END CERTIFICATE-----\n"

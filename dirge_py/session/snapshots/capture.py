@@ -294,8 +294,8 @@ class SnapshotCapture:
         if is_many:
             sources = (self._git.root, candidates.present, stream)
             await asyncio.to_thread(write_import_stream, *sources, deadline=lambda: self._deadline)
-            options = ("fast-import", "--quiet", "--depth=0")
-            commands.append(self._git.command("-c", "pack.compression=1", *options, stdin=stream))
+            fast = ("fast-import", "--quiet", "--depth=0")
+            commands.append(self._git.command("-c", "pack.compression=1", *fast, stdin=stream))
         if candidates.absent:
             commands.append(await self._removal(candidates.absent))
         if candidates.present:

@@ -37,8 +37,6 @@ from dirge_py.types.extensions import Extension
 
 _MOST_ATTEMPTS = 4
 """How often one snapshot is tried."""
-
-
 T = TypeVar("T")
 NO_GIT = "Without git, `/undo` and `/rewind` bring back the conversation only: install git."
 _FRESH_S = 10.0
@@ -115,8 +113,8 @@ class SnapshotRepository:
         """The files among these physical paths that only `take_snapshot(also=…)` would hold."""
         if self.unavailable or self._is_closed:
             return ()
-        found = [(real, self._in_project(real)) for real in reals]
-        return [real for real, path in found if path and not self._is_held(path)]
+        paths = {real: self._in_project(real) for real in reals}
+        return [real for real, path in paths.items() if path and not self._is_held(path)]
 
     def _is_held(self, path: str) -> bool:
         return self._lease is not None and is_in_index(self._lease.index, path)

@@ -10,15 +10,22 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
 from dirge_py.files.atomic import FileLocation, fill, fresh_name, new_file, replace, sync_folder
-from dirge_py.files.resolve import FILE, FOLDER, make_folders, open_beneath, open_folder_handle, reason_of
+from dirge_py.files.resolve import (
+    FILE,
+    FOLDER,
+    make_folders,
+    open_beneath,
+    open_folder_handle,
+    reason_of,
+)
 from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
 from dirge_py.types.errors import FileError
-from typing import Literal
-
 
 DAMAGED = "its stored content is damaged"
 
