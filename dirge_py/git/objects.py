@@ -74,18 +74,14 @@ def parse_tree(listing: bytes) -> dict[str, TreeEntry]:
 
 def parse_changes(listing: bytes) -> Sequence[TreeChange]:
     """The changes in the output of `git diff-tree -z --raw`, with lines if `--numstat` follows."""
-    fields = listing.split(b"\0")
     kinds: dict[str, _ChangeKind] = {}
     lines: dict[str, tuple[int, int]] = {}
-    position = 0
-    while position < len(fields):
-        head = fields[position]
+    fields = iter(listing.split(b"\0"))
+    for head in fields:
         if head.startswith(b":"):
             letter = head.rpartition(b" ")[2].decode("ascii")[:1]
-            kinds[os.fsdecode(fields[position + 1])] = _KINDS.get(letter, "changed")
-            position += 2
+            kinds[os.fsdecode(next(fields))] = _KINDS.get(letter, "changed")
             continue
-        position += 1
         added, _, rest = head.partition(b"\t")
         removed, tab, name = rest.partition(b"\t")
         if tab and added.isdigit() and removed.isdigit():

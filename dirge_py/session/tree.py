@@ -180,7 +180,7 @@ def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
     Messages that a hook substituted for others are left out, because they have no record.
     """
     path = branch(records)
-    found: list[RewindPoint] = []
+    points: list[RewindPoint] = []
     run_id = before_run = ""
     for place, record in enumerate(path):
         before = path[place - 1].id if place else ""
@@ -191,26 +191,15 @@ def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
         if message is None:
             continue
         facts: dict[str, Any] = {"id": record.id, "seq": record.seq, "at": record.ts}
+        facts["before"] = before
         if isinstance(message, UserMessage) and message.origin in _TYPED:
-            found.append(
-                RewindPoint(
-                    role="user",
-                    text=typed_text(message),
-                    before=before_run or before,
-                    after=record.id,
-                    run_id=run_id,
-                    **facts,
-                )
-            )
+            facts |= {"before": before_run or before, "run_id": run_id, "after": record.id}
+            points.append(RewindPoint(role="user", text=typed_text(message), **facts))
         elif isinstance(message, AssistantMessage) and message.origin == "model":
             after = _last_result(path, place)
-            found.append(
-                RewindPoint(
-                    role="assistant", text=message.text, before=before, after=after, **facts
-                )
-            )
+            points.append(RewindPoint(role="assistant", text=message.text, after=after, **facts))
         run_id = before_run = ""
-    return found
+    return points
 
 
 def last_move(records: Sequence[Record]) -> Record | None:
