@@ -46,14 +46,14 @@ class PlanBudget:
 
     def exceeded(self) -> LimitExceeded | None:
         """Return the exceeded limit; None if all are kept."""
-        terms = self._terms
+        terms, tokens = self._terms, self._usage.total
+        cost_usd = round(self._cost_usd, _COST_DECIMALS)
         if terms.time_s is not None and self._left_s == 0:
             return LimitExceeded(name="time", used=terms.time_s, max=terms.time_s)
-        cost_usd = round(self._cost_usd, _COST_DECIMALS)
         if terms.cost_usd is not None and cost_usd > terms.cost_usd:
             return LimitExceeded(name="cost", used=cost_usd, max=terms.cost_usd)
-        if terms.tokens is not None and self._usage.total > terms.tokens:
-            return LimitExceeded(name="tokens", used=self._usage.total, max=terms.tokens)
+        if terms.tokens is not None and tokens > terms.tokens:
+            return LimitExceeded(name="tokens", used=tokens, max=terms.tokens)
         return None
 
     def begin(self) -> None:

@@ -4,10 +4,14 @@
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, get_args
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
@@ -118,30 +122,19 @@ class EvidenceLedger:
         return cls([item for entry in entries if (item := _load_item(entry))])
 
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "id": str,
-    "phase": str,
-    "step": int,
-    "command": str,
-    "outcome": str,
-    "exit_code": (int, type(None)),
-    "output_sha256": str,
-    "tree": str,
-    "is_look": bool,
-}
+@cache
+def _adapter() -> TypeAdapter[Evidence]:
+    return TypeAdapter(Evidence)
 
 
 def _load_item(entry: object) -> Evidence | None:
-    if not isinstance(entry, Mapping) or entry.keys() != _TYPES.keys():
+    if not isinstance(entry, Mapping) or entry.keys() != {each.name for each in fields(Evidence)}:
         return None
-    if not all(isinstance(entry[name], kind) for name, kind in _TYPES.items()):
+    try:
+        item = _adapter().validate_json(json.dumps(entry), strict=True)
+    except ValidationError:
         return None
-    is_valid = (
-        entry["phase"] in get_args(PhaseName)
-        and entry["outcome"] in get_args(EvidenceOutcome)
-        and re.fullmatch(r"E[0-9]{1,9}", entry["id"])
-    )
-    return Evidence(**entry) if is_valid else None
+    return item if re.fullmatch(r"E[0-9]{1,9}", item.id) else None
 
 
 _COMMANDS = "bash"

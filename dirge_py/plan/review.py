@@ -226,7 +226,11 @@ def final_report(
         if last[0].phase == "review":
             title = f"Run by review {last[0].step}"
         sections[title] = [_check_line(item, tree) for item in last]
-    blocks += [_section(title, lines) for title, lines in sections.items() if lines]
+    for title, lines in sections.items():
+        shown = [f"- {line}" for line in lines[:_MAX_LINES]]
+        if len(lines) > _MAX_LINES:
+            shown.append(f"- … and {len(lines) - _MAX_LINES} more")
+        blocks.append("\n".join([f"### {title}", "", *shown]) if lines else "")
     blocks.append("\n".join(f"- {_one_line(note)}" for note in notes))
     return "\n\n".join(block for block in blocks if block)
 
@@ -286,13 +290,6 @@ def _check_line(item: Evidence, tree: str) -> str:
 
 def _is_about(item: Evidence, tree: str) -> bool:
     return bool(tree) and item.tree == tree
-
-
-def _section(title: str, lines: Sequence[str]) -> str:
-    shown = [f"- {line}" for line in lines[:_MAX_LINES]]
-    if len(lines) > _MAX_LINES:
-        shown.append(f"- … and {len(lines) - _MAX_LINES} more")
-    return "\n".join([f"### {title}", "", *shown])
 
 
 def _one_line(text: str) -> str:

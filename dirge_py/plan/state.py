@@ -162,14 +162,15 @@ def _intact(stored: Mapping[str, Any], blank: PlanState | PlanCycle) -> dict[str
 def notice_at_start(stored: Any) -> str:
     """Return the notice about an unfinished plan for the opened session; "" if there is none."""
     state = load_state(stored)
-    if state is None or state.status not in ("active", "waiting", "stopped"):
+    if state is None:
         return ""
-    problem = f"A plan was stopped in its {state.phase} phase"
-    if state.status == "active":
-        problem = f"A plan was cut off in its {state.phase} phase"
-    elif state.status == "waiting":
-        problem = "A plan waits to be accepted"
-    return f"{problem}: /plan resume continues it, /plan drop discards it."
+    problems: dict[PlanStatus, str] = {
+        "active": f"A plan was cut off in its {state.phase} phase",
+        "stopped": f"A plan was stopped in its {state.phase} phase",
+        "waiting": "A plan waits to be accepted",
+    }
+    problem = problems.get(state.status)
+    return f"{problem}: /plan resume continues it, /plan drop discards it." if problem else ""
 
 
 def describe_progress(stored: Any) -> str:

@@ -74,7 +74,8 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         annotations = _annotations(function, name)
         names = inspect.signature(function).parameters
         self._function = function
-        self._context_name = next((each for each in names if _is_context(each, annotations)), None)
+        contexts = (e for e in names if e in ("ctx", "_ctx") or annotations.get(e) is ToolContext)
+        self._context_name = next(contexts, None)
         self._op: Operation = options.op
         self._resource = resource = options.resource
         self._description = options.description or inspect.cleandoc(function.__doc__ or "")
@@ -191,10 +192,6 @@ def _annotations(function: Callable[..., Any], name: str) -> Mapping[str, Any]:
         return inspect.get_annotations(function, eval_str=True)
     except Exception as error:
         raise TypeError(f"The annotations of `{name}` cannot be read: {error}.") from error
-
-
-def _is_context(name: str, annotations: Mapping[str, Any]) -> bool:
-    return name in ("ctx", "_ctx") or annotations.get(name) is ToolContext
 
 
 def _arguments(

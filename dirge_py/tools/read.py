@@ -140,16 +140,11 @@ def _store_asset(
 
 def _binary_error(shown: str, head: bytes, size: int) -> FileError:
     kind = kind_of_binary(head)
+    what, hint = f": {kind}" if kind else "", "Use a command that knows its format."
     if not kind and b"\0" not in head:
-        return FileError(
-            f"{shown} is a binary file, or text in an encoding other than UTF-8 ({size} bytes).",
-            hint="For text, convert it with `iconv` in a command.",
-        )
-    named = f": {kind}" if kind else ""
-    return FileError(
-        f"{shown} is a binary file{named} ({size} bytes).",
-        hint="Use a command that knows its format.",
-    )
+        what = ", or text in an encoding other than UTF-8"
+        hint = "For text, convert it with `iconv` in a command."
+    return FileError(f"{shown} is a binary file{what} ({size} bytes).", hint=hint)
 
 
 def _require_file(args: ReadArgs, located: LocatedPath, ctx: ToolContext) -> None:

@@ -106,9 +106,8 @@ class _Bracket:
     row: int
     column: int
 
-    @property
-    def fault(self) -> SyntaxFault:
-        return SyntaxFault(self.row, self.column, f"`{self.token}` is never closed")
+    def fault(self, problem: str = "is never closed") -> SyntaxFault:
+        return SyntaxFault(self.row, self.column, f"`{self.token}` {problem}")
 
 
 def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator[tree_sitter.Node]:
@@ -196,11 +195,11 @@ def _brackets(root: tree_sitter.Node, lines: Sequence[bytes]) -> list[SyntaxFaul
                 suspects.append(opening)
         elif any(_CLOSERS[each.token] == token.token for each in open_ones):
             while _CLOSERS[open_ones[-1].token] != token.token:
-                faults.append(open_ones.pop().fault)
+                faults.append(open_ones.pop().fault())
             open_ones.pop()
         else:
-            faults.append(SyntaxFault(token.row, token.column, f"`{token.token}` closes nothing"))
-    return faults + [_likely_unclosed(each, suspects).fault for each in open_ones]
+            faults.append(token.fault("closes nothing"))
+    return faults + [_likely_unclosed(each, suspects).fault() for each in open_ones]
 
 
 def _tokens(root: tree_sitter.Node) -> Iterator[_Bracket]:
@@ -331,15 +330,13 @@ def _is_doubtful(language: str, path: str, text: str) -> bool:
     """Whether the text may be valid although its tree has errors."""
     if "{{" in path or _TEMPLATE.search(text):
         return True
-    match language:
-        case "bash":
-            # Characters beyond U+FFFF can crash the grammar's native code; the brackets in a `case`
-            # have no partners.
-            return max(text, default="") > "\uffff" or _CASES.search(text) is not None
-        case "c" | "cpp":
-            return _ALTERNATIVES.search(text) is not None
-        case _:
-            return language in _MARKUP and _FILLED_IN.search(text) is not None
+    if language == "bash":
+        # Characters beyond U+FFFF can crash the grammar's native code; the brackets in a `case`
+        # have no partners.
+        return max(text, default="") > "\uffff" or _CASES.search(text) is not None
+    if language in _WITH_MACROS:
+        return _ALTERNATIVES.search(text) is not None
+    return language in _MARKUP and _FILLED_IN.search(text) is not None
 
 
 def _new_fault(language: str, before: str, after: str, deadline: float, fault: str) -> str:

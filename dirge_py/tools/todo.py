@@ -24,8 +24,7 @@ _OTHER_STATUSES = {
 
 
 def _as_text(value: Any) -> Any:
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    return str(value) if is_number else value
+    return str(value) if type(value) is int else value
 
 
 def _known_status(value: Any) -> Any:
@@ -62,52 +61,42 @@ class TodoTool(SessionTool[TodoArgs]):
         todo = ctx.services.todo
         assert todo is not None
         if args.items is not None:
-            todo.put(_merge_items(todo.items, args) if args.merge else _replace_items(args.items))
+            todo.put(_changed_items(todo.items, args))
         return text_result(_report(todo.items), items=todo.stored())
 
 
 TOOL = TodoTool()
 
 
-def _replace_items(items: Sequence[TodoItemArgs]) -> list[TodoItem]:
-    _check_ids(items)
-    nameless = [item.id for item in items if not _text_of(item)]
-    if nameless:
+def _changed_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
+    changes = args.items or ()
+    times = Counter(item.id for item in changes)
+    if repeated := [item_id for item_id, number in times.items() if number > 1]:
+        raise ToolFailed(f"Ids that come twice: {_list_ids(repeated)}. Nothing was changed.")
+    items = {item.id: item for item in current} if args.merge else {}
+    nameless = [item.id for item in changes if item.id not in items and not _text_of(item)]
+    if nameless and not args.merge:
         raise ToolFailed(
             f"Items without `text`: {_list_ids(nameless)}. Nothing was changed. Give each its "
             "text, or set `merge` to change items that are on the list."
         )
-    return [_item(item) for item in items]
-
-
-def _merge_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem]:
-    changes = args.items or ()
-    _check_ids(changes)
-    merged = {item.id: item for item in current}
-    unknown = [item.id for item in changes if item.id not in merged and not _text_of(item)]
-    if unknown:
-        known = f"On the list: {_list_ids(list(merged))}." if merged else "The list is empty."
+    if nameless:
+        known = f"On the list: {_list_ids(list(items))}." if items else "The list is empty."
         raise ToolFailed(
-            f"There is no item {_list_ids(unknown)}. Nothing was changed. {known} "
+            f"There is no item {_list_ids(nameless)}. Nothing was changed. {known} "
             "A new item needs `text`."
         )
     for item in changes:
-        merged[item.id] = _item(item, merged.get(item.id))
-    if len(merged) > MOST_ITEMS:
+        items[item.id] = _item(item, items.get(item.id))
+    if len(items) > MOST_ITEMS:
         raise ToolFailed(
-            f"That would be {len(merged)} items, and at most {MOST_ITEMS} are allowed. Nothing was "
+            f"That would be {len(items)} items, and at most {MOST_ITEMS} are allowed. Nothing was "
             "changed. Combine several into one, or replace the list without the done items."
         )
-    return list(merged.values())
+    return list(items.values())
 
 
-def _check_ids(items: Sequence[TodoItemArgs]) -> None:
-    repeated = [item_id for item_id, n in Counter(item.id for item in items).items() if n > 1]
-    if repeated:
-        raise ToolFailed(f"Ids that come twice: {_list_ids(repeated)}. Nothing was changed.")
-
-
-def _item(change: TodoItemArgs, old: TodoItem | None = None) -> TodoItem:
+def _item(change: TodoItemArgs, old: TodoItem | None) -> TodoItem:
     old = old or TodoItem(id=change.id, text="")
     text, status = _text_of(change) or old.text, change.status or old.status
     return TodoItem(id=old.id, text=text, status=status)

@@ -29,8 +29,8 @@ class WebfetchTool(Tool[WebfetchArgs]):
     hints = Hints(read_only=True, open_world=True)
 
     def prepare(self, arguments: Any) -> Any:
-        arguments = rename_keys(arguments, {"uri": "url", "link": "url", "max_length": "max_chars"})
-        arguments = rename_keys(arguments, {"start_index": "offset", "urls": "url"})
+        names = {"max_length": "max_chars", "start_index": "offset"}
+        arguments = rename_keys(arguments, names | dict.fromkeys(("uri", "urls", "link"), "url"))
         if isinstance(arguments, dict) and isinstance(arguments.get("url"), list):
             urls = arguments["url"]
             return {**arguments, "url": urls[0]} if len(urls) == 1 else arguments

@@ -26,8 +26,8 @@ class WebsearchTool(Tool[WebsearchArgs]):
     hints = Hints(read_only=True, open_world=True)
 
     def prepare(self, arguments: Any) -> Any:
-        names = {"q": "query", "search_term": "query", "count": "num_results"}
-        return rename_keys(rename_keys(arguments, names), {"max_results": "num_results"})
+        names = dict.fromkeys(("count", "max_results"), "num_results")
+        return rename_keys(arguments, names | {"q": "query", "search_term": "query"})
 
     def unavailable(self, services: ToolServices) -> str:
         if services.web is None:

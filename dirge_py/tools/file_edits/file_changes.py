@@ -126,7 +126,8 @@ def _apply_choices(
         if _is_move_declined(each, files, access):
             continue
         chosen = access.chosen(each.path)
-        after = None if chosen is None else _bytes(chosen.after)
+        text = None if chosen is None else chosen.after
+        after = None if text is None else text.encode(errors="surrogateescape")
         if chosen is None or (after is not None and after == each.after):
             wanted.append(each)
             continue
@@ -217,10 +218,6 @@ def _loses_secret(old: str, new: str, ctx: ToolContext) -> bool:
 def _text(content: bytes | None) -> str | None:
     # Surrogate escapes restore every byte, also of a file that is not text.
     return None if content is None else content.decode(errors="surrogateescape")
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else text.encode(errors="surrogateescape")
 
 
 def _decode_text(content: bytes | None) -> str:

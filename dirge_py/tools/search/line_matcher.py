@@ -36,7 +36,8 @@ def main(arguments: Sequence[str], out: TextIO) -> None:
                 out.write(_message("begin", path={"text": path}))
                 is_begun = True
             # The reader removes one line end, because ripgrep prints it.
-            shown = {"text": _sendable(text) + "\r\n"}
+            valid = text.encode(errors="surrogateescape").decode(errors="replace")
+            shown = {"text": f"{valid}\r\n"}
             out.write(_message(kind, path={"text": path}, line_number=number, lines=shown))
     out.write(_message("summary"))
 
@@ -73,10 +74,6 @@ def decoded(content: bytes) -> str | None:
     if b"\0" in content:
         return None
     return content.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
-
-
-def _sendable(text: str) -> str:
-    return text.encode(errors="surrogateescape").decode(errors="replace")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Literal, TypeAlias, cast
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ToolFailed
@@ -76,7 +76,10 @@ def parse_url(text: str) -> ParsedUrl:
     host, port = _split_authority(text, match["authority"])
     address: IPAddress | None
     if host.startswith("["):
-        address = _ipv6(text, host)
+        try:
+            address = IPv6Address(host[1:-1])
+        except AddressValueError:
+            raise _refusal(text, "its host is not an IPv6 address") from None
     else:
         host = _name(text, host)
         address = _ipv4(text, host)
@@ -159,16 +162,10 @@ def _ipv4(text: str, host: str) -> IPv4Address | None:
         raise _refusal(text, reason) from None
 
 
-def _ipv6(text: str, host: str) -> IPv6Address:
-    try:
-        return IPv6Address(host[1:-1])
-    except AddressValueError:
-        raise _refusal(text, "its host is not an IPv6 address") from None
-
-
 def _path(rest: str) -> str:
     """Return path and query as they are sent: disallowed characters are percent-encoded."""
-    path, mark, query = _UNSAFE_IN_PATH.sub(_percent_encode, rest).partition("?")
+    encoded = _UNSAFE_IN_PATH.sub(lambda match: quote(match[0], safe=""), rest)
+    path, mark, query = encoded.partition("?")
     kept: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
@@ -179,10 +176,6 @@ def _path(rest: str) -> str:
     if segments and segments[-1] in (".", ".."):
         kept.append("")
     return f"/{'/'.join(kept)}{mark}{query}"
-
-
-def _percent_encode(match: re.Match[str]) -> str:
-    return "".join(f"%{byte:02X}" for byte in match[0].encode())
 
 
 def _refusal(text: str, reason: str) -> ToolFailed:
