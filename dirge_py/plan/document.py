@@ -174,7 +174,6 @@ def _kind_of_step(line: _Line) -> _Kind | None:
 
 
 def _step_text(step: Sequence[_Line]) -> str:
-    """Return the first paragraph of a step, on one line."""
     first, *rest = step
     if first.level:
         return one_line(_NUMBER.sub("", first.title, count=1), _MAX_STEP_CHARS)
@@ -263,7 +262,6 @@ def _is_complete_command(lines: Sequence[str]) -> bool:
 
 
 def _strip_comment(command: str) -> str:
-    """Return the command without a comment at its end."""
     hidden = _STRINGS.sub(lambda string: "x" * len(string[0]), command)
     comment = re.search(r"[ \t]#", hidden)
     return command[: comment.start()].rstrip() if comment else command

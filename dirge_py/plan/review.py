@@ -177,9 +177,8 @@ def _why_not_verified(judgement: CheckedVerdict) -> str:
 def feedback_for(judgement: CheckedVerdict, text: str) -> str:
     """Return the feedback of a review, with the report `text`, for the implementer."""
     missing = judgement.missing if judgement.missing.strip() else text
-    if not judgement.problem:
-        return missing
-    return f"{missing}\n\nNot shown to hold:\n{_why_not_verified(judgement)}"
+    why = f"\n\nNot verified:\n{_why_not_verified(judgement)}" if judgement.problem else ""
+    return missing + why
 
 
 def _summary(judgement: CheckedVerdict) -> str:

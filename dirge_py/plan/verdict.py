@@ -319,7 +319,6 @@ def _problem(verdict: ReviewVerdict, unmet: int, *, is_proved: bool, is_known: b
 _ID = re.compile(r"(?<!\w)E\d{1,9}(?!\w)")
 _SPAN = re.compile(r"`+([^`\n]+)`+")
 _PROMPT = re.compile(r"\A\$\s+")
-_WITHIN_WORD = re.compile(r"[\w./-]")
 _MIN_CITATION_CHARS = 3
 
 # The text that may follow a command in a sentence. Anything else could be one more argument, of a
@@ -460,16 +459,13 @@ def normalize_command(text: str) -> str:
 
 def _contains_words(command: str, text: str) -> bool:
     """Whether `command` contains `text` as whole words: `test` is not in `pytest tests/`."""
-    return any(not _WITHIN_WORD.match(command, end) for end in _word_ends(command, text))
+    return any(not re.match(r"[\w./-]", command[end:]) for end in _word_ends(command, text))
 
 
 def _word_ends(text: str, words: str) -> Iterator[int]:
-    """Yield the positions at which `words` end in `text`, unless they begin within a word."""
-    start = text.find(words) if words else -1
-    while start >= 0:
-        if start == 0 or not _WITHIN_WORD.match(text[start - 1]):
-            yield start + len(words)
-        start = text.find(words, start + 1)
+    """Return the positions at which `words` end in `text`, unless they begin within a word."""
+    starts = re.finditer(rf"(?<![\w./-])(?={re.escape(words)})", text) if words else ()
+    return (match.start() + len(words) for match in starts)
 
 
 _FILTERS = word_set(

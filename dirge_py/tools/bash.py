@@ -4,25 +4,17 @@ import os.path
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-from pydantic import Field
-
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import FileError, ToolFailed
-from dirge_py.types.tools import (
-    Claim,
-    LoopToolResult,
-    Preview,
-    ShellCommand,
-    ToolOutcome,
-    command_in_folder,
-    text_result,
-)
+from dirge_py.types.tools import Claim, LoopToolResult, Preview, ShellCommand, ToolOutcome, command_in_folder, text_result
+from pydantic import Field
+from typing import Any
+
+
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5
@@ -89,7 +81,6 @@ TOOL = BashTool()
 
 
 def _in_seconds(arguments: Any) -> Any:
-    """Convert a timeout in milliseconds to seconds."""
     if not isinstance(arguments, dict):
         return arguments
     timeout_ms, timeout = _number(arguments.get("timeout_ms")), _number(arguments.get("timeout"))
@@ -118,7 +109,7 @@ def _folder(args: BashArgs, ctx: ToolContext) -> str:
 
 
 def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
-    """Return the physical folder to start in. Raises FileError if that wasn't judged."""
+    """Return the physical folder to start in. Raises FileError if it isn't the judged one."""
     folder = _folder(args, ctx)
     if folder == ctx.cwd:
         return folder
@@ -255,7 +246,6 @@ def describe_shell(state: ShellState) -> str:
 
 
 def _exit_code(ended: CommandResult | ShellState) -> int | None:
-    """Return the exit code as a shell reports it."""
     return ended.exit_code if ended.signal is None else 128 + ended.signal
 
 

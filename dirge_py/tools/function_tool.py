@@ -171,10 +171,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Raises TypeError if the function cannot be a tool; the message says why.
     """
 
-    def made(function: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return FunctionTool(function, ToolOptions(**options))
-
-    return made if function is None else made(function)
+    if function is None:
+        return lambda decorated: FunctionTool(decorated, ToolOptions(**options))
+    return FunctionTool(function, ToolOptions(**options))
 
 
 def _host(resource: str) -> str:

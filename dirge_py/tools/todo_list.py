@@ -47,13 +47,17 @@ class TodoList:
         """Return one line per item with its mark, as `[x] write the test`; "" for an empty list."""
         return "\n".join(f"{_MARKS[item.status]} {item.text}" for item in self._items)
 
-    def put(self, items: Sequence[TodoItem]) -> None:
+    def put(self, items: Sequence[TodoItem], *, is_given: bool = False) -> None:
         """Replace the whole list. `on_change` is only called if it differs."""
-        self._replace(items, is_given=False)
+        if (self._items, self._is_given) == (tuple(items), is_given):
+            return
+        self._items, self._is_given = tuple(items), is_given
+        if self.on_change is not None:
+            self.on_change(self.stored())
 
     def give(self, items: Sequence[TodoItem]) -> None:
         """Replace the list with one that the model did not write."""
-        self._replace(items, is_given=True)
+        self.put(items, is_given=True)
 
     def stored(self) -> list[dict[str, str]]:
         """Return the items as JSON values."""
@@ -69,13 +73,6 @@ class TodoList:
         items = [item for item in map(_load_item, entries) if item is not None]
         self._items = tuple({item.id: item for item in items}.values())
         self._is_given = any(isinstance(e, Mapping) and e.get("given") == "yes" for e in entries)
-
-    def _replace(self, items: Sequence[TodoItem], *, is_given: bool) -> None:
-        if (self._items, self._is_given) == (tuple(items), is_given):
-            return
-        self._items, self._is_given = tuple(items), is_given
-        if self.on_change is not None:
-            self.on_change(self.stored())
 
 
 def _load_item(entry: Any) -> TodoItem | None:

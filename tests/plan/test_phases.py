@@ -140,12 +140,12 @@ UNPROVED = CheckedVerdict(
     [
         (NOT_DONE, "all of it", "- two cases"),
         (BLANK, "all of it", "all of it"),
-        (UNREAD, "all of it", "all of it\n\nNot shown to hold:\nthere is no block"),
-        (UNREAD, " \n", " \n\n\nNot shown to hold:\nthere is no block"),
+        (UNREAD, "all of it", "all of it\n\nNot verified:\nthere is no block"),
+        (UNREAD, " \n", " \n\n\nNot verified:\nthere is no block"),
         (
             UNPROVED,
             "all of it",
-            "all of it\n\nNot shown to hold:\n1 of 2 …\n- it adds: exit code 1",
+            "all of it\n\nNot verified:\n1 of 2 …\n- it adds: exit code 1",
         ),
     ],
 )

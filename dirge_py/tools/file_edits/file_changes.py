@@ -198,7 +198,6 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
 
 
 def _syntax_faults(texts: Mapping[str, tuple[str, str]], ctx: ToolContext) -> dict[str, str]:
-    """Map paths to the syntax errors that the change adds."""
     check = ctx.services.syntax
     if check is None:
         return {}

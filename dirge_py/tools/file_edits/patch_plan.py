@@ -210,7 +210,6 @@ def _update_content(
 
 
 def _final_change(file: _PlannedFile) -> PlannedChange:
-    """Return the change of a file by all operations together."""
     source = file.moved_from if file.before is None else None
     return PlannedChange(
         path=file.path,

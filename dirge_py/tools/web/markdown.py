@@ -126,7 +126,6 @@ def _make_absolute(link: Any, base: ParsedUrl) -> None:
 
 
 def _replace_image(image: Any) -> None:
-    """Replace a picture by its description."""
     words = " ".join((image.attrs.get("alt") or "").split())
     image.name, image.attrs = "span", {}
     if words:
@@ -136,7 +135,6 @@ def _replace_image(image: Any) -> None:
 
 
 def _main_part(page: Any) -> Any:
-    """Return the element with the page's main content."""
     candidates = page.query("main") or page.query('[role="main"]') or page.query("article")
     if len(candidates) == 1 and len(candidates[0].to_text()) >= _MAIN_CHARS:
         return candidates[0]

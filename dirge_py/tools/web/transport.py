@@ -9,7 +9,6 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cached_property
 from itertools import zip_longest
 from typing import Any
 
@@ -49,7 +48,7 @@ class GuardedTransport:
         self.reach = reach
         self._proxy = proxy
         self._timeout = httpx.Timeout(_SILENCE_S, connect=connect_s)
-        self._given_tls = tls
+        self._tls = tls
 
     @asynccontextmanager
     async def send(
@@ -106,16 +105,14 @@ class GuardedTransport:
         # The library's client is not used: it keeps cookies, and parses redirects even when it does
         # not follow them. The certificates take 30 ms to load, so only https loads them.
         needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
+        if needs_tls and self._tls is None:
+            self._tls = httpx.create_ssl_context()
         return httpx.AsyncHTTPTransport(
-            verify=self._tls if needs_tls else False,
+            verify=self._tls or False,
             trust_env=False,
             limits=_ONE_CONNECTION,
             proxy=proxy,
         )
-
-    @cached_property
-    def _tls(self) -> ssl.SSLContext:
-        return self._given_tls or httpx.create_ssl_context()
 
 
 def _to_try(addresses: Sequence[IPAddress]) -> Sequence[str]:

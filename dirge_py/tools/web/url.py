@@ -132,7 +132,6 @@ def _split_authority(text: str, authority: str) -> tuple[str, int | None]:
 
 
 def _name(text: str, host: str) -> str:
-    """Return the host name as name servers know it."""
     if not host.isascii():
         from idna import encode  # noqa: PLC0415  (hosts are seldom international)
 
