@@ -236,14 +236,7 @@ class PlanRun:
         phase = self._state.phase
         guard = ProjectGuard(self._conversation)
         await self._interruption.wait(guard.begin(needs_snapshot=False))
-        spec = ForkOptions(
-            history=history,
-            workspace="read_only",
-            tools=tools,
-            model=self._terms.models.get(phase),
-            max_turns=self._terms.max_turns,
-        )
-        async with self._opened(spec) as fork:
+        async with self._opened(history, "read_only", tools) as fork:
             text = await fork.ask(UserMessage(content=(TextBlock(prompt), *self._attached)))
             self._note(await self._interruption.wait(guard.compare()))
             self._conversation.report(fork.ended(summary_line(phase, text), text))
@@ -400,14 +393,7 @@ class PlanRun:
         reviewer = Reviewer(self._conversation, self._ledger, self._state)
         # Whether there is a sandbox is known only once the fork exists.
         await self._interruption.wait(guard.begin(needs_snapshot=True))
-        spec = ForkOptions(
-            history="empty",
-            workspace="copy",
-            tools=phases.REVIEW_TOOLS,
-            model=self._terms.models.get("review"),
-            max_turns=self._terms.max_turns,
-        )
-        async with self._opened(spec) as fork:
+        async with self._opened("empty", "copy", phases.REVIEW_TOOLS) as fork:
             reviewing = fork.opened
             collector = EvidenceCollector(
                 reviewing,
@@ -445,11 +431,20 @@ class PlanRun:
             raise PhaseEnded(limit)
 
     @asynccontextmanager
-    async def _opened(self, spec: ForkOptions) -> AsyncIterator[PhaseFork]:
+    async def _opened(
+        self,
+        history: Literal["frozen", "empty"],
+        workspace: Literal["read_only", "copy"],
+        tools: Sequence[str],
+    ) -> AsyncIterator[PhaseFork]:
+        phase, terms = self._state.phase, self._terms
+        model, max_turns = terms.models.get(phase), terms.max_turns
         fork = PhaseFork(
             self._conversation,
-            spec,
-            phase=self._state.phase,
+            ForkOptions(
+                history=history, workspace=workspace, tools=tools, model=model, max_turns=max_turns
+            ),
+            phase=phase,
             step=self._state.cycle.step,
             check=self._interruption.check,
             bundles=[self._budget.bundle()],

@@ -77,8 +77,10 @@ def test_the_implement_prompt_begins_with_the_request_as_it_was_typed() -> None:
 
 
 def test_a_plan_that_was_turned_down_is_told_only_where_there_is_one() -> None:
-    assert "turned down" not in plan_prompt("r", "f")
-    assert "turned down" in plan_prompt("r", "f", previous="old plan", comment="too large")
+    assert "rejected an earlier plan" not in plan_prompt("r", "f")
+    assert "rejected an earlier plan" in plan_prompt(
+        "r", "f", previous="old plan", comment="too large"
+    )
     assert "too large" in plan_prompt("r", "f", comment="too large")
     assert "\n\n\n" not in plan_prompt("r", "f") + plan_prompt("r", "f", previous="p", comment="c")
 
