@@ -21,7 +21,7 @@ class PlanDocument:
     name: str
     """Its name."""
     steps: tuple[str, ...]
-    """Its steps, one line each, without what is nested in them."""
+    """Its steps, one line each, without nested lines."""
     verify: tuple[str, ...]
     """The shell commands that verify it, in order, each as written."""
     text: str

@@ -78,14 +78,12 @@ class ProjectGuard:
         """Return the hooks for the runs of a fork without a sandbox."""
 
         async def before(_info: TurnInfo, call: ToolCall) -> None:
-            now = await read_tree(self._conversation) if call.name == _COMMANDS else None
-            if now is not None:
+            if call.name == _COMMANDS and (now := await read_tree(self._conversation)):
                 self._starts[call.id] = now
 
         async def after(_info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
             start = self._starts.pop(call.id, None)
-            now = await read_tree(self._conversation) if start is not None else None
-            if start is not None and now is not None:
+            if start and (now := await read_tree(self._conversation)):
                 self._note_changes(start, now)
 
         return Hooks(

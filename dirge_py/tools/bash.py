@@ -101,7 +101,7 @@ def _number(value: Any) -> float | None:
 
 
 def _folder(args: BashArgs, ctx: ToolContext) -> str:
-    """Return the absolute folder to start in. As with `cd`, `LINK/..` is the link's own folder."""
+    """Return the absolute folder to start in. As with `cd`, `LINK/..` is where the link is."""
     if args.workdir is None:
         return ctx.cwd
     folder = os.path.normpath(ctx.absolute(args.workdir))

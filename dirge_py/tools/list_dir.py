@@ -42,7 +42,7 @@ def _list(args: ListDirArgs, ctx: ToolContext) -> str:
     counts = f"{count_noun(folders, 'folder')}, {count_noun(len(entries) - folders, 'file')}"
     if args.offset and args.offset >= len(entries):
         raise FileError(
-            f"{args.path} has {len(entries)} entries; offset {args.offset} is behind the last.",
+            f"{args.path} has {len(entries)} entries; offset {args.offset} is past the last.",
             hint="Give a smaller offset.",
         )
     kept = entries[args.offset : args.offset + MAX_SHOWN]

@@ -14,8 +14,8 @@ from dirge_py.tools.file_edits.diff import FileDiff, diff_of_texts
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import FileChange, LoopToolResult, Preview, text_result
 
-_CHANGED = "The user changed this edit before accepting it; what follows is what was done."
-_PARTLY = "The user did not accept all of it; what follows is what was done."
+_CHANGED = "The user changed this edit before accepting it. This is what was written."
+_PARTLY = "The user did not accept all of it. This is what was written."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

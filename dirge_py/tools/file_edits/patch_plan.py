@@ -314,7 +314,7 @@ class _HunkPlacer:
         raise TextNotFound(
             f"{self._name} fits {len(matches)} places: lines {line_numbers(self._view, starts)}; "
             "nothing was changed.",
-            hint="Add context lines, or an `@@` line that says what it is in.",
+            hint="Add context lines, or an `@@` line of the function it is in.",
             view=self._view,
             line=matches[0].line,
         )

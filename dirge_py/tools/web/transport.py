@@ -62,27 +62,14 @@ class GuardedTransport:
         try:
             async with self._connection(target, proxy) as connection:
                 outgoing = outgoing or OutgoingRequest()
-                response = await self._first(connection, target, outgoing, hosts)
+                *others, last = [self._request(target, outgoing, host) for host in hosts]
+                response = await _first_response(connection, others, last)
                 try:
                     yield response
                 finally:
                     await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             raise _failure(target, error, is_proxied=proxy is not None) from error
-
-    async def _first(
-        self,
-        connection: httpx.AsyncHTTPTransport,
-        target: ParsedUrl,
-        outgoing: OutgoingRequest,
-        hosts: Sequence[str],
-    ) -> httpx.Response:
-        """Return the response from the first of `hosts` that accepts a connection."""
-        *others, last = [self._request(target, outgoing, host) for host in hosts]
-        for each in others:
-            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
-                return await connection.handle_async_request(each)
-        return await connection.handle_async_request(last)
 
     def _request(self, target: ParsedUrl, outgoing: OutgoingRequest, host: str) -> httpx.Request:
         """Return a request for `target` sent to `host`: an address, or a name for a proxy."""
@@ -108,18 +95,25 @@ class GuardedTransport:
         if needs_tls and self._tls is None:
             self._tls = httpx.create_ssl_context()
         return httpx.AsyncHTTPTransport(
-            verify=self._tls or False,
-            trust_env=False,
-            limits=_ONE_CONNECTION,
-            proxy=proxy,
+            verify=self._tls or False, trust_env=False, limits=_ONE_CONNECTION, proxy=proxy
         )
+
+
+async def _first_response(
+    connection: httpx.AsyncHTTPTransport, others: Sequence[httpx.Request], last: httpx.Request
+) -> httpx.Response:
+    """Return the response to the first request that is not refused a connection."""
+    for each in others:
+        with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+            return await connection.handle_async_request(each)
+    return await connection.handle_async_request(last)
 
 
 def _to_try(addresses: Sequence[IPAddress]) -> Sequence[str]:
     """Return a few of `addresses`, alternating families: one of them may not work from here."""
-    first = [address for address in addresses if address.version == addresses[0].version]
-    others = [address for address in addresses if address.version != addresses[0].version]
-    pairs = zip_longest(first, others)
+    version = addresses[0].version
+    first = [address for address in addresses if address.version == version]
+    pairs = zip_longest(first, (address for address in addresses if address.version != version))
     return [str(address) for pair in pairs for address in pair if address][:_MAX_TRIED]
 
 
