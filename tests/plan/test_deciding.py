@@ -1,9 +1,6 @@
 """Decisions about a plan, odd plans, and what is stored."""
 
 from collections.abc import Sequence
-
-import pytest
-
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
@@ -14,8 +11,11 @@ from dirge_py.slash.plan import FrontEndApprover
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
-from tests.support.plan_project import CHECK, PLAN, REQUEST, PlanProject, stored_plan, verdict
+from tests.support.plan_project import CHECK, PLAN, PlanProject, REQUEST, stored_plan, verdict
 from tests.support.typed_commands import COMMANDS, run_command
+
+import pytest
+
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ async def test_an_implementation_that_others_followed_is_told_where_it_stands(
         project.will_review(verdict())
         assert (await resume_plan(conversation, project.approver)).outcome == Done()
         prompts = [m.text for m in conversation.messages if isinstance(m, UserMessage)]
-        told = next(text for text in prompts if "Carry on" in text)
+        told = next(text for text in prompts if "Continue it." in text)
     assert "Answer yes" in told
     assert REQUEST in told
 
