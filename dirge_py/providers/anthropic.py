@@ -134,18 +134,15 @@ def messages_request(call: ModelCall) -> dict[str, Any]:
     if choice is not None:
         body["tool_choice"] = choice
     prompt = context.system_prompt
-    stable = prompt.stable_chars if isinstance(prompt, SystemText) else 0
-    # Two parts if the first outlives the second: each is cached by itself.
-    system = [_text(part) for part in (prompt[:stable], prompt[stable:]) if part.strip()]
+    cut = prompt.stable_chars if isinstance(prompt, SystemText) else 0
+    # Two parts if the first stays longer than the second: each is cached by itself.
+    system = [_text(part) for part in (prompt[:cut], prompt[cut:]) if part.strip()]
     if system:
         body["system"] = system
     assets = asset_encoder(profile, context.asset_dir)
     thinks = body.get("thinking", {}).get("type") in {"enabled", "adaptive"}
-    written = _Messages(assets, with_thinking=thinks)
-    body["messages"] = written.of(history)
-    _mark_cached(
-        tools=tools, system=system, messages=written.stable, cache_ttl=call.settings.cache_ttl
-    )
+    body["messages"], stable = _encode_history(history, assets, with_thinking=thinks)
+    _mark_cached(tools=tools, system=system, messages=stable, cache_ttl=call.settings.cache_ttl)
     if options.response_schema is not None:
         shape = {"type": "json_schema", "schema": close_objects(options.response_schema.schema)}
         body["output_config"] = {**body.get("output_config", {}), "format": shape}
@@ -221,59 +218,52 @@ def _can_think(history: Sequence[SendableMessage]) -> bool:
     return isinstance(next(blocks), ThinkingBlock)
 
 
-class _Messages:
-    """Encodes history. Roles alternate: results and the user messages behind them are one message.
+def _encode_history(
+    history: Sequence[SendableMessage], assets: AssetEncoder, *, with_thinking: bool
+) -> tuple[list[dict[str, Any]], list[Blocks]]:
+    """The messages, and the contents of user messages that the next request will have as well.
 
-    The assets of results stand behind the last result: the service wants all results first.
+    Results and the user messages behind them are one message, as roles alternate. The assets of
+    results come behind the last result: the service wants all results first.
     """
-
-    def __init__(self, assets: AssetEncoder, *, with_thinking: bool) -> None:
-        self._assets = assets
-        self._with_thinking = with_thinking
-        self._written: list[dict[str, Any]] = []
-        self.stable: list[Blocks] = []
-        """The contents of user messages that the next request will hold as well."""
-
-    def of(self, history: Sequence[SendableMessage]) -> list[dict[str, Any]]:
-        """The messages of a request."""
-        # A message of the harness at the end, such as a reminder, may be for this call only.
-        end = len(history)
-        while end and isinstance(m := history[end - 1], UserMessage) and m.origin == "harness":
-            end -= 1
-        stable = {id(message) for message in history[: end or len(history)]}
-        for entry in with_tool_media(history):
-            role = "assistant" if isinstance(entry, AssistantMessage) else "user"
-            is_stable = isinstance(entry, ToolMedia) or id(entry) in stable
-            self._append(role, self._content(entry), is_stable=is_stable)
-        if self._written and self._written[0]["role"] == "assistant":
-            beginning = {"role": "user", "content": [_text("[The beginning is left out.]")]}
-            self._written.insert(0, beginning)
-        return self._written
-
-    def _append(self, role: str, content: Blocks, *, is_stable: bool) -> None:
-        is_new = not self._written or self._written[-1]["role"] != role
+    # A message of the harness at the end, such as a reminder, may be for this call only.
+    end = len(history)
+    while end and isinstance(m := history[end - 1], UserMessage) and m.origin == "harness":
+        end -= 1
+    stable_ids = {id(message) for message in history[: end or len(history)]}
+    messages: list[dict[str, Any]] = []
+    stable: list[Blocks] = []
+    for entry in with_tool_media(history):
+        role = "assistant" if isinstance(entry, AssistantMessage) else "user"
+        is_new = not messages or messages[-1]["role"] != role
         if is_new:
-            self._written.append({"role": role, "content": []})
-        self._written[-1]["content"] += content
-        if role == "user" and is_stable:
+            messages.append({"role": role, "content": []})
+        content = _content(entry, assets, with_thinking=with_thinking)
+        messages[-1]["content"] += content
+        if role == "user" and (isinstance(entry, ToolMedia) or id(entry) in stable_ids):
             if is_new:
-                self.stable.append([])
-            self.stable[-1] += content
+                stable.append([])
+            stable[-1] += content
+    if messages and messages[0]["role"] == "assistant":
+        beginning = {"role": "user", "content": [_text("[The beginning is left out.]")]}
+        messages.insert(0, beginning)
+    return messages, stable
 
-    def _content(self, entry: HistoryEntry) -> Blocks:
-        match entry:
-            case UserMessage():
-                return _parts(entry.content, self._assets)
-            case ToolMedia():
-                return _parts(entry.assets, self._assets)
-            case ToolResultMessage():
-                return [_result(entry)]
-            case AssistantMessage():
-                return [
-                    _block(block)
-                    for block in entry.content
-                    if self._with_thinking or not isinstance(block, ThinkingBlock)
-                ]
+
+def _content(entry: HistoryEntry, assets: AssetEncoder, *, with_thinking: bool) -> Blocks:
+    match entry:
+        case UserMessage():
+            return _parts(entry.content, assets)
+        case ToolMedia():
+            return _parts(entry.assets, assets)
+        case ToolResultMessage():
+            return [_result(entry)]
+        case AssistantMessage():
+            return [
+                _block(block)
+                for block in entry.content
+                if with_thinking or not isinstance(block, ThinkingBlock)
+            ]
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:

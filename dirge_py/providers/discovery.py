@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from dirge_py.config.models import local_types
@@ -23,7 +23,6 @@ from dirge_py.config.services import (
     ollama_url,
 )
 from dirge_py.config.sources import LocalServer
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import fetch_json
 from dirge_py.providers.client import (
     HttpClient,
@@ -184,18 +183,6 @@ _MAX_MODELS = 5000
 _MAX_ID_CHARS = 256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ModelListFormat:
-    """How services of one wire format list their models."""
-
-    path: str
-    """The path behind the base URL."""
-    headers: Callable[[str], Mapping[str, str]]
-    """The headers that hold the key."""
-    ids: Callable[[Any], Iterator[Any]]
-    """The model ids in the answer."""
-
-
 async def list_models(
     settings: ProviderSettings, client: HttpClient, *, wire: str, limit_s: float
 ) -> Sequence[str]:
@@ -206,16 +193,15 @@ async def list_models(
         ProviderError: it cannot be reached, refused, or has no list (`status` 404 or 405).
     """
     check_base_url(settings.base_url, settings.allow_insecure)
-    listing = _MODEL_LISTS[wire]
+    path, key_headers, _ = _MODEL_LISTS[wire]
     base_url = settings.base_url.rstrip("/")
     # A base URL may hold the version, or not.
     version = base_url.rpartition("/")[2]
-    path = listing.path.removeprefix(f"/{version}") if wire == "gemini" else listing.path
-    url = base_url + path
+    url = base_url + (path.removeprefix(f"/{version}") if wire == "gemini" else path)
     key = (settings.api_key or "").strip()
     at = endpoint_of(settings, url=url, model="", key=key)
     headers = request_headers(
-        {"accept": "application/json"}, listing.headers(key) if key else {}, settings.headers
+        {"accept": "application/json"}, key_headers(key) if key else {}, settings.headers
     )
     try:
         body = await fetch_json(
@@ -244,13 +230,20 @@ async def list_models(
 def parse_model_ids(body: Any, *, wire: str) -> Sequence[str]:
     """The ids in a list of models, as parsed JSON. Raises ValueError if it isn't such a list."""
     try:
-        ids = list(_MODEL_LISTS[wire].ids(body))
+        ids = list(_MODEL_LISTS[wire][2](body))
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"not a list of models ({error!r})") from error
     if not all(isinstance(name, str) for name in ids):
         raise ValueError("not a list of models (an id is not text)")
     usable = (name for name in ids if 0 < len(name) <= _MAX_ID_CHARS and name.isprintable())
     return list(dict.fromkeys(usable))[:_MAX_MODELS]
+
+
+_KeyHeaders: TypeAlias = Callable[[str], Mapping[str, str]]
+
+
+def _anthropic_headers(key: str) -> Mapping[str, str]:
+    return {"x-api-key": key, "anthropic-version": "2023-06-01"}
 
 
 def _openai_ids(body: Any) -> Iterator[Any]:
@@ -264,23 +257,12 @@ def _gemini_ids(body: Any) -> Iterator[Any]:
             yield row["name"].removeprefix("models/")
 
 
-_OPENAI_LIST = _ModelListFormat(path="/models", headers=bearer_header, ids=_openai_ids)
-_MODEL_LISTS: Mapping[str, _ModelListFormat] = {
+_OPENAI_LIST = ("/models", bearer_header, _openai_ids)
+_MODEL_LISTS: Mapping[str, tuple[str, _KeyHeaders, Callable[[Any], Iterator[Any]]]] = {
     "openai": _OPENAI_LIST,
     "openai-responses": _OPENAI_LIST,
-    "anthropic": _ModelListFormat(
-        path="/v1/models?limit=1000",
-        headers=lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
-        ids=_openai_ids,
-    ),
-    "gemini": _ModelListFormat(
-        path="/v1beta/models?pageSize=1000",
-        headers=lambda key: {"x-goog-api-key": key},
-        ids=_gemini_ids,
-    ),
-    "ollama": _ModelListFormat(
-        path="/api/tags",
-        headers=bearer_header,
-        ids=lambda body: (row["name"] for row in body["models"]),
-    ),
+    "anthropic": ("/v1/models?limit=1000", _anthropic_headers, _openai_ids),
+    "gemini": ("/v1beta/models?pageSize=1000", lambda key: {"x-goog-api-key": key}, _gemini_ids),
+    "ollama": ("/api/tags", bearer_header, lambda body: (row["name"] for row in body["models"])),
 }
+"""By wire format: the path behind the base URL, the headers of a key, the ids in an answer."""

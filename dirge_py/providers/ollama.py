@@ -6,7 +6,7 @@ line, and the last line has the counts.
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -227,50 +227,40 @@ class OllamaParser(StreamParser):
         self._events.append(ToolCallEnd(key=key, id=call_id))
 
 
-_Case = tuple[re.Pattern[str], ErrorKind, Callable[[str], str]]
-
-
-def _case(words: str, kind: ErrorKind, hint: Callable[[str], str] | str) -> _Case:
-    hint_for = hint if callable(hint) else lambda _, text=hint: text
-    return re.compile(words, re.IGNORECASE), kind, hint_for
-
-
-_CASES: tuple[_Case, ...] = (
-    _case(
+_CASES: tuple[tuple[str, ErrorKind, str], ...] = (
+    (
         r"model\b.{0,200}\bnot found",
         "invalid_request",
-        lambda model: f"`ollama pull {model}` downloads it; `/model` or `--model` chooses another.",
+        "`ollama pull {model}` downloads it; `/model` or `--model` chooses another.",
     ),
-    _case(
+    (
         r"requires more (?:system |gpu )?memory|out of memory|insufficient memory",
         "invalid_request",
-        lambda model: (
-            "Free memory, choose a smaller model, or a smaller `window_tokens` in "
-            f'[models."{model}"].'
-        ),
+        'Free memory, choose a smaller model, or a smaller `window_tokens` in [models."{model}"].',
     ),
-    _case(
+    (
         r"does not support (?:tools|chat|completion)",
         "invalid_request",
-        "dirge works with tools: choose a model that `ollama show` lists as able to use them.",
+        "dirge needs tools: choose a model for which `ollama show` lists them.",
     ),
-    _case(
+    (
         r"missing data required for image input|does not support (?:images?|vision)",
         "invalid_request",
-        "Choose a model that `ollama show` lists as able to see.",
+        "Choose a model for which `ollama show` lists vision.",
     ),
-    _case(
+    (
         r"(?:context length|context window|context size)",
         "context_length",
         "`/compact` shortens the conversation.",
     ),
-    _case(
-        r"server busy|maximum pending requests|loading model|runner (?:to start|process has)|"
-        r"model runner has unexpectedly stopped|model failed to load|running the model",
+    (
+        r"server busy|maximum pending|(?:loading|running the) model|model failed to load|"
+        r"runner (?:to start|process has|has unexpectedly stopped)",
         "server",
-        "Try again later; the log of `ollama serve` says more.",
+        "Try again later; the log of `ollama serve` has details.",
     ),
 )
+"""Words in an error, its kind, and the hint."""
 # A part of the message, because the loop sets the hint once it has shortened the request.
 _WINDOW = ' The window is `window_tokens` in [models."{model}"], or Ollama\'s few thousand tokens.'
 _REFUSES_THINKING = re.compile(r"does not support thinking|\bthink value\b", re.IGNORECASE)
@@ -289,8 +279,8 @@ def explain_error(error: ProviderError, *, model: str, base_url: str) -> Provide
     if error.kind in {"auth", "aborted", "rate_limit"}:
         return error
     for words, kind, hint in _CASES:
-        if words.search(error.raw):
-            explained.kind, explained.hint = kind, hint(model)
+        if re.search(words, error.raw, re.IGNORECASE):
+            explained.kind, explained.hint = kind, hint.format(model=model)
             if kind == "context_length":
                 explained.message += _WINDOW.format(model=model)
             return explained

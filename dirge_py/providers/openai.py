@@ -108,8 +108,10 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
     if call.max_output_tokens is not None:
         default = "max_completion_tokens" if official else "max_tokens"
         body[quirks.max_tokens_field or default] = tokens_with_thinking(call, level)
-    if options.response_schema is not None:
-        body |= _response_format(options.response_schema, quirks)
+    if options.response_schema is not None and quirks.structured != "none":
+        schema = {"json_schema": named_schema(options.response_schema)}
+        kind = quirks.structured or "json_schema"
+        body["response_format"] = {"type": kind, **(schema if kind in schema else {})}
     body = merge_bodies(body, _thinking(call, level))
     for start, members in quirks.body_of.items():
         if call.model.startswith(start):
@@ -147,16 +149,6 @@ def _schema_message(wanted: ResponseSchema, quirks: Quirks) -> list[dict[str, An
     words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
     schema = json.dumps(wanted.schema, ensure_ascii=False)
     return [{"role": "user", "content": f"{words}\n{schema}"}]
-
-
-def _response_format(wanted: ResponseSchema, quirks: Quirks) -> dict[str, Any]:
-    match quirks.structured:
-        case "none":
-            return {}
-        case "json_object":
-            return {"response_format": {"type": "json_object"}}
-    schema = named_schema(wanted)
-    return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
 def named_schema(wanted: ResponseSchema) -> dict[str, Any]:

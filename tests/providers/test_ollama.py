@@ -5,9 +5,6 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.config.access import provider_access
 from dirge_py.config.schema import Config
 from dirge_py.providers.catalog import ModelProfile
@@ -15,31 +12,13 @@ from dirge_py.providers.ollama import OllamaParser, explain_error
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.llm import (
-    LlmContext,
-    NamedTool,
-    ResponseSchema,
-    StreamError,
-    StreamOptions,
-    StreamStart,
-    TextDelta,
-    ThinkingEnd,
-    ToolSpec,
-)
-from dirge_py.types.messages import (
-    AssistantMessage,
-    ImageBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    Usage,
-    UserMessage,
-    user_text,
-)
+from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamError, StreamOptions, StreamStart, TextDelta, ThinkingEnd, ToolSpec
+from dirge_py.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage, user_text
+from hypothesis import given, settings, strategies as st
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
-from tests.support.provider_client import READ, Client, calls_of, done_of, text_of, thinking_of
+from tests.support.provider_client import Client, READ, calls_of, done_of, text_of, thinking_of
+
 
 NDJSON = {"content-type": "application/x-ndjson"}
 JSON = {"content-type": "application/json"}
@@ -389,7 +368,7 @@ FAILURES = [
         "tools",
     ),
     (400, "the input length exceeds the context length", "context_length", "/compact"),
-    (500, "this model is missing data required for image input", "invalid_request", "see"),
+    (500, "this model is missing data required for image input", "invalid_request", "vision"),
     (401, "unauthorized", "auth", "Set `api_key_env` of `[providers.work]`."),
 ]
 
