@@ -100,10 +100,8 @@ def has_access(config: Config, alias: str) -> bool:
         return False
     try:
         provider_access(config, alias)
-    except NoProvider:
-        return False
-    except ConfigError:
-        return True
+    except ConfigError as error:
+        return not isinstance(error, NoProvider)
     return True
 
 

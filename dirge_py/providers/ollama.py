@@ -254,8 +254,10 @@ _CASES: tuple[tuple[str, ErrorKind, str], ...] = (
         "`/compact` shortens the conversation.",
     ),
     (
-        r"server busy|maximum pending|(?:loading|running the) model|model failed to load|"
-        r"runner (?:to start|process has|has unexpectedly stopped)",
+        (
+            r"server busy|maximum pending requests|loading model|runner (?:to start|process has)|"
+            r"model runner has unexpectedly stopped|model failed to load|running the model"
+        ),
         "server",
         "Try again later; the log of `ollama serve` has details.",
     ),
