@@ -40,12 +40,7 @@ def config_path(
 def config_init(
     environment: Mapping[str, str] = os.environ, path: Path | None = None
 ) -> ConfigReport:
-    """Write a commented first settings file.
-
-    Raises:
-        ConfigError: the file exists.
-        FileError: it can't be written.
-    """
+    """Write a commented first settings file. Raises ConfigError: it exists; FileError."""
     file = path or config_file(environment)
     if os.path.lexists(file):
         raise ConfigError(
@@ -65,10 +60,7 @@ def config_check(
     """Report on the file, each provider's address and key, and each role's model.
 
     Makes no requests, but `around` may add the model servers of this machine, as a start does. The
-    exit code is 0 if a run could start.
-
-    Raises:
-        ConfigError: the file is invalid.
+    exit code is 0 if a run could start. Raises ConfigError if the file is invalid.
     """
     config = around(load(environment=environment, path=path))
     lines = [config.origin.path or f"{config_file(environment)} (none: defaults are in force)"]

@@ -1,7 +1,6 @@
-"""The settings that a trusted project may have, as a closed schema.
+"""The settings that a trusted project may have, as a closed schema. They can only restrict.
 
-A project can only restrict: its rules ask or deny. It can't send keys elsewhere, loosen a rule or
-change which programs run.
+Its rules ask or deny. It can't send keys elsewhere, loosen a rule or change which programs run.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,11 +52,7 @@ class ProjectConfig(Table):
 
 @lru_cache(maxsize=8)
 def read_project_config(content: bytes, file: str) -> ProjectConfig:
-    """The settings in these bytes; `file` names them in errors.
-
-    Raises:
-        ConfigError: they are invalid, or set something that a project may not set.
-    """
+    """The settings in `content`. Raises ConfigError: they are invalid, or not for projects."""
     text = decode(content, file)
     settings = parse(text, FilePath(file))
     lines = key_lines(text)

@@ -402,11 +402,7 @@ def _built_in() -> Mapping[str, ProviderEntry]:
 
 
 def with_own_names(settings: Any) -> Any:
-    """`settings`, as read from the file, with the values of `SEED_NAMES` in `[plan]`.
-
-    Raises:
-        ValueError: two names of one setting have different values.
-    """
+    """`settings` with `SEED_NAMES` in `[plan]`. Raises ValueError: names of one setting differ."""
     if not isinstance(settings, Mapping):
         return settings
     plan = settings.get("plan", {})

@@ -94,11 +94,7 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
 
 
 def check_base_url(url: str, allow_insecure: bool = False, *, source: str = "`base_url`") -> None:
-    """Check that `url` can be a `base_url`; `source` is the setting, flag or variable it is from.
-
-    Raises:
-        ConfigError: it can't.
-    """
+    """Raise a ConfigError unless `url`, the value of `source`, can be a `base_url`."""
     problem = base_url_problem(url, allow_insecure)
     if problem:
         hint = "Write it as `https://host/path`; http works for this machine only."

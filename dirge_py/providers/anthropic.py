@@ -50,7 +50,6 @@ from dirge_py.types.llm import (
     ThinkingEnd,
     ThinkingLevel,
     ToolCallDelta,
-    ToolCallEnd,
     ToolChoice,
 )
 from dirge_py.types.messages import (
@@ -484,7 +483,7 @@ class AnthropicParser(StreamParser):
             case "tool_use":
                 # `input` is empty if pieces follow; services that don't stream send it whole.
                 whole = None if block.has_pieces else as_object(block.raw.get("input"))
-                self._events.append(ToolCallEnd(key=str(index), arguments=whole))
+                self._end_call(str(index), "", whole)
 
     def _count(self, usage: Any) -> None:
         """Store the newest counts: later events repeat, correct or omit them."""

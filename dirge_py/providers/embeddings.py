@@ -153,8 +153,7 @@ class EmbeddingProvider:
     ) -> None:
         """`wire` is the wire format of the service; `run_attempt` makes one request.
 
-        Raises:
-            ConfigError: the wire format has no embeddings, or the address is not acceptable.
+        Raises ConfigError: the format has no embeddings, or the address is not acceptable.
         """
         if wire not in EMBEDDING_FORMATS:
             raise ConfigError(
@@ -332,10 +331,9 @@ async def retry_embedding(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> Embeddings:
-    """The result of `attempt`, which is retried as model calls are; `notice` gets a line for each.
+    """The result of `attempt`, retried as model calls are; `notice` gets a message for each retry.
 
-    Raises:
-        ProviderError: the last error, or one that doesn't pass.
+    Raises ProviderError: the last error, or one that isn't temporary.
     """
     rules = policy or RETRY_POLICY
     retry = 0

@@ -190,22 +190,12 @@ class _Contents:
 def _put_back(seal: Signatures, thought: str, parts: list[Part]) -> None:
     """Add the signatures of text or thinking, unless the signed text was cut since."""
     if seal.on == "thought" and len(thought) == seal.length:
-        signed = [part for part in _split(thought, seal) if "thoughtSignature" in part]
+        signed = [part for part in seal.split(thought) if "thoughtSignature" in part]
         parts += [{"thought": True, **part} for part in signed]
     elif seal.on == "text" and seal.length == 0:
-        parts += _split("", seal)
+        parts += seal.split("")
     elif seal.on == "text" and parts and len(parts[-1].get("text", "")) == seal.length:
-        parts[-1:] = _split(parts[-1]["text"], seal)
-
-
-def _split(text: str, seal: Signatures) -> list[Part]:
-    parts: list[Part] = []
-    for piece in seal.all_pieces():
-        part: Part = {"text": text[piece.start : piece.end]}
-        if piece.signature:
-            part["thoughtSignature"] = piece.signature
-        parts.append(part)
-    return parts
+        parts[-1:] = seal.split(parts[-1]["text"])
 
 
 _COLLECTIONS = ("models", "tunedModels")

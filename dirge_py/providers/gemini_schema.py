@@ -88,13 +88,13 @@ class _Converter:
     def _resolved(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
         """`raw` merged with its reference; its own members win."""
         reference = raw.get("$ref")
+        own = {name: value for name, value in raw.items() if name != "$ref"}
         target: Any = self._root
         if not isinstance(reference, str):
-            return {name: value for name, value in raw.items() if name != "$ref"}
+            return own
         for name in reference.removeprefix("#").split("/")[1:]:
             plain = name.replace("~1", "/").replace("~0", "~")
             target = target.get(plain) if isinstance(target, Mapping) else None
-        own = {name: value for name, value in raw.items() if name != "$ref"}
         return {**target, **own} if isinstance(target, Mapping) else own
 
     def _node(self, raw: Mapping[str, Any], depth: int) -> Schema:
@@ -266,8 +266,8 @@ def _limits(raw: Mapping[str, Any]) -> Schema:
 def _described(converted: Schema, words: Any) -> Schema:
     if not isinstance(words, str) or not words.strip():
         return converted
-    said = converted.get("description")
-    return {**converted, "description": f"{words.strip()} {said}" if said else words}
+    old = converted.get("description")
+    return {**converted, "description": f"{words.strip()} {old}" if old else words}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -7,8 +7,8 @@ marker distinguishes it from the signatures of other services, which never get o
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.errors import ASK_DIFFERENTLY, Phase, declined_error
@@ -21,7 +21,7 @@ from dirge_py.providers.stream_parser import (
     as_text,
 )
 from dirge_py.types.errors import ErrorKind, ProviderError
-from dirge_py.types.llm import ThinkingEnd, ToolCallEnd
+from dirge_py.types.llm import ThinkingEnd
 from dirge_py.types.messages import Usage
 
 Run = Literal["text", "thought"]
@@ -139,7 +139,7 @@ class GeminiParser(StreamParser):
         self._calls += 1
         arguments = dict(as_object(raw.get("args")))
         self._call(key, call_id, name, json.dumps(arguments, ensure_ascii=False))
-        self._events.append(ToolCallEnd(key=key, id=call_id, arguments=arguments))
+        self._end_call(key, call_id, arguments)
 
 
 _MAX_WORDS = 500
@@ -209,16 +209,15 @@ _MARK = "gemini:"
 On = Literal["call", "text", "thought"]
 
 
-@dataclass(frozen=True, slots=True)
-class SignedPiece:
-    """A part of a run of text."""
+class SignedPiece(NamedTuple):
+    """A signed part of a run of text."""
 
     start: int
     """Its first character."""
     end: int
     """The character behind its last one."""
-    signature: str = ""
-    """Its signature; empty for none."""
+    signature: str
+    """Its signature."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,24 +231,21 @@ class Signatures:
     pieces: tuple[SignedPiece, ...]
     """The signed pieces, in order."""
 
-    def all_pieces(self) -> Sequence[SignedPiece]:
-        """The signed pieces and the unsigned text between them: the whole run."""
-        whole: list[SignedPiece] = []
+    def split(self, text: str) -> list[dict[str, Any]]:
+        """The parts of a run: the signed pieces, and the unsigned text between them."""
+        parts: list[dict[str, Any]] = []
         at = 0
-        for piece in self.pieces:
-            if piece.start > at:
-                whole.append(SignedPiece(at, piece.start))
-            whole.append(piece)
-            at = piece.end
-        if at < self.length:
-            whole.append(SignedPiece(at, self.length))
-        return whole
+        for start, end, signature in self.pieces:
+            if start > at:
+                parts.append({"text": text[at:start]})
+            parts.append({"text": text[start:end], "thoughtSignature": signature})
+            at = end
+        return [*parts, {"text": text[at:]}] if at < self.length else parts
 
 
-def pack_signatures(on: On, length: int, pieces: Iterable[SignedPiece]) -> str | None:
+def pack_signatures(on: On, length: int, pieces: Sequence[SignedPiece]) -> str | None:
     """The `ThinkingBlock.signature` that holds `pieces`; None without pieces."""
-    packed = [[piece.start, piece.end, piece.signature] for piece in pieces]
-    return _MARK + json.dumps([on, length, packed], separators=(",", ":")) if packed else None
+    return _MARK + json.dumps([on, length, pieces], separators=(",", ":")) if pieces else None
 
 
 def unpack_signatures(signature: str | None) -> Signatures | None:

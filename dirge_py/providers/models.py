@@ -163,7 +163,7 @@ class ModelDirectory:
                 yield event
 
     def settings(self, alias: str) -> ProviderSettings:
-        """How to reach a provider. Raises ConfigError: its key or address is missing or wrong."""
+        """The settings of a provider. Raises ConfigError: its key or address is wrong."""
         return provider_settings(
             self._config,
             alias,
@@ -181,11 +181,7 @@ def provider_settings(
     is_main: bool = False,
     profile_of: Callable[[str], ModelProfile] | None = None,
 ) -> ProviderSettings:
-    """The settings of a configured provider; its key is added to `redactor`.
-
-    Raises:
-        ConfigError: its key or address is missing or wrong.
-    """
+    """The settings of a provider; its key is added to `redactor`. Raises ConfigError."""
     access = provider_access(config, alias, is_main=is_main)
     redactor.add(access.api_key)
     entry, timeouts = access.entry, config.timeouts

@@ -52,7 +52,6 @@ from dirge_py.types.llm import (
     StreamFn,
     StreamOptions,
     ThinkingEnd,
-    ToolCallEnd,
     closing,
 )
 from dirge_py.types.messages import (
@@ -224,7 +223,7 @@ class OllamaParser(StreamParser):
         key, call_id = str(len(self._calls)), self._ids.free(given_id)
         self._calls.append(written)
         self._call(key, call_id, name, arguments)
-        self._events.append(ToolCallEnd(key=key, id=call_id))
+        self._end_call(key, call_id)
 
 
 _CASES: tuple[tuple[str, ErrorKind, str], ...] = (

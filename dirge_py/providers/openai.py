@@ -54,7 +54,6 @@ from dirge_py.types.llm import (
     ThinkingEnd,
     ThinkingLevel,
     ToolCallDelta,
-    ToolCallEnd,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -377,7 +376,7 @@ class OpenAIParser(StreamParser):
         else:
             self._end_thinking()
             for call in self._calls:
-                self._events.append(ToolCallEnd(key=call.key, id=call.id, arguments=call.whole))
+                self._end_call(call.key, call.id, call.whole)
             self._done(_STOP_REASONS.get(self._stop, "stop"))
 
     def _delta(self, delta: Mapping[str, Any]) -> None:

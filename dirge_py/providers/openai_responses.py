@@ -54,7 +54,6 @@ from dirge_py.types.llm import (
     StreamOptions,
     ThinkingEnd,
     ToolCallDelta,
-    ToolCallEnd,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -440,7 +439,7 @@ class ResponsesParser(StreamParser):
         # The whole counts if the pieces differ from it.
         replaced = parse_json(whole) if whole and item.text_of(_ARGUMENTS) != whole else None
         arguments = replaced if isinstance(replaced, dict) else None
-        self._events.append(ToolCallEnd(key=item.key, id=item.call_id, arguments=arguments))
+        self._end_call(item.key, item.call_id, arguments)
 
     def _grow(self, subject: str, step: str, payload: Mapping[str, Any]) -> None:
         kind, listed, member = _GROWN[subject]

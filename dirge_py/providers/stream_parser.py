@@ -20,6 +20,7 @@ from dirge_py.types.llm import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    ToolCallEnd,
 )
 from dirge_py.types.messages import StopReason, Usage
 
@@ -230,6 +231,10 @@ class StreamParser(ABC):
         """Emit the beginning of a tool call."""
         self.has_content = self._has_calls = True
         self._events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
+
+    def _end_call(self, key: str, call_id: str, arguments: Mapping[str, Any] | None = None) -> None:
+        """Emit the end of a tool call; `arguments` replace the pieces."""
+        self._events.append(ToolCallEnd(key=key, id=call_id, arguments=arguments))
 
     def _fail(self, error: ProviderError) -> None:
         self._events.append(StreamError(error))

@@ -3,33 +3,20 @@
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.agent_loop.model_call import Assembler
-from dirge_py.providers.gemini_stream import (
-    SKIP_VALIDATION,
-    SignedPiece,
-    pack_signatures,
-    unpack_signatures,
-)
+from dirge_py.providers.gemini_stream import SKIP_VALIDATION, SignedPiece, pack_signatures, unpack_signatures
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.types.messages import (
-    AssistantMessage,
-    TextBlock,
-    ThinkingBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    user_text,
-)
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, user_text
+from hypothesis import given, settings, strategies as st
 from tests.providers.test_gemini_answer import chunk, streamed
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply
 from tests.support.loop_runs import Tool, run_loop
-from tests.support.provider_client import KINDS, Client
+from tests.support.provider_client import Client, KINDS
 from tests.support.strict_services import problems
+
 
 MODEL = "work/gemini-3-flash-preview"
 SIGNATURE = 'CiQB+/=\\"\u00fc sealed'
@@ -244,10 +231,11 @@ def test_pieces_come_back_as_they_were_and_cover_the_whole(run):
     seal = unpack_signatures(pack_signatures("text", length, pieces))
 
     assert list(seal.pieces) == pieces
-    whole = seal.all_pieces()
-    assert [piece.start for piece in whole[1:]] == [piece.end for piece in whole[:-1]]
-    assert (whole[0].start, whole[-1].end) == (0, length)
-    assert [piece for piece in whole if piece.signature] == pieces
+    text = "abcdefghijklmnopqrstuvwxyz0123"
+    parts = seal.split(text)
+    assert "".join(part["text"] for part in parts) == text
+    signed = [(p["text"], p["thoughtSignature"]) for p in parts if "thoughtSignature" in p]
+    assert signed == [(text[start:end], signature) for start, end, signature in pieces]
 
 
 @settings(max_examples=size(40, 200))
