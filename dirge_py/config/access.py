@@ -227,8 +227,7 @@ def owners_of(model: str) -> Sequence[Service]:
 def serving_alias(config: Config, model: str, default: str) -> str:
     """The provider for `model`, which no entry lists: `default`, or one of the model's family.
 
-    Raises:
-        NoProvider: it is a model of another service, which can't be used.
+    Raises NoProvider if it is a model of another service, which can't be used.
     """
     owners = owners_of(model)
     if not owners or entry_of(config, default).type in [owner.type for owner in owners]:
@@ -278,12 +277,9 @@ class ApiKey(str):
 def resolve_key(
     api_key_env: str | None, api_key: str | None, key_file: Path | None, environ: Mapping[str, str]
 ) -> ApiKey | None:
-    """The first key of: `api_key` (with `${VAR}` filled in), the variable, the file.
+    """The first key of: `api_key` (with `${VAR}` filled in), the variable, the file; None for none.
 
-    None if the variable isn't set, or the file doesn't exist.
-
-    Raises:
-        ConfigError: the file exists but can't be read, or holds no usable key.
+    Raises ConfigError: the file exists but can't be read, or has no usable key.
     """
     names = _VARIABLE.findall(api_key or "")
     if api_key and all(environ.get(name) for name in names):

@@ -83,11 +83,7 @@ def has_provider(alias: str, *, file: Path | None = None) -> bool:
 def save_rules(rules: Sequence[str], *, file: Path) -> Path:
     """Append allow rules (`op:pattern`) to the settings file; returns the file.
 
-    Rules that are already behind the last ask rule are not repeated.
-
-    Raises:
-        ConfigError: the file can't be read or would be invalid afterwards; it is unchanged.
-        FileError: it can't be written.
+    Rules that are already behind the last ask rule are not repeated. Raises as `save_provider`.
     """
 
     def change(document: tomlkit.TOMLDocument) -> None:

@@ -296,11 +296,7 @@ async def fetch_json(
     max_bytes: int,
     awaited: str = "answer",
 ) -> Any:
-    """The JSON of a response that isn't streamed; `awaited` is what errors call it.
-
-    Raises:
-        ProviderError: the service can't be reached, refused, or didn't send JSON.
-    """
+    """The JSON of a response, which errors call `awaited`. Raises ProviderError."""
     try:
         response = await http.fetch(request, timeout_s=timeout_s, max_bytes=max_bytes)
     except TimeoutError:

@@ -206,8 +206,8 @@ def _is_readable(block: AssistantBlock) -> bool:
 def _can_think(history: Sequence[SendableMessage]) -> bool:
     """Whether the current turn may continue with thinking.
 
-    Inside a tool loop the service insists on the thinking that led to the first calls. A loop that
-    began without it (another model, another level) continues without it.
+    Inside a tool loop the service requires the thinking that led to the first calls, so a loop that
+    began without it (with another model or level) continues without it.
     """
     answers = (m for m in reversed(history) if isinstance(m, AssistantMessage))
     loop = list(takewhile(lambda answer: bool(answer.calls), answers))
@@ -324,10 +324,7 @@ _FORMATS = frozenset(
 
 
 def close_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`schema` without the keywords that would be refused; the caller has to check those itself.
-
-    Objects are closed, as the service demands.
-    """
+    """`schema` with closed objects, without keywords that would be refused; callers check those."""
     closed: dict[str, Any] = {name: schema[name] for name in schema if name in _SCHEMA_KEYWORDS}
     for name in _NAMED_SCHEMAS:
         if isinstance(schema.get(name), Mapping):

@@ -65,8 +65,8 @@ def find_model_profile(provider_type: str, model_id: str) -> ModelProfile:
     """The profile of the longest known id that `model_id` starts with.
 
     So `claude-sonnet-4-5-20250929` finds `claude-sonnet-4-5`. An id that continues with anything
-    but a date or `latest` gets the limits, but not the prices. Resellers have the limits of the
-    maker's model. An unknown id gets what its family has in common.
+    but a date or `latest` gets no prices, nor does a reseller's model. An unknown id gets what its
+    family has in common.
     """
     plain = model_id.rpartition("/")[2].lower()
     profiles = _models(_SHARED.get(provider_type, provider_type))
@@ -181,22 +181,15 @@ def thinking_budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
     """The thinking tokens of `level`: from `budgets`, else from thinking.toml; 0 for `off`."""
     if level == "off":
         return 0
-    chosen: Mapping[ThinkingLevel, int | None] = {
-        "minimal": budgets.minimal,
-        "low": budgets.low,
-        "medium": budgets.medium,
-        "high": budgets.high,
-        "xhigh": budgets.high,
-    }
-    tokens: int = chosen[level] or _thinking_table()["budget"][level]
-    return tokens
+    own: int | None = getattr(budgets, "high" if level == "xhigh" else level)
+    return own or int(_thinking_table()["budget"][level])
 
 
 def thinking_effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
     """The effort to ask for, of those that the model knows (`ModelProfile.efforts`).
 
-    None for `known` means the usual three. The result is None where no effort should be sent, as
-    for `off` with a model that doesn't know `none`.
+    None for `known` means the usual three. The result is None if no effort should be sent, such as
+    `off` for a model that doesn't know `none`.
     """
     known = USUAL_EFFORTS if known is None else known
     return next((word for word in _thinking_table()["effort"][level] if word in known), None)

@@ -79,11 +79,7 @@ class HttpResponse(Protocol):
     headers: Mapping[str, str]
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The body, decompressed, in the pieces it arrives in.
-
-        Raises:
-            TransportError: it broke off, or is compressed in a way that is not supported.
-        """
+        """The body, decompressed, in the pieces it arrives in. Raises TransportError."""
 
     async def aclose(self) -> None:
         """Give the connection back if the body was read to its end, else close it."""
@@ -153,13 +149,10 @@ class HttpClient:
         is_late: Callable[[], bool],
         is_whole: bool = False,
     ) -> HttpResponse:
-        """Send `request` and return when the head of the response has arrived.
+        """Send `request`, return once the head of the response is here. Raises TransportError.
 
-        For recordings `is_late` returns whether the response is given up because time ran out, and
-        `is_whole` is True for a response that isn't streamed.
-
-        Raises:
-            TransportError: there is no connection, or it broke.
+        Recordings need to know whether the time is up (`is_late`) when the response is given up,
+        and whether it isn't streamed (`is_whole`).
         """
         httpx = _httpx()
         try:

@@ -61,8 +61,8 @@ async def find_local_servers(
 ) -> Sequence[LocalServer]:
     """The model servers that answer within `limit_s` seconds; all are asked at once.
 
-    The default limit is `LIMIT_S`, or `NAMED_LIMIT_S` if `DIRGE_LOCAL_SERVERS` names addresses.
-    The answers tell the type of a server; one that only speaks like OpenAI has the type `openai`.
+    The default limit is `LIMIT_S`, or `NAMED_LIMIT_S` if `DIRGE_LOCAL_SERVERS` names addresses. A
+    server that is none of the known ones has the type `openai`.
     """
     await client.warm_up()
     if limit_s is None:

@@ -196,12 +196,17 @@ class EmbeddingProvider:
             bearer_header((self._settings.api_key or "").strip()),
             self._settings.headers,
         )
-        body = json.dumps(self._body(request, model)).encode()
+        body = {"model": model, **self._format.members}
+        if request.dimensions is not None:
+            body["dimensions"] = request.dimensions
+        # Half a surrogate pair, from a file that isn't UTF-8, can't be encoded.
+        texts = [text.encode("utf-8", errors="replace").decode() for text in request.input]
+        encoded = json.dumps({**body, **request.extra, "input": texts}).encode()
         try:
             payload = await fetch_json(
                 self._http,
                 at,
-                HttpRequest("POST", at.url, headers, body),
+                HttpRequest("POST", at.url, headers, encoded),
                 timeout_s=self._settings.timeouts.establish_s,
                 max_bytes=_MAX_BYTES,
             )
@@ -210,14 +215,6 @@ class EmbeddingProvider:
                 raise explain_error(error, model=model, base_url=self._base_url) from error
             raise
         return _parse_embeddings(self._format, at, payload, request)
-
-    def _body(self, request: EmbeddingRequest, model: str) -> Mapping[str, Any]:
-        body = {"model": model, **self._format.members}
-        if request.dimensions is not None:
-            body["dimensions"] = request.dimensions
-        # Half a surrogate pair, from a file that isn't UTF-8, can't be encoded.
-        texts = [text.encode("utf-8", errors="replace").decode() for text in request.input]
-        return {**body, **request.extra, "input": texts}
 
 
 def _parse_embeddings(

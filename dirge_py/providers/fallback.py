@@ -53,10 +53,7 @@ class FallbackChain:
         notify: Callable[[str], None],
         holds_schema: Callable[[str], bool] = lambda model: True,
     ) -> None:
-        """`notify` gets a message for each change of the model.
-
-        `holds_schema` returns whether a model gets the schema of the answer.
-        """
+        """`notify` gets a message for each change; only models that `holds_schema` get a schema."""
         self._inner = inner
         self._fallbacks = fallbacks
         self._notify = notify

@@ -41,12 +41,10 @@ class AssetEncoder:
     """Whether the model accepts documents."""
 
     def encoded(self, asset: Asset) -> str | None:
-        """The bytes in base64; None if they can't be read or sent (`missing` says so).
-
-        The asset id comes out of a stored transcript, so it is checked before it becomes a path.
-        """
+        """The bytes in base64; None if they can't be read or sent (`missing` says so)."""
         if self.folder is None or not self._is_sendable(asset):
             return None
+        # The id comes from a stored transcript, which may be wrong.
         if not _ASSET_ID.fullmatch(asset.asset_id):
             return None
         try:

@@ -230,11 +230,10 @@ class ModelCalls:
         self.stream: StreamFn = retrying_stream_fn(route or models.stream, RecoveryPolicy())
         self._fallback: FallbackChain | None = None
         fallbacks = []
-        for role, spec in config.roles.named():
+        for spec in (spec for role, spec in config.roles.named() if role == "fallback"):
             with suppress(ConfigError):
-                if role == "fallback":
-                    choice = usable_choice(config, spec)
-                    fallbacks.append(FallbackModel(choice.name, level_of(choice, spec)))
+                choice = usable_choice(config, spec)
+                fallbacks.append(FallbackModel(choice.name, level_of(choice, spec)))
         if config.roles.fallback:
             self._fallback = FallbackChain(self.stream, fallbacks, notify, models.holds_schema)
             self.stream = self._fallback.stream

@@ -7,14 +7,14 @@ until its last line is whole, and until the last word of each of its texts has e
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
+from dirge_py.providers.settings import Redact
 from dirge_py.providers.stream_parser import parse_json
 
-Redact = Callable[[str], str]
 TextPath = tuple[str | int, ...]
 """The place of a text in an event: names of members, and indexes of lists."""
 Piece = tuple[float, bytes]

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dirge_py.providers.errors import aborted_error
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
@@ -74,9 +75,9 @@ class Reply:
     pause_s: float = 0.0
     """The time between two pieces."""
     wait: Gate | None = None
-    """Holds the answer back before its start; an abort passes it."""
+    """Delays the start of the answer until it opens, or the run is aborted."""
     hold: Gate | None = None
-    """Holds the answer back before its end; an abort passes it."""
+    """Delays the end of the answer until it opens, or the run is aborted."""
     events: Sequence[StreamEvent] = ()
     """Sent as they are, instead of everything else."""
 
@@ -109,7 +110,7 @@ class Script:
         self.seen.append(context)
         self.options.append(options)
         if signal.aborted:
-            yield _aborted()
+            yield StreamError(aborted_error())
             return
         if turn >= len(self.replies):
             last = context.messages[-1].role if context.messages else "nothing"
@@ -119,29 +120,29 @@ class Script:
             return
         chosen = self.replies[turn]
         reply = chosen if isinstance(chosen, Reply) else chosen(context)
-        async for event in _spoken(reply, context, options, signal):
+        async for event in _answer(reply, context, options, signal):
             yield event
 
 
-async def _spoken(
+async def _answer(
     reply: Reply, context: LlmContext, options: StreamOptions, signal: AbortSignal
 ) -> AsyncIterator[StreamEvent]:
     if reply.wait is not None:
-        await _passed(reply.wait, signal)
+        await _wait_at(reply.wait, signal)
     began = asyncio.get_running_loop().time()
-    for number, event in enumerate(reply.events or _said(reply, context, options), 1):
+    for number, event in enumerate(reply.events or _deltas(reply, context, options), 1):
         if reply.pause_s:
             # By the clock, so that late timers and slow readers don't add up.
             due_in_s = began + number * reply.pause_s - asyncio.get_running_loop().time()
-            await _passed(partial(asyncio.sleep, max(0.0, due_in_s)), signal)
+            await _wait_at(partial(asyncio.sleep, max(0.0, due_in_s)), signal)
         if signal.aborted:
-            yield _aborted()
+            yield StreamError(aborted_error())
             return
         yield event
     if reply.hold is not None:
-        await _passed(reply.hold, signal)
+        await _wait_at(reply.hold, signal)
     if signal.aborted:
-        yield _aborted()
+        yield StreamError(aborted_error())
     elif reply.error is not None and not reply.events:
         yield StreamError(reply.error)
     elif not reply.events:
@@ -149,7 +150,7 @@ async def _spoken(
         yield StreamDone(stop_reason=reply.stop_reason or natural, usage=reply.usage)
 
 
-def _said(reply: Reply, context: LlmContext, options: StreamOptions) -> Iterator[StreamEvent]:
+def _deltas(reply: Reply, context: LlmContext, options: StreamOptions) -> Iterator[StreamEvent]:
     yield StreamStart(options.model)
     if reply.thinking:
         for piece in _pieces(reply.thinking, reply.chunk_chars):
@@ -190,7 +191,7 @@ def _pieces(text: str, chunk_chars: int) -> Iterator[str]:
         yield text[start : start + width]
 
 
-async def _passed(gate: Gate, signal: AbortSignal) -> None:
+async def _wait_at(gate: Gate, signal: AbortSignal) -> None:
     """Return when the gate opens or the run is aborted."""
     opened = asyncio.ensure_future(gate())
     aborted = asyncio.ensure_future(signal.wait())
@@ -199,10 +200,6 @@ async def _passed(gate: Gate, signal: AbortSignal) -> None:
     finally:
         opened.cancel()
         aborted.cancel()
-
-
-def _aborted() -> StreamError:
-    return StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
 
 
 def load_script(path: str) -> Script:

@@ -134,9 +134,8 @@ class StreamParser(ABC):
     """Parses one answer. Payloads are untrusted: any member may have any type.
 
     `taken` are the call ids of the history: a call without an id, or with one of these, gets a new
-    id that contains `new_id`. The last event of an answer is a `StreamDone` or a `StreamError`.
-    Errors that the service reports are raised as `ServiceError`; any other exception means that the
-    answer is unreadable.
+    id that contains `new_id`. The last event of an answer is a `StreamDone` or a `StreamError`. A
+    `ServiceError` is an error of the service; any other exception means an unreadable answer.
     """
 
     id_prefix = "call_"
@@ -269,9 +268,8 @@ def as_text(value: Any) -> str:
 
 def as_count(value: Any) -> int:
     """`value` if it is a count, else 0."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return max(0, int(value))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return max(0, int(value)) if is_number else 0
 
 
 def as_amount(value: Any) -> float | None:
