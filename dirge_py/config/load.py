@@ -27,10 +27,8 @@ def load(
 ) -> Config:
     """All settings of this start. `path` is `--config`, which must exist; the usual file need not.
 
-    The provider is chosen later (`models.main_model`), because many commands need none.
-
-    Raises:
-        ConfigError: the file can't be read or parsed, or is invalid.
+    The provider is chosen later (`models.main_model`), because many commands need none. Raises
+    ConfigError: the file can't be read or parsed, or is invalid.
     """
     overrides = overrides or Overrides()
     file = path or config_file(environment)

@@ -147,8 +147,7 @@ def usable_services(config: Config) -> list[str]:
 def local_types(config: Config) -> tuple[str, ...]:
     """The local services that must list their models before a main model can be chosen.
 
-    All of them if nothing is configured and no key is set; else those that were chosen without a
-    model. Usually empty.
+    All if nothing is configured and no key is set, else those that were chosen without a model.
     """
     try:
         main_model(config)
@@ -224,8 +223,8 @@ def _nothing_usable(config: Config) -> NoProvider:
 def _nameable(config: Config) -> list[str]:
     """The aliases that a spec may begin with.
 
-    With a router as the default provider, `anthropic/claude` is an id there; so the built-in names
-    count only if their own key is set, or if nothing else could be meant.
+    If the default provider is a router, `anthropic/claude` is one of its ids, unless the built-in
+    provider `anthropic` has a key.
     """
     named = config.origin.chosen.provider or config.provider
     entries = all_entries(config)

@@ -69,9 +69,7 @@ ProviderType = Annotated[
 class ProviderEntry(Table):
     """One service under the name (alias) that models are chosen by."""
 
-    type: ProviderType = Field(
-        description="A known service, or the wire format that the service speaks."
-    )
+    type: ProviderType = Field(description="A known service, or the wire format that it speaks.")
     allow_insecure: bool = setting(False, "Allow http to another machine.")
     base_url: str | None = setting(
         None,
@@ -82,26 +80,19 @@ class ProviderEntry(Table):
     models: list[str] = setting(list, "Further models to offer.")
     api_key_env: str | None = setting(None, "The environment variable with the key.")
     api_key: str | None = setting(None, 'This variable, as "${VARIABLE}".', pattern=f"^{VARIABLE}$")
-    api_key_file: str | None = setting(
-        None, "A file with nothing but the key, readable by you alone."
-    )
+    api_key_file: str | None = setting(None, "A file with only the key, readable by you alone.")
     headers: dict[str, str] = setting(dict, 'Sent with every request; "${VARIABLE}" is filled in.')
     max_output_tokens: Positive | None = setting(None, "The longest answer to ask for.")
     thinking: ThinkingLevel | None = setting(None, "The thinking level of its models.")
-    chunk_s: PositiveNumber | None = setting(
-        None, "Overrides the one in [timeouts] for this service."
-    )
+    chunk_s: PositiveNumber | None = setting(None, "Replaces `chunk_s` of [timeouts].")
     system_role: Literal["system", "developer", "user"] | None = setting(
         None, "The role of the system prompt, in Chat Completions."
     )
     keep_alive: str | None = setting(None, 'How long Ollama keeps a model loaded: "5m", "0".')
-    cache_ttl: Literal["5m", "1h"] | None = setting(
-        None, "How long Anthropic caches a prompt; absent: 5m."
-    )
+    cache_ttl: Literal["5m", "1h"] | None = setting(None, "How long Anthropic caches prompts.")
     script: str | None = setting(
         None,
-        "The script of a scripted provider (TOML or JSON), or the recording that a "
-        "replay provider plays.",
+        "The file of a scripted or replay provider.",
     )
 
     @field_validator("base_url")

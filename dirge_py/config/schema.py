@@ -46,9 +46,7 @@ class PlanTable(Table):
     """How `/plan` works through a request."""
 
     enabled: bool = setting(True, "Whether there is `/plan`.")
-    max_review_cycles: int = setting(
-        2, "How often the findings of a review are fixed.", ge=0, le=100
-    )
+    max_review_cycles: int = setting(2, "How often findings of a review are fixed.", ge=0, le=100)
     auto_accept: bool | None = setting(
         None, "Run a plan without asking; absent: only where no one can be asked (`-p`)."
     )
@@ -124,9 +122,7 @@ class ContextTable(Table):
     compact: bool = setting(True, "Shorten old history before it fills up.")
     window_tokens: Positive | None = setting(None, "The model's window; absent: the catalogue's.")
     target_tokens: int = setting(250_000, "The most tokens to use of a larger window.", ge=16_000)
-    fold_at: float = setting(
-        0.75, "The share of the window from which old history is compacted.", ge=0.3, le=0.75
-    )
+    fold_at: float = setting(0.75, "How full the window gets before compaction.", ge=0.3, le=0.75)
     strategies: list[Literal["clear_results", "summarize", "window"]] = setting(
         ["clear_results", "summarize", "window"],
         "How history is shortened, in this order, until it fits.",
@@ -202,7 +198,7 @@ class PermissionTable(Table):
     )
     rule: list[PermissionRule] = setting(list, "Rules, in order.")
     loop_guard: int = setting(
-        3, "Denials of one call after which it is no longer asked about; 0: no.", ge=0, le=100
+        3, "Denials after which a call isn't asked about; 0: no.", ge=0, le=100
     )
     judge: Literal["deny", "warn"] = setting(
         "deny", "What happens when [roles] approve rejects a call that would ask."
@@ -214,7 +210,7 @@ class SandboxTable(Table):
     """The sandbox of commands."""
 
     mode: Literal["off", "preferred", "required"] = setting(
-        "off", "Whether commands run in a sandbox."
+        "off", "Whether commands are sandboxed."
     )
     network: bool = setting(False, "Let every command reach the network.")
     hosts: list[str] = setting(list, "Hosts that commands may reach anyway; `*.` is allowed.")
@@ -247,7 +243,7 @@ class TimeoutsTable(Table):
     quiet_s: PositiveNumber = setting(60.0, "Without output before a notice about a command.")
     tool_s: PositiveNumber = setting(300.0, "For any other tool.")
     tools: dict[str, Annotated[float, Field(ge=0)]] = setting(
-        dict, "For single tools, by name; 0 is no limit."
+        dict, "For tools by name; 0: no limit."
     )
     judge_s: PositiveNumber = setting(120.0, "For a model that judges or summarises.")
     plugin_hook_s: PositiveNumber = setting(5.0, "For one hook of a plugin.")
@@ -280,12 +276,8 @@ class UiTable(Table):
     keymap: Literal["default", "emacs", "vim"] = setting(
         "default", "How the input is edited; `[keys]` changes single keys."
     )
-    enter: Literal["steer", "queue"] = setting(
-        "steer", "What Enter does during a run; Tab does the other."
-    )
-    chord_timeout_ms: int = setting(
-        1_000, "The most time between a chord's keys.", ge=100, le=10_000
-    )
+    enter: Literal["steer", "queue"] = setting("steer", "What Enter does in a run; Tab: the other.")
+    chord_timeout_ms: int = setting(1_000, "The longest pause in a chord.", ge=100, le=10_000)
     mouse: bool = setting(True, "Use the mouse: wheel, clicks and selecting.")
     clipboard: Literal["auto", "native", "tmux", "osc52"] = setting("auto", "How text is copied.")
     notify: Literal["off", "bell", "desktop", "both"] = setting(
@@ -293,9 +285,7 @@ class UiTable(Table):
     )
     reduced_motion: bool = setting(False, "No animations.")
     avatar: bool = setting(True, "A small face that shows the state.")
-    panel: Literal["auto", "on", "off"] = setting(
-        "auto", "The side panels; auto: from 152 columns."
-    )
+    panel: Literal["auto", "on", "off"] = setting("auto", "Side panels; auto: from 152 columns.")
     display: list[Literal["left", "main", "right"]] = setting(
         ["left", "main", "right"], "The panels that are shown."
     )

@@ -4,6 +4,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 from dirge_py.config.services import SERVICE_OF, check_base_url
@@ -53,13 +54,13 @@ SendableMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
 
 
 def filter_blocks(
-    messages: Sequence[Message], keep: Callable[[AssistantBlock], bool]
+    messages: Sequence[Message], keep: Callable[[AssistantMessage, AssistantBlock], bool]
 ) -> list[Message]:
     """`messages` with the blocks of answers that `keep` accepts; the same objects if all are."""
     filtered: list[Message] = []
     for message in messages:
         if isinstance(message, AssistantMessage):
-            content = tuple(filter(keep, message.content))
+            content = tuple(filter(partial(keep, message), message.content))
             message = message if content == message.content else replace(message, content=content)
         filtered.append(message)
     return filtered
@@ -72,16 +73,13 @@ def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = ""
     (see `AssistantMessage.model`); any other service refuses the whole request. With `model` the
     blocks of the service's other models are dropped as well, as behind a router.
     """
-    sendable: list[Message] = []
-    for message in messages:
-        if isinstance(message, AssistantMessage):
-            made_by, has_alias, made_with = message.model.partition("/")
-            if has_alias and (made_by != alias or model not in ("", made_with)):
-                [message] = filter_blocks(
-                    [message], lambda block: not isinstance(block, ThinkingBlock | CompactionBlock)
-                )
-        sendable.append(message)
-    return sendable
+
+    def is_own(message: AssistantMessage, block: AssistantBlock) -> bool:
+        made_by, has_alias, made_with = message.model.partition("/")
+        is_foreign = has_alias and (made_by != alias or model not in ("", made_with))
+        return not (is_foreign and isinstance(block, ThinkingBlock | CompactionBlock))
+
+    return filter_blocks(messages, is_own)
 
 
 def sendable_history(

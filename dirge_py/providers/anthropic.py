@@ -194,7 +194,7 @@ def _thinking(
     return {"max_tokens": max_tokens, "thinking": {"type": "enabled", "budget_tokens": tokens}}
 
 
-def _is_readable(block: AssistantBlock) -> bool:
+def _is_readable(_: AssistantMessage, block: AssistantBlock) -> bool:
     """Whether this service signed or compacted the block, or it is neither."""
     if isinstance(block, CompactionBlock):
         return "content" in block.data

@@ -173,9 +173,7 @@ class HttpClient:
     ) -> FetchedResponse:
         """The whole response to `request`.
 
-        Raises:
-            TransportError: there is no connection, it broke, or the body exceeds `max_bytes`.
-            TimeoutError: it took longer than `timeout_s`.
+        Raises TransportError, also if the body exceeds `max_bytes`, and TimeoutError.
         """
         async with asyncio.timeout(timeout_s) as limit:
             response = await self.send(
@@ -272,7 +270,7 @@ def _httpx() -> Any:
 
 
 def _transport_error(error: BaseException) -> TransportError:
-    """`error` as a `TransportError`, with the kind and the words of its most telling cause."""
+    """`error` as a `TransportError`, with the kind and text of its most specific cause."""
     httpx = _httpx()
     kinds: tuple[tuple[Any, TransportErrorKind], ...] = (
         (ssl.SSLError, "tls"),

@@ -188,9 +188,7 @@ async def list_models(
 ) -> Sequence[str]:
     """The ids of the service's models, as it lists them; `wire` is its wire format.
 
-    Raises:
-        ConfigError: its address is not acceptable.
-        ProviderError: it cannot be reached, refused, or has no list (`status` 404 or 405).
+    Raises ConfigError, and ProviderError, whose `status` is 404 or 405 if there is no list.
     """
     check_base_url(settings.base_url, settings.allow_insecure)
     path, key_headers, _ = _MODEL_LISTS[wire]
@@ -203,11 +201,12 @@ async def list_models(
     headers = request_headers(
         {"accept": "application/json"}, key_headers(key) if key else {}, settings.headers
     )
+    request = HttpRequest("GET", url, headers)
     try:
         body = await fetch_json(
             client,
             at,
-            HttpRequest("GET", url, headers),
+            request,
             timeout_s=limit_s,
             max_bytes=_MAX_LIST_BYTES,
             awaited="list of models",

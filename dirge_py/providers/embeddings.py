@@ -15,6 +15,7 @@ import random as randomness
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
@@ -100,7 +101,7 @@ EMBEDDING_FORMATS: Mapping[str, EmbeddingFormat] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingRequest:
-    """What to embed."""
+    """The texts to embed, and how."""
 
     input: Sequence[str]
     """The texts."""
@@ -171,9 +172,7 @@ class EmbeddingProvider:
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
         """The vectors of `request.input`.
 
-        Raises:
-            ProviderError: there is nothing to embed, the service refused (see `is_retryable`), or
-                its answer is not one vector for each text.
+        Raises ProviderError: there is no text, or the answer is not one vector for each text.
         """
         if not request.input:
             raise ProviderError("There is no text to embed.", kind="invalid_request")
@@ -250,7 +249,7 @@ def _invalid_answer(vectors: Sequence[Any], request: EmbeddingRequest) -> str:
         return f"{len(vectors)} came for {len(request.input)} texts"
     if not all(isinstance(vector, list) and vector for vector in vectors):
         return "one of them is not a list of numbers"
-    if not all(_is_number(number) for vector in vectors for number in vector):
+    if not all(map(_is_number, chain.from_iterable(vectors))):
         return "one of them contains something other than numbers"
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
@@ -261,11 +260,9 @@ def _invalid_answer(vectors: Sequence[Any], request: EmbeddingRequest) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
     try:
-        return math.isfinite(value)
-    except OverflowError:
+        return not isinstance(value, bool) and math.isfinite(value)
+    except (TypeError, OverflowError):
         return False
 
 
@@ -290,8 +287,7 @@ def configured_embeddings(
 ) -> EmbeddingProvider:
     """The embeddings of the provider `alias`, by default that of the main model.
 
-    Raises:
-        ConfigError: there is no such provider, or it has none; the hint names those that have.
+    Raises ConfigError: there is no such provider, or it has none.
     """
     chosen = alias or main_model(config).alias
     wire = wire_of(entry_of(config, chosen).type)

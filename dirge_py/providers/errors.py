@@ -8,9 +8,10 @@ tomorrow isn't worth a retry.
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -110,7 +111,7 @@ def status_error(
         words, code = error_words(json.loads(body))
     except (ValueError, RecursionError):
         words, code = body, ""
-    is_page = words is body and bool(HTML_PAGE.search(body[:4096]))
+    is_page = words is body and bool(HTML_PAGE(body[:4096]))
     words = "" if is_page else words
     wait_s = retry_after_s(headers, body[:4096], now=time.time())
     kind = _kind_of_status(status, f"{code} {words}", wait_s)
@@ -123,7 +124,7 @@ def status_error(
         raw=f"{body} (request {request_id})" if request_id else body,
         wait_s=wait_s,
         location=headers.get("location", "") if 300 <= status < 400 else "",
-        no_credit=kind == "auth" and bool(status == 402 or NO_CREDIT.search(f"{code} {words}")),
+        no_credit=kind == "auth" and bool(status == 402 or NO_CREDIT(f"{code} {words}")),
     )
 
 
@@ -220,12 +221,12 @@ def _kind_of_status(status: int, words: str, wait_s: float | None) -> ErrorKind:
         return "usage_cap" if is_cap else "rate_limit"
     if status in {401, 402, 403}:
         return "auth"
-    if NO_CREDIT.search(words) and status < 500:
+    if NO_CREDIT(words) and status < 500:
         return "auth"
     if status in {429, 529}:
         is_cap = kind == "usage_cap" or (wait_s or 0.0) > LONGEST_WAIT_S
-        return "usage_cap" if is_cap and not PER_MINUTE.search(words) else "rate_limit"
-    if status == 413 or CONTEXT_LENGTH.search(words):
+        return "usage_cap" if is_cap and not PER_MINUTE(words) else "rate_limit"
+    if status == 413 or CONTEXT_LENGTH(words):
         return "context_length"
     if status in _TRANSIENT_CLIENT_ERRORS:
         return _TRANSIENT_CLIENT_ERRORS[status]
@@ -235,7 +236,7 @@ def _kind_of_status(status: int, words: str, wait_s: float | None) -> ErrorKind:
 
 
 def _kind_of_words(words: str) -> ErrorKind:
-    if CONTEXT_LENGTH.search(words):
+    if CONTEXT_LENGTH(words):
         return "context_length"
     kind = classify_text(words)
     return "invalid_request" if kind == "other" and "invalid_request" in words else kind
@@ -307,17 +308,12 @@ def _wait_hint(wait_s: float | None) -> str:
     return f"It asks to wait {wait} (until {when})."
 
 
-class ErrorPattern:
-    """Regular expressions for one kind of error; `re` compiles and caches them on first use."""
-
-    def __init__(self, *alternatives: str) -> None:
-        self.pattern = "|".join(alternatives)
-
-    def search(self, text: str) -> re.Match[str] | None:
-        return re.search(self.pattern, text, re.IGNORECASE)
+def _any_of(*patterns: str) -> Callable[[str], re.Match[str] | None]:
+    """A search for any of `patterns`, which `re` compiles and caches on first use."""
+    return partial(re.search, "|".join(patterns), flags=re.IGNORECASE)
 
 
-NO_CREDIT = ErrorPattern(
+NO_CREDIT = _any_of(
     r"insufficient[_ ](?:quota|credits?|funds|balance)",
     r"(?:credit )?balance is (?:too low|insufficient)",
     r"check your plan and billing",
@@ -325,8 +321,7 @@ NO_CREDIT = ErrorPattern(
     r"payment required",
     r"\barrearage\b",
 )
-_AUTH = ErrorPattern(
-    NO_CREDIT.pattern,
+_AUTH = _any_of(
     r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?40[13]\b",
     r"\b40[13] (?:unauthorized|forbidden)",
     r"\bunauthori[sz]ed\b",
@@ -337,8 +332,8 @@ _AUTH = ErrorPattern(
     r"permission[_ ]denied|permission_error",
     r"(?:invalid|expired) (?:access |auth |bearer )?token",
 )
-PER_MINUTE = ErrorPattern(r"per[- ](?:second|minute|min)\b", r"\b[rt]pm\b", r"requests?/min")
-_CAP = ErrorPattern(
+PER_MINUTE = _any_of(r"per[- ](?:second|minute|min)\b", r"\b[rt]pm\b", r"requests?/min")
+_CAP = _any_of(
     r"usage[_ -](?:limit|cap)",
     r"(?:daily|weekly|monthly|5[- ]hour|per[- ]day|spend(?:ing)?) (?:\w+ )?(?:limit|cap|quota)",
     r"(?:limit|quota|cap) (?:for|of) (?:today|the (?:day|week|month)|this (?:week|month))",
@@ -347,7 +342,7 @@ _CAP = ErrorPattern(
     r"(?:tokens|requests) per day",
     r"[\"']?code[\"']?\W{1,4}1308\b",
 )
-_RATE = ErrorPattern(
+_RATE = _any_of(
     r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?(?:429|529)\b",
     r"\b429\b.{0,20}too many",
     r"rate[-_ ]?limit",
@@ -357,7 +352,7 @@ _RATE = ErrorPattern(
     r"throttl(?:ed|ing)",
     r"quota",
 )
-_SERVER = ErrorPattern(
+_SERVER = _any_of(
     r"(?:status|code|error|http(?:/[\d.]+)?)\W{0,3}(?:code\W{0,3})?5\d\d\b",
     r"\b5\d\d (?:internal server error|bad gateway|service unavailable|gateway time-?out)",
     r"internal[_ ]server[_ ]error",
@@ -365,7 +360,7 @@ _SERVER = ErrorPattern(
     r"gateway time-?out",
     r"\bapi_error\b",
 )
-CONTEXT_LENGTH = ErrorPattern(
+CONTEXT_LENGTH = _any_of(
     r"context[_ ]length[_ ]exceeded",
     r"maximum context length",
     r"context (?:window|length|size|limit).{0,60}(?:exceed|too (?:long|large|small)|overflow|full)",
@@ -382,8 +377,8 @@ CONTEXT_LENGTH = ErrorPattern(
     r"input tokens exceed",
     r"larger than the maximum .{0,30}tokens",
 )
-HTML_PAGE = ErrorPattern(r"<!doctype html", r"<html[\s>]", r"\bbad gateway\b", r"\bcloudflare\b")
-_NETWORK = ErrorPattern(
+HTML_PAGE = _any_of(r"<!doctype html", r"<html[\s>]", r"\bbad gateway\b", r"\bcloudflare\b")
+_NETWORK = _any_of(
     r"connection (?:was )?(?:refused|reset|aborted)",
     r"connection closed (?:before|by (?:the )?(?:peer|remote|server))",
     r"broken pipe",
@@ -404,18 +399,18 @@ def classify_text(text: str) -> ErrorKind:
     A quota per minute is always a rate limit. A full context comes after server errors, because a
     server error may quote the prompt.
     """
-    if _AUTH.search(text):
+    if _AUTH(text) or NO_CREDIT(text):
         return "auth"
-    if _CAP.search(text) and not PER_MINUTE.search(text):
+    if _CAP(text) and not PER_MINUTE(text):
         return "usage_cap"
-    ordered: tuple[tuple[ErrorPattern, ErrorKind], ...] = (
+    ordered: tuple[tuple[Callable[[str], object], ErrorKind], ...] = (
         (_RATE, "rate_limit"),
         (_SERVER, "server"),
         (CONTEXT_LENGTH, "context_length"),
         (HTML_PAGE, "proxy_page"),
         (_NETWORK, "network"),
     )
-    return next((kind for wordings, kind in ordered if wordings.search(text)), "other")
+    return next((kind for describes, kind in ordered if describes(text)), "other")
 
 
 # Longer runs of digits than this are nonsense; a float holds these without overflow.

@@ -33,7 +33,7 @@ from dirge_py.providers.media import (
     result_texts,
 )
 from dirge_py.providers.registry import Provider
-from dirge_py.providers.settings import ProviderSettings, Quirks, merge_bodies
+from dirge_py.providers.settings import ProviderSettings, merge_bodies
 from dirge_py.providers.stream_parser import (
     ServiceError,
     StreamParser,
@@ -67,6 +67,7 @@ from dirge_py.types.messages import (
     joined_text,
 )
 
+_SCHEMA_WORDS = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -89,8 +90,9 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
         level = "off"
     default_role = "developer" if official and profile.thinking else "system"
     messages = _messages(call, quirks.system_role or default_role)
-    if options.response_schema is not None:
-        messages += _schema_message(options.response_schema, quirks)
+    if options.response_schema is not None and quirks.structured not in (None, "json_schema"):
+        schema = json.dumps(options.response_schema.schema, ensure_ascii=False)
+        messages.append({"role": "user", "content": f"{_SCHEMA_WORDS}\n{schema}"})
     body: dict[str, Any] = {"model": call.model, "messages": messages}
     if context.tools:
         body["tools"] = [function_tool(tool) for tool in context.tools]
@@ -108,9 +110,9 @@ def chat_request(call: ModelCall) -> dict[str, Any]:
         default = "max_completion_tokens" if official else "max_tokens"
         body[quirks.max_tokens_field or default] = tokens_with_thinking(call, level)
     if options.response_schema is not None and quirks.structured != "none":
-        schema = {"json_schema": named_schema(options.response_schema)}
-        kind = quirks.structured or "json_schema"
-        body["response_format"] = {"type": kind, **(schema if kind in schema else {})}
+        body["response_format"] = {"type": quirks.structured or "json_schema"}
+        if quirks.structured != "json_object":
+            body["response_format"]["json_schema"] = named_schema(options.response_schema)
     body = merge_bodies(body, _thinking(call, level))
     for start, members in quirks.body_of.items():
         if call.model.startswith(start):
@@ -139,15 +141,6 @@ def tokens_with_thinking(call: ModelCall, level: ThinkingLevel) -> int:
         return tokens
     with_thinking = tokens + thinking_budget(level, call.options.thinking_budgets)
     return min(with_thinking, max(tokens, call.profile.max_output_tokens or with_thinking))
-
-
-def _schema_message(wanted: ResponseSchema, quirks: Quirks) -> list[dict[str, Any]]:
-    """The schema as a message behind history, for a service that takes no schema."""
-    if quirks.structured in (None, "json_schema"):
-        return []
-    words = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
-    schema = json.dumps(wanted.schema, ensure_ascii=False)
-    return [{"role": "user", "content": f"{words}\n{schema}"}]
 
 
 def named_schema(wanted: ResponseSchema) -> dict[str, Any]:

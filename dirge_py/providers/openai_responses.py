@@ -167,7 +167,7 @@ def _input_items(call: ModelCall, refused_seals: Collection[str]) -> list[dict[s
     with_thinking = call.profile.thinking or not is_openai(call.base_url)
     history = filter_blocks(
         call.own_messages(),
-        lambda block: (
+        lambda _, block: (
             _packed_item(block) not in refused_seals
             and (with_thinking or not isinstance(block, ThinkingBlock))
         ),

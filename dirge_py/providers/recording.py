@@ -50,7 +50,7 @@ class HttpRecording:
     """The file with all exchanges of one process. `open` creates it, and may be called again."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """`path` is as the user typed it; the file is not touched yet."""
+        """`path` is what the user typed."""
         self.path = Path(path)
         self._fd: int | None = None
         self._began = 0.0

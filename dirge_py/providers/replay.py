@@ -193,6 +193,8 @@ class ReplayClient(HttpClient):
 
 
 class _ReplayedResponse:
+    """An `HttpResponse` from a recording."""
+
     def __init__(self, exchange: RecordedExchange) -> None:
         self._exchange = exchange
         self.status = exchange.status or 0

@@ -167,20 +167,10 @@ class SetupService(Protocol):
         """The models that the service lists. Raises ConfigError, ProviderError."""
 
     async def try_out(self, draft: ProviderDraft) -> str:
-        """Make one small request; returns a message for the user.
-
-        Raises:
-            ConfigError: the address is not acceptable, or the key is missing.
-            ProviderError: the service could not be reached, or refused.
-        """
+        """Make one small request; returns a message. Raises ConfigError, ProviderError."""
 
     def replaces(self, draft: ProviderDraft) -> bool:
         """Whether the settings have a provider of that name. Raises ConfigError."""
 
     def save(self, draft: ProviderDraft) -> str:
-        """Make it the default provider, with its key in a private file; returns the settings file.
-
-        Raises:
-            ConfigError: the settings can't be read, or would be invalid.
-            FileError: they can't be written.
-        """
+        """Make it the default provider; return the settings file. Raises ConfigError, FileError."""
