@@ -214,35 +214,6 @@ def readable(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_CONTROLS)
 
 
-class UnreadOutput:
-    """Unread output in bounded memory: its beginning and its end, in whole characters."""
-
-    def __init__(self, partial: bytes = b"") -> None:
-        """`partial` is the beginning of a character whose rest has not arrived yet."""
-        self._restart(partial)
-
-    @property
-    def size(self) -> int:
-        """Number of bytes that `read` would return now."""
-        return self._capture.total_bytes - len(self._partial)
-
-    def feed(self, chunk: bytes) -> None:
-        self._capture.feed(chunk)
-
-    def read(self, *, is_over: bool) -> BoundedOutput:
-        """Return the output since the last call; half a character at its end stays for the next."""
-        output, partial = self._capture.finish(), b""
-        if not is_over:
-            output, partial = split_whole(output)
-        self._restart(partial)
-        return output
-
-    def _restart(self, partial: bytes) -> None:
-        self._partial = partial
-        self._capture = OutputCapture()
-        self._capture.feed(partial)
-
-
 def split_whole(output: BoundedOutput) -> tuple[BoundedOutput, bytes]:
     """Split `output` after its last whole character; also return the bytes of the next one."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -16,13 +16,7 @@ from typing import Literal, Required, TypedDict, TypeVar, Unpack
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
 from dirge_py.processes.environment import EnvironmentPolicy
-from dirge_py.processes.output import (
-    BoundedOutput,
-    OutputCapture,
-    OutputStore,
-    UnreadOutput,
-    split_whole,
-)
+from dirge_py.processes.output import BoundedOutput, OutputCapture, OutputStore, split_whole
 from dirge_py.processes.process_tree import ORPHAN_REAPER, CommandTree, adopt_orphans
 from dirge_py.processes.pty import OnBytes, PtyCommand, open_terminal
 from dirge_py.processes.running_command import (
@@ -172,7 +166,6 @@ class Runner:
                 environment = {**environment, **restricted.environment}
             elif self._launcher is not None:
                 arguments = self._launcher(arguments, spec)
-            ORPHAN_REAPER.expect()
             process, output_fd = start_command(
                 arguments,
                 cwd=cwd,
@@ -205,7 +198,6 @@ class Runner:
 
         def start(marker: str) -> PtyCommand:
             environment = self._environment.build_for_person(marker)
-            ORPHAN_REAPER.expect()
             process, *ends = open_terminal(
                 command, cwd=cwd, environment=environment, rows=rows, columns=columns
             )
@@ -219,6 +211,7 @@ class Runner:
         if self._is_shut_down:
             raise ProcessError("No command is started while dirge ends.")
         adopt_orphans()
+        ORPHAN_REAPER.expect()
         # Call ids come from the model and may repeat, so the marker does not contain them.
         running = start(f"{os.getpid()}-{secrets.token_hex(8)}")
         task = running.begin(timeout_s)
@@ -291,7 +284,7 @@ class Shell:
         self._cwd = cwd
         self._running = running
         self._started = time.time() - running.duration_s
-        self._unread = UnreadOutput(split_whole(running.output)[1])
+        self._begin_unread(split_whole(running.output)[1])
         self._waiting: list[asyncio.Future[None]] = []
         running.detach(self._on_chunk)
         running.finished.add_done_callback(lambda _ended: self._wake())
@@ -322,19 +315,36 @@ class Shell:
         return split_whole(self._running.output)[0]
 
     def read_new_output(self) -> NewOutput:
-        """Return the unread output, and the state of the command."""
-        all_output = self._running.output
+        """Return the unread output, and the state of the command.
+
+        Half a character at the end is kept for the next call, while the command runs.
+        """
+        unread, partial = self._unread.so_far(), b""
+        if self.is_running:
+            unread, partial = split_whole(unread)
+        self._begin_unread(partial)
+        everything = self._running.output
         unread = dataclasses.replace(
-            self._unread.read(is_over=not self.is_running),
-            path=all_output.path,
-            is_file_cut=all_output.is_file_cut,
-            file_error=all_output.file_error,
+            unread,
+            path=everything.path,
+            is_file_cut=everything.is_file_cut,
+            file_error=everything.file_error,
         )
         return NewOutput(output=unread, state=self.state)
 
+    def _begin_unread(self, partial: bytes) -> None:
+        """Start with the beginning of a character whose rest has not arrived yet."""
+        self._partial = partial
+        self._unread = OutputCapture()
+        self._unread.feed(partial)
+
+    @property
+    def _has_unread(self) -> bool:
+        return self._unread.total_bytes > len(self._partial)
+
     async def wait_for_news(self, limit_s: float, signal: AbortSignal) -> None:
         """Wait for unread output, the end, an abort, or the time limit."""
-        if self._unread.size or not self.is_running:
+        if self._has_unread or not self.is_running:
             return
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
@@ -345,7 +355,7 @@ class Shell:
         finally:
             timer.cancel()
             _resolve(news)
-        if self._unread.size and not signal.aborted:
+        if self._has_unread and not signal.aborted:
             await self.end_within(_LINGER_S)
 
     async def end_within(self, limit_s: float | None) -> bool:

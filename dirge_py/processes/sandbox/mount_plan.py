@@ -312,7 +312,7 @@ def acting_in(place: str) -> Iterator[str]:
     `commondir` says where settings and hooks are instead; one may be created at any time.
     """
     for directory in (place, *modules_in(place)):
-        has_more = "worktreeconfig" in _read(os.path.join(directory, "config")).lower()
+        has_more = "worktreeconfig" in read_small(os.path.join(directory, "config")).lower()
         yield from (os.path.join(directory, name) for name in ("hooks", "config", "commondir"))
         trees = [directory, *_folders_in(os.path.join(directory, "worktrees"))]
         for tree in trees:
@@ -329,7 +329,7 @@ def submodule_entries(root: str) -> Iterator[str]:
     Those in `.gitmodules`, and those that git created, because a command may change that file.
     """
     folders = []
-    for line in _read(os.path.join(root, ".gitmodules")).splitlines():
+    for line in read_small(os.path.join(root, ".gitmodules")).splitlines():
         name, _, value = line.strip().partition("=")
         folders += [os.path.join(root, value.strip())] if name.strip() == "path" else []
     repository = repository_of(root)
@@ -341,14 +341,14 @@ def submodule_entries(root: str) -> Iterator[str]:
 
 
 def _behind_file(entry: str) -> list[str]:
-    named = _read(entry).strip()
+    named = read_small(entry).strip()
     if not named.startswith("gitdir:"):
         return []
     folder = os.path.dirname(entry)
     place = os.path.realpath(os.path.join(folder, named.removeprefix("gitdir:").strip()))
     shared, kind = os.path.split(os.path.dirname(place))
     if kind == "worktrees" and is_git_directory(shared):
-        back = os.path.join(place, _read(os.path.join(place, "gitdir")).strip())
+        back = os.path.join(place, read_small(os.path.join(place, "gitdir")).strip())
         return [shared] if os.path.realpath(back) == os.path.realpath(entry) else []
     if "modules" in place.split("/") and is_git_directory(place):
         back = os.path.join(place, _working_tree(place))
@@ -367,13 +367,13 @@ def _folders_in(folder: str) -> list[str]:
 def _working_tree(place: str) -> str:
     parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
     try:
-        parser.read_string(_read(os.path.join(place, "config")).replace("\t", ""))
+        parser.read_string(read_small(os.path.join(place, "config")).replace("\t", ""))
         return (parser.get("core", "worktree", fallback="") or "").strip('"')
     except configparser.Error:
         return ""
 
 
-def _read(path: str) -> str:
+def read_small(path: str) -> str:
     """Read the beginning of a regular file; "" if it is none. Opening a pipe would block."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from dirge_py.processes.environment import EnvironmentPolicy
+from dirge_py.processes.programs import ProgramResult
 from dirge_py.processes.sandbox import bubblewrap, landlock, seatbelt
 from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
 from dirge_py.processes.sandbox.landlock import Landlock
-from dirge_py.processes.sandbox.mount_plan import physical_profile
+from dirge_py.processes.sandbox.mount_plan import physical_profile, read_small
 from dirge_py.processes.sandbox.profile import (
     Launcher,
     LaunchSpec,
@@ -139,23 +140,13 @@ def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, 
         return f"it did not end within {_PROBE_LIMIT_S:.0f} seconds"
     except OSError as error:
         return error.strerror or str(error)
-    if ended.returncode == 0:
-        return ""
-    lines = ended.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1][:300] if lines else f"it ended with {ended.returncode}"
+    result = ProgramResult(ended.returncode, err=ended.stderr)
+    return result.last_words if result.code else ""
 
 
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def fix_namespaces(read: Callable[[str], str] = _read) -> str:
+def fix_namespaces(read: Callable[[str], str] = read_small) -> str:
     """Return how to let bubblewrap create its namespaces on this machine."""
-    if read(_APPARMOR) == "1":
+    if read(_APPARMOR).strip() == "1":
         return (
             "Ubuntu keeps programs from making user namespaces. Give bubblewrap a profile: "
             "`sudo apt install apparmor-profiles && sudo ln -s "
@@ -163,9 +154,9 @@ def fix_namespaces(read: Callable[[str], str] = _read) -> str:
             "sudo systemctl reload apparmor`. Or allow it for all programs: "
             "`sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
         )
-    if read(_DEBIAN) == "0":
+    if read(_DEBIAN).strip() == "0":
         return "Allow user namespaces: `sudo sysctl kernel.unprivileged_userns_clone=1`."
-    if read(_MOST) == "0":
+    if read(_MOST).strip() == "0":
         return "Allow user namespaces: `sudo sysctl user.max_user_namespaces=15000`."
     return (
         "Let this process make user namespaces; in a container: start that with "
