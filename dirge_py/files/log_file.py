@@ -142,9 +142,14 @@ class LogFile:
             if self._fd is not None and self._size + len(line) > self._max_bytes:
                 LogFile.close(self)  # a `Log` still takes messages of `logging`
                 self.path.replace(self.path.with_name(f"{self.path.name}.1"))
-            fd = self._open() if self._fd is None else self._fd
+            if self._fd is None:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._fd = os.open(self.path, flags, 0o600)
+                self._size = os.fstat(self._fd).st_size
+                self._note(f"Logging to {self.path}")
             # One write per line, so that two programs may share a file.
-            if os.write(fd, line) < len(line):
+            if os.write(self._fd, line) < len(line):
                 raise OSError("the disk is full")
             self._size += len(line)
         except Exception as error:
@@ -167,14 +172,6 @@ class LogFile:
             return [self._shown(item) for item in value]
         text = self._redact(str(value)[:_REDACTED_BEFORE_CUT])
         return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
-
-    def _open(self) -> int:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._fd = fd = os.open(self.path, flags, 0o600)
-        self._size = os.fstat(fd).st_size
-        self._note(f"Logging to {self.path}")
-        return fd
 
     def _give_up(self, reason: str) -> None:
         if not self._is_broken:

@@ -48,11 +48,7 @@ def absolute(path: str, cwd: str) -> str:
 
 
 def check_spelling(path: str) -> None:
-    """Reject a path that no file system call accepts.
-
-    Raises:
-        FileError: the path is empty, contains a NUL or cannot be encoded.
-    """
+    """Raise FileError for a path that is empty, contains a NUL or can't be encoded."""
     if not path:
         raise FileError("The path is empty.", hint="Give the path of a file or folder.")
     if "\0" in path:
@@ -88,11 +84,15 @@ def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Res
         step = f"{real}/{part}"
         if on_step is not None:
             on_step(step)
-        status = _look_at(step, path)
-        if status is None:
+        try:
+            status = os.lstat(step)
+        except FileNotFoundError:
             if ".." in pending:
-                raise FileError(f"{path}: {step} does not exist, so `..` after it leads nowhere.")
+                text = f"{path}: {step} does not exist, so `..` after it leads nowhere."
+                raise FileError(text) from None
             return Resolved("/".join([step, *reversed(pending)]), "missing")
+        except OSError as error:
+            raise FileError(f"{path}: {reason_of(error)} at {step}.") from None
         if not stat.S_ISLNK(status.st_mode):
             real, kind = step, kind_of(status.st_mode)
             continue
@@ -111,15 +111,6 @@ def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Res
 
 def _reversed_parts(path: str) -> list[str]:
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
-
-
-def _look_at(step: str, asked: str) -> os.stat_result | None:
-    try:
-        return os.lstat(step)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise FileError(f"{asked}: {reason_of(error)} at {step}.") from None
 
 
 def kind_of(mode: int) -> Kind:
@@ -193,11 +184,7 @@ def walk_beneath(anchor: int, relative: str, flags: int) -> int:
 
 
 def open_regular(anchor: int, relative: str, shown: str) -> tuple[int, os.stat_result]:
-    """Return a descriptor of a regular file and its status. `shown` is its name in errors.
-
-    Raises:
-        FileError: it is missing, unreadable, or not a regular file, or a link appeared.
-    """
+    """Open a regular file; `shown` is its name in errors. Raises FileError, also for links."""
     try:
         descriptor = open_beneath(anchor, relative, FILE)
     except OSError as error:

@@ -156,11 +156,7 @@ class StampCache(Generic[T]):
         self._values: dict[str, tuple[Stamp, T]] = {}
 
     def get(self, path: str, read: Callable[[str], T], *, follow: bool = True) -> T:
-        """Return the value that `read` gives for `path`. Without `follow`, a link itself counts.
-
-        Raises:
-            OSError: the path cannot be examined. Also whatever `read` raises.
-        """
+        """Return what `read` gives for `path`; without `follow` for a link. May raise OSError."""
         stamp = stamp_of(path, follow=follow)
         known = self._values.get(path)
         if known is not None and known[0] == stamp:

@@ -8,17 +8,18 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
-
 from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
 from dirge_py.files.safe_read import read_regular
 from dirge_py.types.errors import FileError
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
+
+
 
 
 IGNORE_FILE_LIMIT = 1 << 20
@@ -57,10 +58,7 @@ def ignored_by(rules: Sequence[IgnoreRules], real: str, *, is_folder: bool) -> b
 def _rules_within(
     real: str, names: Set[str], inherited: Sequence[IgnoreRules], read: Callable[[str], bytes]
 ) -> Sequence[IgnoreRules]:
-    """Return the rules for a folder with these entries; a nested repository starts without any.
-
-    `read` returns the beginning of a file in it; it raises OSError or FileError if it can't.
-    """
+    """Return the rules in a folder with these entries; a nested repository inherits none."""
     rules = [] if ".git" in names else list(inherited)
     for name in (".git/info/exclude", ".gitignore"):
         if name.partition("/")[0] in names:
@@ -211,11 +209,7 @@ def _look_into(
 
 
 def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
-    """Return the rules of the repository around `root`, from its top down.
-
-    Empty outside of a repository, and in an ignored folder: a search that starts there is meant for
-    it.
-    """
+    """Return the rules of the repository around `root`, or none if that is ignored itself."""
     folders = [root]
     while not os.path.exists(_join(folders[-1], ".git")):
         if folders[-1] == "/":

@@ -243,12 +243,7 @@ class CallFiles:
 
     @contextlib.contextmanager
     def open(self, path: str) -> Iterator[tuple[BinaryIO, LocatedPath, os.stat_result]]:
-        """Open a regular file for reading from its start.
-
-        Raises:
-            FileError: it is missing, unreadable, or not a regular file; also in the block, if
-                reading fails.
-        """
+        """Open a regular file for reading. Raises FileError, also in the block."""
         located = self.locate(path)
         descriptor, status = open_regular(*self._workspace.anchor(located.real), path)
         with os.fdopen(descriptor, "rb") as stream:
@@ -280,11 +275,7 @@ class CallFiles:
         return found
 
     def read_if_there(self, path: str) -> FileContent | None:
-        """Return the result of `read`; None if the file does not exist.
-
-        Raises:
-            FileError: as `read`; or it was shown, and has been removed since.
-        """
+        """Return the result of `read`; None if there is no file. Raises as `read`."""
         located = self.locate(path)
         if located.exists:
             return self.read(path)
@@ -314,11 +305,7 @@ class CallFiles:
         return []
 
     def walk(self, search: FileSearch) -> Iterator[FoundFile]:
-        """Yield the wanted files below `search.root`, a physical path; see `walk.walk`.
-
-        Raises:
-            FileError: the call may not search there.
-        """
+        """Yield the wanted files below `search.root`, as `walk.walk` does. Raises as `locate`."""
         self.locate(search.root)
         return walk(self._workspace, search)
 

@@ -170,10 +170,7 @@ def harden_git(extra: Mapping[str, str]) -> dict[str, str]:
 
 @functools.cache
 def block_inspection() -> bool:
-    """Keep commands from reading dirge's environment in /proc, and from attaching to dirge.
-
-    Returns whether it worked: only on Linux, and not against commands of root.
-    """
+    """Keep commands (not root's) from inspecting dirge in /proc; return whether that worked."""
     return set_process_option(_PR_SET_DUMPABLE, 0)
 
 

@@ -212,10 +212,6 @@ class CommandTree:
         # In a chain of processes that fork and exit, only the newest one can be caught.
         return sorted(running, key=lambda entry: entry.pid, reverse=True)
 
-    def running_pids(self) -> tuple[int, ...]:
-        """Return the pids of the running members, in ascending order."""
-        return tuple(sorted(entry.pid for entry in self.running()))
-
     def work_s(self) -> float:
         """Return the processor time of the running members, in seconds."""
         return sum(entry.work_s for entry in self.running())
@@ -282,7 +278,8 @@ async def end_tree(
     left = 0
     for left in _killing(tree, empty_scans=0 if running else 1, limit_s=limit_s):
         await asyncio.sleep(_RESCAN_S if left else 0)
-    return EndedProcesses(running, tree.running_pids() if left else ())
+    pids = sorted(entry.pid for entry in tree.running()) if left else ()
+    return EndedProcesses(running, tuple(pids))
 
 
 def kill_tree(tree: CommandTree) -> None:

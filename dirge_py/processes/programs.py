@@ -128,11 +128,7 @@ def why_not_found(name: str) -> str:
 
 
 def program_of_person(name: str) -> str:
-    """Return the program that the user named: a path unchanged, a bare name from PATH.
-
-    Raises:
-        ProcessError: the name is not found outside of the project.
-    """
+    """Return the program that the user named, if not in the project. Raises ProcessError."""
     if "/" in name:
         return name
     found = find_program(name)

@@ -78,7 +78,7 @@ def open_terminal(
 
 
 def set_size(fd: int, *, rows: int, columns: int) -> None:
-    """Set the size of a terminal; SIGWINCH notifies its programs."""
+    """Set the size of a terminal, and notify its programs."""
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 

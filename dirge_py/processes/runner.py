@@ -139,11 +139,7 @@ class Runner:
     def start(
         self, command: str | Sequence[str], **options: Unpack[CommandOptions]
     ) -> RunningCommand:
-        """Start a command as `run` does, without waiting. It ends by itself or with the runner.
-
-        Raises:
-            ProcessError: it could not be started.
-        """
+        """Start a command and return; it ends with the runner at the latest. Raises as `run`."""
         cwd, call_id = options["cwd"], options.get("call_id", "")
         approval = self._approvals.pop(call_id, _Approval(environment={}))
 
@@ -423,11 +419,7 @@ class Shells:
         self._count = 0
 
     def start(self, command: str, **options: Unpack[CommandOptions]) -> Shell:
-        """Run a command line in the background; the default time limit is `BACKGROUND_TIMEOUT_S`.
-
-        Raises:
-            ProcessError: it could not be started, or too many run already.
-        """
+        """Run a command line in the background. Raises ProcessError, also if too many run."""
         running = [shell for shell in self._shells.values() if shell.is_running]
         if len(running) >= MAX_RUNNING:
             listed = ", ".join(f"{shell.id} (`{_first_line(shell.command)}`)" for shell in running)
@@ -443,11 +435,7 @@ class Shells:
     async def run(
         self, command: str, *, signal: AbortSignal | None = None, **options: Unpack[CommandOptions]
     ) -> CommandResult | Shell:
-        """Run a command line in the foreground, until it ends or is moved to the background.
-
-        Raises:
-            ProcessError: it could not be started.
-        """
+        """Run a command line until it ends or is moved to the background. Raises ProcessError."""
         if signal is not None and signal.aborted:
             return await self._runner.run(command, signal=signal, **options)
         running = self._runner.start(command, **options)
@@ -493,11 +481,7 @@ class Shells:
     async def new_output(
         self, shell_id: str, *, wait_s: float = 0.0, signal: AbortSignal | None = None
     ) -> NewOutput:
-        """Return the new output of a command; if there is none, wait up to `wait_s` for it.
-
-        Raises:
-            ProcessError: there is none with that id.
-        """
+        """Return the new output; without any, wait up to `wait_s`. Raises ProcessError as `get`."""
         shell = self.get(shell_id)
         if wait_s > 0:
             await shell.wait_for_news(wait_s, signal or AbortSignal())

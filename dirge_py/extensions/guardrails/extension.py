@@ -71,10 +71,7 @@ class Guardrails(Extension):
         return (self._check_prompt,) if self._checks["input"] else ()
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
-        """Check each answer when it is complete, before any of its calls runs.
-
-        An answer that trips is replaced by a notice without calls, although it has been shown.
-        """
+        """Check each complete answer before its calls run. One that trips becomes a notice."""
         return on_complete(stream_fn, self._check_answer) if self._checks["output"] else stream_fn
 
     def check_aborted(self) -> CheckAborted | None:

@@ -193,10 +193,7 @@ class _SplitStdout:
 
 
 def split_stdout() -> None:
-    """Send everything that plugins print to stderr, until the program ends.
-
-    Output of a plugin's child processes, or to file descriptor 1, is not redirected.
-    """
+    """Send what plugins print (not their child processes) to stderr from now on."""
     if not isinstance(sys.stdout, _SplitStdout):
         sys.stdout = _SplitStdout(sys.stdout)
 

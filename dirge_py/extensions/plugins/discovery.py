@@ -54,10 +54,7 @@ def find_files(folder: Path) -> list[PluginSource]:
 
 
 def find_in_bytes(files: Mapping[str, bytes]) -> list[PluginSource]:
-    """Return the plugins among files that were read before, by path, as in `find_files`.
-
-    These bytes are loaded, whatever the files contain now.
-    """
+    """Return the plugins among files that were read before, by path, as in `find_files`."""
     return [
         PluginSource(name=path.stem, where=name, load=partial(_load_register, path, files[name]))
         for name in sorted(files)

@@ -91,7 +91,10 @@ def _make_search(
     if table.search_url and (table.proxy is None or is_local_target(endpoint)):
         # The user named this address, so it may be in their own network. Only for searching.
         reach = _make_guard(table, [endpoint.place], "search_url")
-    if key and endpoint.scheme == "http" and not _is_loopback(endpoint):
+    is_loopback = f".{endpoint.host}".endswith(".localhost")
+    if endpoint.address is not None:
+        is_loopback = endpoint.address.is_loopback
+    if key and endpoint.scheme == "http" and not is_loopback:
         text = f"`search_url` {endpoint} would send the key unencrypted."
         raise ConfigError(text, hint="Use https.")
     limit_s, proxy = table.timeout_s, table.proxy
@@ -129,9 +132,3 @@ def _proxy_password(proxy: str) -> str:
         text = "`proxy` under `[web]` is not a valid address."
         raise ConfigError(text, hint="Write `http://host:port`.")
     return parts.password or ""
-
-
-def _is_loopback(endpoint: ParsedUrl) -> bool:
-    if endpoint.address is not None:
-        return endpoint.address.is_loopback
-    return f".{endpoint.host}".endswith(".localhost")

@@ -206,10 +206,7 @@ class PlaceholderMounts:
         self._held: dict[str, int] = {}
 
     def ensure(self, path: str) -> str | None:
-        """Make sure that something exists at `path`, else return None.
-
-        Returns the placeholder: `path`, or the first folder above it that was missing.
-        """
+        """Make something exist at `path`; return it, or the first missing folder above, or None."""
         place = path
         while not os.path.lexists(above := os.path.dirname(place)):
             place = above

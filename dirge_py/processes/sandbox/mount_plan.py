@@ -33,11 +33,7 @@ _MODULE_LIMIT = 200
 
 
 def physical_profile(profile: SandboxProfile) -> SandboxProfile:
-    """Return the profile with every path resolved.
-
-    Raises:
-        UnsuitableProfile: a place to be shown or writable would reveal what has to stay hidden.
-    """
+    """Return the profile with physical paths. Raises UnsuitableProfile."""
     real = os.path.realpath
     home = real(profile.home) if profile.home else "/"
     made = replace(

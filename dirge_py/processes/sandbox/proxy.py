@@ -57,10 +57,7 @@ class HostList:
 
 
 def normalize_host(host: str) -> str:
-    """Return the host in lower-case ASCII without the last dot; addresses in their usual form.
-
-    Raises ValueError if it is invalid, or an unusual form of an address such as `127.1`.
-    """
+    """Return the host in lower-case ASCII; addresses in their usual form. Raises ValueError."""
     host = host.strip("[]") if host.startswith("[") else host
     with suppress(ValueError):
         return str(ipaddress.ip_address(host))

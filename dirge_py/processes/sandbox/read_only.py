@@ -62,11 +62,7 @@ class ReadOnlyProfile:
             return self._mechanism
 
     def restricted_start(self, arguments: list[str], spec: LaunchSpec) -> RestrictedStart | None:
-        """Return how to start `arguments` in the profile; None if no mechanism works.
-
-        Raises:
-            ProcessError: the profile cannot be made for this command, or is closed.
-        """
+        """Return how to start `arguments`; None if no mechanism works. Raises ProcessError."""
         kind = self.mechanism.kind
         if kind is None:
             return None
