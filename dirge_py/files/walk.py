@@ -8,18 +8,17 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
-from dirge_py.files.safe_read import read_regular
-from dirge_py.types.errors import FileError
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
+from dirge_py.files.safe_read import read_regular
+from dirge_py.types.errors import FileError
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
-
-
 
 
 IGNORE_FILE_LIMIT = 1 << 20

@@ -8,16 +8,26 @@ hook reads.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
 from dirge_py.files.resolve import absolute, check_spelling
 from dirge_py.files.workspace import CallFiles, Workspace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer
-from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, OnUpdate, Preview, ToolExecutionMode, text_result
-from pathlib import Path
-from pydantic import AfterValidator, BaseModel, ConfigDict
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TYPE_CHECKING, TypeAlias, TypeVar
+from dirge_py.types.tools import (
+    Claim,
+    Interceptor,
+    LoopToolResult,
+    OnUpdate,
+    Preview,
+    ToolExecutionMode,
+    text_result,
+)
 
 if TYPE_CHECKING:
     from dirge_py.files.assets import AssetStore
@@ -26,9 +36,6 @@ if TYPE_CHECKING:
     from dirge_py.tools.todo_list import TodoList
     from dirge_py.tools.web.service import WebService
     from dirge_py.types.memory import MemoryUpdate, StoreName
-
-
-
 
 
 def check_path_text(path: str) -> str:

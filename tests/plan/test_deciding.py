@@ -1,6 +1,9 @@
 """Decisions about a plan, odd plans, and what is stored."""
 
 from collections.abc import Sequence
+
+import pytest
+
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.plan.approval import Accept, DeferPlan, Reject
@@ -11,11 +14,8 @@ from dirge_py.slash.plan import FrontEndApprover
 from dirge_py.types.messages import UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed
 from dirge_py.types.questions import PermissionAnswer, Question, QuestionAnswer
-from tests.support.plan_project import CHECK, PLAN, PlanProject, REQUEST, stored_plan, verdict
+from tests.support.plan_project import CHECK, PLAN, REQUEST, PlanProject, stored_plan, verdict
 from tests.support.typed_commands import COMMANDS, run_command
-
-import pytest
-
 
 
 @pytest.fixture(autouse=True)

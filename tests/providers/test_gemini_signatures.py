@@ -3,20 +3,33 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.agent_loop.model_call import Assembler
-from dirge_py.providers.gemini_stream import SKIP_VALIDATION, SignedPiece, pack_signatures, unpack_signatures
+from dirge_py.providers.gemini_stream import (
+    SKIP_VALIDATION,
+    SignedPiece,
+    pack_signatures,
+    unpack_signatures,
+)
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, user_text
-from hypothesis import given, settings, strategies as st
+from dirge_py.types.messages import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    user_text,
+)
 from tests.providers.test_gemini_answer import chunk, streamed
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply
 from tests.support.loop_runs import Tool, run_loop
-from tests.support.provider_client import Client, KINDS
+from tests.support.provider_client import KINDS, Client
 from tests.support.strict_services import problems
-
 
 MODEL = "work/gemini-3-flash-preview"
 SIGNATURE = 'CiQB+/=\\"\u00fc sealed'

@@ -5,6 +5,9 @@ import json
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dirge_py.config.access import provider_access
 from dirge_py.config.schema import Config
 from dirge_py.providers.catalog import ModelProfile
@@ -12,13 +15,31 @@ from dirge_py.providers.ollama import OllamaParser, explain_error
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.llm import LlmContext, NamedTool, ResponseSchema, StreamError, StreamOptions, StreamStart, TextDelta, ThinkingEnd, ToolSpec
-from dirge_py.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage, user_text
-from hypothesis import given, settings, strategies as st
+from dirge_py.types.llm import (
+    LlmContext,
+    NamedTool,
+    ResponseSchema,
+    StreamError,
+    StreamOptions,
+    StreamStart,
+    TextDelta,
+    ThinkingEnd,
+    ToolSpec,
+)
+from dirge_py.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UserMessage,
+    user_text,
+)
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
-from tests.support.provider_client import Client, READ, calls_of, done_of, text_of, thinking_of
-
+from tests.support.provider_client import READ, Client, calls_of, done_of, text_of, thinking_of
 
 NDJSON = {"content-type": "application/x-ndjson"}
 JSON = {"content-type": "application/json"}

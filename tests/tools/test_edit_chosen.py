@@ -1,12 +1,12 @@
 import contextlib
 from dataclasses import replace
+
+import pytest
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.tools.base import ToolServices
 from dirge_py.tools.syntax_check import check_syntax
 from dirge_py.tools.toolbox import Toolbox, discover_tools
-
-import pytest
-
 
 PARTLY = "The user did not accept all of it. This is what was written."
 CHANGED = "The user changed this edit before accepting it. This is what was written."

@@ -151,9 +151,8 @@ async def test_a_warning_about_an_answer_is_told_and_the_answer_stays() -> None:
     run = await guarded(guards(secrets("output", "warn"), told=received), model, reading("x"))
     assert run.outcomes == ["ok"] and isinstance(run.outcome, Done)
     assert KEY in run.new[1].text
-    assert received == [
-        "Guardrail `secrets`: it contains a key, token or password, in this answer."
-    ]
+    reason = "it contains a key, token or password"
+    assert received == [f"Guardrail `secrets`: {reason}, in this answer."]
 
 
 async def test_an_answer_that_passes_is_what_it_was() -> None:
