@@ -215,8 +215,7 @@ class _FileReader:
             real = os.path.realpath(candidate.path, strict=True)
             if real in self._marks:
                 return None
-            refusal = self._refusal(candidate, real)
-            if refusal:
+            if refusal := self._refusal(candidate, real):
                 self._note_left_out(candidate, refusal)
                 return None
             self._marks.add(real)

@@ -155,9 +155,8 @@ class PromptBook:
         file = self._files.get(name)
         if file is None:
             near = get_close_matches(name, self.names, 3)
-            hint = f"There are: {', '.join(self.names)}."
-            if near or not self.names:
-                hint = f"Did you mean {' or '.join(near)}?" if near else _NO_PROMPTS
+            hint = f"There are: {', '.join(self.names)}." if self.names else _NO_PROMPTS
+            hint = f"Did you mean {' or '.join(near)}?" if near else hint
             raise UsageError(f"there is no prompt {name!r}.", hint=hint)
         return parse_prompt(file, known_tools=self._known_tools)
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass as mutable
 from dataclasses import replace
 from itertools import accumulate, takewhile
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, Strategy, boundaries, windowed
 from dirge_py.context.prompt_text import prompt_text
@@ -171,19 +171,19 @@ def _message_text(message: Message, most: int) -> str:
         case AssistantMessage():
             if message.withheld:
                 return ""
-            room = most // _ARGUMENTS_SHARE
-            calls = [f"[calls {c.name}] {_cut(_as_json(c.arguments), room)}" for c in message.calls]
-            return "\n".join([f"[assistant] {_cut(message.text, most)}".rstrip(), *calls])
+            lines = [f"[assistant] {_cut(message.text, most)}".rstrip()]
+            for call in message.calls:
+                arguments = call.arguments
+                if not isinstance(arguments, str):
+                    arguments = json.dumps(arguments, ensure_ascii=False, default=repr)
+                lines.append(f"[calls {call.name}] {_cut(arguments, most // _ARGUMENTS_SHARE)}")
+            return "\n".join(lines)
         case ToolResultMessage():
             status = " (error)" if message.is_error else ""
             return f"[result of {message.tool_name}{status}] {_cut(message.text, most)}"
         case CustomMessage():
             return ""
     return f"[reference] {_cut(message.text, most)}"
-
-
-def _as_json(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
 
 
 def _cut(text: str, most: int) -> str:

@@ -109,9 +109,8 @@ class TokenCounter:
         return -int(-size // self.ratio)
 
     def _message(self, message: Message) -> int:
-        if isinstance(message, CustomMessage):
-            return 0
-        if isinstance(message, AssistantMessage) and not message.content:
+        is_empty = isinstance(message, AssistantMessage) and not message.content
+        if isinstance(message, CustomMessage) or is_empty:
             return 0
         return _MESSAGE_TOKENS + sum(map(self._block, message.content))
 

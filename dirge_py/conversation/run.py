@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.history import final_text, is_turn, open_calls
+from dirge_py.agent_loop.history import is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue
@@ -53,7 +53,6 @@ from dirge_py.types.hooks import (
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import (
-    AgentResult,
     AwaitingConfirmation,
     Cancelled,
     Done,
@@ -155,13 +154,8 @@ class Run:
         if time_limit_s is not None:
             used_s = round(time.monotonic() - self.started_at, 3)
             outcome = timed_out(outcome, used_s=used_s, max_s=time_limit_s)
-        if isinstance(outcome, Done):
-            result = AgentResult(
-                response=final_text(event.messages),
-                messages=event.messages,
-                usage=self.usage,
-                turns=self.turns,
-            )
+        if isinstance(outcome, Done) and outcome.result is not None:
+            result = replace(outcome.result, usage=self.usage, turns=self.turns)
             return replace(outcome, result=result)
         return outcome
 

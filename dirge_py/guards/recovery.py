@@ -194,8 +194,7 @@ class _Escalation:
             is_invalid = result.details.get("outcome") == "invalid"
             if is_invalid and result.tool_call_id not in self.executed:
                 return f"repair_exhausted: {result.tool_name}"
-            path = _broken_file(result)
-            if path:
+            if path := _broken_file(result):
                 return f"syntactic_failure: {result.tool_name} {path}"
         return ""
 
