@@ -435,14 +435,18 @@ def _as_type(here: Schema, schema: Schema) -> str:
 
 def error_result(error: Exception) -> LoopToolResult:
     """Return what the model reads when a tool raised."""
-    if isinstance(error, ToolFailed):
-        return _failed(error.message, {**error.details, "outcome": error.outcome})
-    if isinstance(error, ModelRetry):
-        return _failed(error.message, {"outcome": "invalid", "retry": True})
-    if isinstance(error, TimeoutError):
-        return _failed(str(error) or "It timed out.", {"outcome": "timeout"})
-    _logger.error("a tool raised", exc_info=error)
-    return _failed(str(error) or type(error).__name__, {"outcome": "error"})
+    text, details = str(error), dict[str, Any](outcome="error")
+    match error:
+        case ToolFailed():
+            details = {**error.details, "outcome": error.outcome}
+        case ModelRetry():
+            details = {"outcome": "invalid", "retry": True}
+        case TimeoutError():
+            text, details = text or "It timed out.", {"outcome": "timeout"}
+        case _:
+            _logger.error("a tool raised", exc_info=error)
+            text = text or type(error).__name__
+    return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)
 
 
 def answered_result(answer: ToolOverride, call: ToolCall) -> LoopToolResult:
@@ -469,10 +473,6 @@ def with_outcome(result: LoopToolResult) -> LoopToolResult:
         return result
     outcome = "error" if result.is_error else "ok"
     return replace(result, details={**result.details, "outcome": outcome})
-
-
-def _failed(text: str, details: Mapping[str, Any]) -> LoopToolResult:
-    return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)
 
 
 def signature(name: str, arguments: Any) -> str:

@@ -432,16 +432,14 @@ def open_durable(store: Store, recorder: Recorder | None, engine: Engine | None)
         local = LocalDurable(
             log=recorder,
             signals=SignalBox(store.folder / recorder.session_id / "signals"),
-            received=lambda: _received_signals(recorder),
+            received=lambda: [
+                str(record.data.get("id"))
+                for record in recorder.records()
+                if record.type == "signal" and isinstance(record.data, dict)
+            ],
             write_ahead=recorder.interceptor,
         )
     return engine(local) if engine is not None else local
-
-
-def _received_signals(recorder: Recorder) -> Iterator[str]:
-    for record in recorder.records():
-        if record.type == "signal" and isinstance(record.data, dict):
-            yield str(record.data.get("id"))
 
 
 def durable_stream(durable: DurableContext, stream_fn: StreamFn) -> StreamFn:
@@ -489,7 +487,17 @@ class RemotelyAnswered:
         """Return one answer per request, in order."""
         while await self._durable.wait_for_signal(SIGNAL, 0) is not None:
             pass  # an answer that was sent before the question answers something else
-        self._note("asked", {"calls": [_describe_request(request) for request in requests]})
+        calls = [
+            {
+                "call_id": request.call_id,
+                "tool": request.tool_name,
+                "claims": [
+                    {"op": claim.op, "resource": claim.resource} for claim in request.claims
+                ],
+            }
+            for request in requests
+        ]
+        self._note("asked", {"calls": calls})
         sent: dict[str, PermissionAnswer] = {}
         here = asyncio.ensure_future(self._asker.permission(requests))
         elsewhere = asyncio.ensure_future(self._from_elsewhere(requests, sent))
@@ -523,11 +531,3 @@ class RemotelyAnswered:
                     sent[call_id] = PermissionAnswer(
                         effect=effect, comment=comment if isinstance(comment, str) else ""
                     )
-
-
-def _describe_request(request: PermissionRequest) -> dict[str, Any]:
-    return {
-        "call_id": request.call_id,
-        "tool": request.tool_name,
-        "claims": [{"op": claim.op, "resource": claim.resource} for claim in request.claims],
-    }
