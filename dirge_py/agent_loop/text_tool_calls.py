@@ -158,17 +158,15 @@ def _balanced_end(text: str, begin: int) -> int | None:
 
 def _as_call(value: dict[str, Any]) -> WrittenCall | None:
     """Return the call that an object of one of the three known shapes stands for."""
-    inner = value.get("function")
-    if value.get("type") == "function" and isinstance(inner, dict):
-        value = inner
-    if "name" in value and "arguments" in value:
-        name, arguments = value["name"], value["arguments"]
-    elif "tool_name" in value and "tool_args" in value:
-        name, arguments = value["tool_name"], value["tool_args"]
-    else:
-        return None
-    if isinstance(arguments, str):
-        arguments = _literal(arguments)
-    if not isinstance(name, str) or not isinstance(arguments, dict):
-        return None
-    return WrittenCall(name, arguments)
+    match value:
+        case {"type": "function", "function": dict(inner)}:
+            value = inner
+    match value:
+        case {"name": str(name), "arguments": arguments}:
+            pass
+        case {"tool_name": str(name), "tool_args": arguments}:
+            pass
+        case _:
+            return None
+    arguments = _literal(arguments) if isinstance(arguments, str) else arguments
+    return WrittenCall(name, arguments) if isinstance(arguments, dict) else None

@@ -365,10 +365,10 @@ class ContextView:
         if self.shape == ViewShape():
             return messages if isinstance(messages, tuple) else tuple(messages)
         known = len(self._seen)
-        if not known or list(messages[:known]) != self._seen:
-            self._shown = shown(messages, self.shape)
-        else:
+        if known and list(messages[:known]) == self._seen:
             self._shown += shown_from(messages, known, self.shape)
+        else:
+            self._shown = shown(messages, self.shape)
         self._seen = list(messages)
         return tuple(self._shown)
 

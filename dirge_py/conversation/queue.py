@@ -83,12 +83,9 @@ class PendingInserts:
 
     def _is_unfinished(self) -> bool:
         """Whether a message now would end an interrupted run, open calls or a move."""
-        history = self._history
-        return (
-            history.timeline.is_moving
-            or history.interruption is not None
-            or open_calls(history.messages) is not None
-        )
+        is_interrupted = self._history.interruption is not None
+        has_open_calls = open_calls(self._history.messages) is not None
+        return self._history.timeline.is_moving or is_interrupted or has_open_calls
 
 
 async def objection(checks: Sequence[PromptCheck], message: UserMessage) -> str | None:

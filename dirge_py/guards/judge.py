@@ -7,6 +7,7 @@ bounded plain text, and the agent's rules. An unclear answer counts as approval.
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass as mutable
 from itertools import dropwhile
 from typing import Literal, TypeAlias, cast
@@ -246,19 +247,16 @@ class _RunJudge:
         if self.has_baseline or self.diff is None:
             return
         self.has_baseline = True
-        try:
+        with suppress(Exception):  # without it, every change counts as made in this run
             before = await self.diff()
-        except Exception:
-            return  # then every change counts as made in this run; the call is not blocked
-        self.reviewed = before.fingerprint if before is not None else None
+            self.reviewed = before.fingerprint if before is not None else None
 
     async def check(self, info: TurnInfo) -> Sequence[Message]:
         results = sum(isinstance(each, ToolResultMessage) for each in info.new_messages)
         if results == self.approved_results:
             return ()  # nothing was done, or nothing since the last approval
         change = await self.diff() if self.diff is not None else None
-        is_reviewed = change is not None and change.fingerprint == self.reviewed
-        if is_reviewed or (change is not None and not change.text.strip()):
+        if change and (change.fingerprint == self.reviewed or not change.text.strip()):
             change = None
         system = _JUDGE_PROMPT + (_REVIEW_PROMPT if change is not None else "")
         answer = await self.ask(system, self._prompt(info, change))

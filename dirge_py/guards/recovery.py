@@ -58,8 +58,8 @@ def resume_broken_answers(most: int) -> Hooks:
         if message is None:
             return None
         if message.stop_reason == "error":
-            is_worth_it = message.error_kind in RETRYABLE_KINDS and message.content
-            if not is_worth_it or in_a_row >= most:
+            is_resumable = message.error_kind in RETRYABLE_KINDS and message.content
+            if not is_resumable or in_a_row >= most:
                 return None
             in_a_row += 1
             error = message.error_message or ""

@@ -104,9 +104,8 @@ class StormBreaker:
 
     def is_exempt(self, call: ToolCall) -> bool:
         """Whether a call may repeat."""
-        return (
-            not call.name or call.name in self._exempt or bool(getattr(call.tool, "polls", False))
-        )
+        polls = bool(getattr(call.tool, "polls", False))
+        return polls or not call.name or call.name in self._exempt
 
     def kind_of(self, call: ToolCall) -> Kind:
         """Return what a call would do, by its own claims; an unknown one counts as nothing."""

@@ -60,10 +60,8 @@ def stop_check(name: str, ask: StopQuestion, *, most: int) -> Hooks:
         return tuple(messages)
 
     def prepare_next_turn(info: TurnInfo) -> TurnUpdate | None:
-        message = info.message
-        if info.turn != opened_turn or message is None:
-            return None
-        if message.stop_reason != "error" or message.content:
+        message = info.message if info.turn == opened_turn else None
+        if message is None or message.stop_reason != "error" or message.content:
             return None
         why = one_line(message.error_message or "", 200)
         info.emit(SystemNotice(f"The {name} check got no answer, so the run ends: {why}"))
