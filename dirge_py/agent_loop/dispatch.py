@@ -95,7 +95,7 @@ class _Batch:
                 self._record(slot)
 
     async def run_in_parallel(self) -> None:
-        """Start no body before every call has passed its preflight; `answer_unanswered` records."""
+        """Run no call before all have passed their preflight; `answer_unanswered` records them."""
         ready: list[_Slot] = []
         deferred: tuple[_Slot, Defer] | None = None
         for slot in self._slots:
@@ -115,8 +115,7 @@ class _Batch:
 
     def answer_unanswered(self) -> None:
         """Answer every call that has no result: services reject a call without one."""
-        is_aborted = self._run.signal.aborted
-        unanswered = NEVER_RAN if is_aborted else SUPPRESSED
+        unanswered = NEVER_RAN if self._run.signal.aborted else SUPPRESSED
         slots = [slot for slot in self._slots if not slot.is_deferred]
         for slot in slots:
             if slot.result is None:

@@ -271,8 +271,7 @@ class SummaryStrategy:
     ) -> ViewShape | None:
         if self._summariser is None:
             return None
-        ready = self._from_checkpoint(job, shape, attempt.epoch)
-        if ready is not None:
+        if ready := self._from_checkpoint(job, shape, attempt.epoch):
             attempt.outcome = "written"
             return ready
         cut = job.cut(shape)

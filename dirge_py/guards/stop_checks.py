@@ -112,8 +112,7 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
     """Return a stop check for runs with open todo items."""
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
-        items = open_items()
-        if not items:
+        if not (items := open_items()):
             return ()
         shown = [f"- {one_line(item, ITEM_CHARS)}" for item in items[:SHOWN_ITEMS]]
         if len(items) > SHOWN_ITEMS:
