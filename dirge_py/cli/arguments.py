@@ -43,15 +43,8 @@ it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usa
 10 more turns wanted, 11 awaiting confirmation, 53 turn limit, 54 other limit, 55 aborted by
 --on-ask, 56 a plan ended not verified, 75 try again later, 130 and 143 interrupted.
 More: docs/cli.md."""
-_WITHOUT_CHOICE = {
-    "print": True,
-    "input_format": None,
-    "continue_": False,
-    "resume": None,
-    "fork_session": False,
-    "no_session": False,
-    "plan": False,
-}
+_WITHOUT_CHOICE: dict[str, object] = {"print": True, "input_format": None, "resume": None}
+_WITHOUT_CHOICE |= dict.fromkeys(("continue_", "fork_session", "no_session", "plan"), False)
 """The flags of `dirge -p` that subcommands which continue a session do not have."""
 CONFIG_VERBS = {
     "init": "set up a provider: a few questions, and a test request",

@@ -109,21 +109,20 @@ def _check_schema(flags: Namespace) -> None:
 
 
 def _check_session(flags: Namespace) -> None:
-    is_given = {
+    choices = {
         "--continue": flags.continue_,
         "--resume": flags.resume is not None,
         "--session": flags.session is not None,
         "--no-session": flags.no_session,
     }
-    chosen = [name for name, is_chosen in is_given.items() if is_chosen]
+    chosen = [name for name, is_chosen in choices.items() if is_chosen]
     if len(chosen) > 1:
         raise UsageError(f"{chosen[0]} and {chosen[1]} exclude each other.")
     if flags.fork_session and chosen in ([], ["--no-session"]):
         raise UsageError("--fork-session needs a session to branch off.", hint="Add -c, or -r ID.")
     if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
-        raise UsageError(
-            "-r without an id needs a terminal to pick in.", hint="Name the session, or use -c."
-        )
+        hint = "Name the session, or use -c."
+        raise UsageError("-r without an id needs a terminal to pick in.", hint=hint)
 
 
 assert set(MODES) == set(MOST_PERMISSIVE_FIRST)

@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from dirge_py.cli.flags import (
 )
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenMode
-from dirge_py.providers.settings import SetupService
+from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
 
@@ -59,11 +60,6 @@ def tui_start(
 
     openers = SessionOpeners(load, options)
 
-    def setup() -> "SetupService":
-        from dirge_py.providers.setup import ProviderSetup
-
-        return ProviderSetup(config_file)
-
     def demo() -> "UiOptions":
         from dirge_py.cli.demo.play import Demo
 
@@ -75,7 +71,7 @@ def tui_start(
         open_other=openers.other,
         prepare=prepare,
         project=openers.project,
-        setup=setup,
+        setup=partial(late("dirge_py.providers.setup", "ProviderSetup"), config_file),
         demo=demo,
         settings=openers.settings,
         settings_file=(config_file or paths.config_file()).absolute(),

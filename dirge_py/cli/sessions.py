@@ -180,20 +180,20 @@ def _search(flags: Namespace, store: Store) -> int:
     if not flags.words:
         raise UsageError("search for what?", hint="As in `dirge sessions search flaky test`.")
     index = _index(store)
-    found = index.search(flags.words, everywhere=flags.everywhere, limit=flags.n)
+    matches = index.search(flags.words, everywhere=flags.everywhere, limit=flags.n)
     if flags.json:
-        _write_json({"found": [asdict(match) for match in found]})
-    elif found:
+        _write_json({"found": [asdict(match) for match in matches]})
+    elif matches:
         sessions = index.sessions(everywhere=flags.everywhere)
         titles = {(session.project, session.id): session.title for session in sessions}
         bold = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         lines = []
-        for session, matches in groupby(found, lambda match: (match.project, match.session_id)):
+        for session, group in groupby(matches, lambda match: (match.project, match.session_id)):
             lines += ["", f"{session[1]}  {_clean_line(titles.get(session, ''))}".rstrip()]
-            for match in matches:
+            for match in group:
                 lines.append(f"  {_moment(match.at)}  {match.kind:7} {_snippet(match, bold=bold)}")
         _write("\n".join(lines[1:]) + "\n")
-    if found:
+    if matches:
         return 0
     words = clean(" ".join(flags.words))
     where = "any project" if flags.everywhere else "this project"
@@ -330,37 +330,39 @@ def _import(flags: Namespace, store: Store) -> int:
         if os.path.isabs(external.cwd) and os.path.isdir(external.cwd):
             project = project_root(Path(external.cwd))
             target = Store(state_dir(), project, app_version=__version__)
-        taken = import_session(external, target, redact=redact)
+        imported = import_session(external, target, redact=redact)
         lines = ["was imported before; nothing was done"]
-        if not taken.is_known:
-            lines = [f"imported from {taken.program}, {taken.messages} messages"]
-            lines += [f"left out: {count} {what}" for what, count in sorted(taken.left_out.items())]
+        if not imported.is_known:
+            lines = [f"imported from {imported.program}, {imported.messages} messages"]
+            lines += [
+                f"left out: {count} {what}" for what, count in sorted(imported.left_out.items())
+            ]
         elsewhere = f" -C {shlex.quote(external.cwd)}" if target.folder != store.folder else ""
-        lines.append(f"`dirge{elsewhere} -r {taken.session_id}` opens it")
-        _report(taken.session_id, lines)
+        lines.append(f"`dirge{elsewhere} -r {imported.session_id}` opens it")
+        _report(imported.session_id, lines)
 
     return _for_each(flags.words, import_file)
 
 
-def _repair_lines(found: RepairReport) -> Iterator[str]:
-    if found.is_sound:
-        yield f"sound, {found.records} records"
+def _repair_lines(report: RepairReport) -> Iterator[str]:
+    if report.is_sound:
+        yield f"sound, {report.records} records"
         return
-    yield f"{found.records} records can be read"
-    if found.torn_bytes and not found.is_newer:
-        yield f"an unfinished end of {found.torn_bytes} bytes was cut off"
-    if found.damaged_bytes:
-        yield f"{found.damaged_bytes} bytes in the middle are not records and are skipped"
-    if found.torn_bytes or found.damaged_bytes:
-        yield f"the damaged bytes are kept in {str(found.kept)!r}"
-    if found.missing_segments:
-        names = ", ".join(f"{number:04}.jsonl" for number in found.missing_segments)
+    yield f"{report.records} records can be read"
+    if report.torn_bytes and not report.is_newer:
+        yield f"an unfinished end of {report.torn_bytes} bytes was cut off"
+    if report.damaged_bytes:
+        yield f"{report.damaged_bytes} bytes in the middle are not records and are skipped"
+    if report.torn_bytes or report.damaged_bytes:
+        yield f"the damaged bytes are kept in {str(report.kept)!r}"
+    if report.missing_segments:
+        names = ", ".join(f"{number:04}.jsonl" for number in report.missing_segments)
         yield f"a part of it is missing: {names}"
-    if found.orphans:
-        yield f"{found.orphans} records follow a lost one; they are read behind the one before"
-    if found.lost_outputs:
-        yield f"{found.lost_outputs} large tool results are gone; a remark stands in their place"
-    if found.is_newer:
+    if report.orphans:
+        yield f"{report.orphans} records follow a lost one; they are read behind the one before"
+    if report.lost_outputs:
+        yield f"{report.lost_outputs} large tool results are gone; a remark stands in their place"
+    if report.is_newer:
         yield "it was written by a newer dirge and can only be read"
 
 

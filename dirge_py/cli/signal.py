@@ -58,9 +58,8 @@ def signal(rest: Sequence[str]) -> int:
     try:
         payload = json.loads(flags.payload) if flags.payload is not None else {}
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"the payload is not JSON: {error}.", hint='Quote it: \'{"effect": "allow"}\'.'
-        ) from error
+        hint = 'Quote it: \'{"effect": "allow"}\'.'
+        raise UsageError(f"the payload is not JSON: {error}.", hint=hint) from error
     if flags.name == "answer":
         _check_answer(payload, _waiting(store.events_since(session_id, 0)))
     try:

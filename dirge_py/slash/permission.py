@@ -51,9 +51,8 @@ async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     elif tool.isdigit():
         past = settings.decisions.get(int(tool))
         if past is None:
-            raise UsageError(
-                f"There is no decision {int(tool)}.", hint=format_log(settings.decisions)
-            )
+            hint = format_log(settings.decisions)
+            raise UsageError(f"There is no decision {int(tool)}.", hint=hint)
         front.show(format_past_decision(past))
     elif tool:
         raise UsageError("Which call?", hint="For example: /why bash git push")

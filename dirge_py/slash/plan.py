@@ -189,9 +189,8 @@ def _status_text(conversation: "Conversation") -> str:
 def _drop(conversation: "Conversation", front: FrontEnd) -> None:
     state = load_state(conversation.session.metadata.get(NAME))
     if conversation.exclusive_owner is not None:
-        raise UsageError(
-            f"{conversation.exclusive_owner.description}.", hint="/plan stop stops it first."
-        )
+        hint = "/plan stop stops it first."
+        raise UsageError(f"{conversation.exclusive_owner.description}.", hint=hint)
     if state is None or not state.is_resumable:
         raise UsageError("There is no plan to discard.")
     conversation.session.metadata.put(NAME, replace(state, status="dropped", why="").stored())

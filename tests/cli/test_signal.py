@@ -22,7 +22,7 @@ def test_mistakes_are_named(product: Product) -> None:
     broken = product.run("signal", "mine", "answer", "{effect")
     assert (broken.exit_code, "not JSON" in broken.stderr) == (2, True)
     deep = product.run("signal", "mine", "go", "[" * 50_000)
-    assert (deep.exit_code, "no JSON" in deep.stderr) == (2, True)
+    assert (deep.exit_code, "not JSON" in deep.stderr) == (2, True)
     odd = product.run("signal", "mine", "../x", "{}")
     assert (odd.exit_code, "cannot be the name" in odd.stderr) == (2, True)
 

@@ -83,8 +83,8 @@ class LineOptions:
     """Whether the terminal can't move its cursor, and edits its line itself."""
 
 
-class Repl:
-    """Shows conversations as lines, one after the other: a `controller.View` and a `SessionView`.
+class Repl(FrontEnd):
+    """Line mode as a front end, a `controller.View` and a `SessionView`, without a screen.
 
     `make_source` creates its source of lines, which gets the REPL to read its state.
     """
@@ -99,10 +99,10 @@ class Repl:
         guard_s: float = GUARD_S,
     ) -> None:
         self.writer = writer
-        self.has_keys = has_keys
-        self.commands = discover(slash)
+        self._keys = KEYS if has_keys else ()
+        self._commands = discover(slash)
         self.commands.add(queue)
-        self.controller = ChatController(self, self.commands, LineFront(self))
+        self.controller = ChatController(self, self.commands, self)
         self.source = make_source(self)
         self.asker = LineAsker(
             self.source,
@@ -113,7 +113,6 @@ class Repl:
         )
         self._start = start
         self._sessions = SessionOpener(self, self.controller, self.asker)
-        self.switch_to = self._sessions.switch_to
         self.opened: Conversation | None = None
         """The last conversation, after it was closed."""
         self._show_thinking = False
@@ -178,7 +177,30 @@ class Repl:
         for task in list(self._tasks):
             task.cancel()
 
-    def quit(self, code: int) -> None:
+    @property
+    def commands(self) -> Registry:
+        return self._commands
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        return self._keys
+
+    def show(self, text: str, *, tone: Tone = "plain") -> None:
+        self.notify_user(text, tone=tone)
+
+    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
+        return await self.asker.pick(title, choices, current=current)
+
+    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
+        return await self.asker.question(questions)
+
+    def set_input(self, text: str) -> None:
+        self.give_back(text)
+
+    async def open(self, session_id: str | None) -> Conversation:
+        return await self._sessions.switch_to(session_id)
+
+    def quit(self, code: int = 0) -> None:
         """End the program soon."""
         if self._exit_code is None:
             self._exit_code = code
@@ -291,39 +313,6 @@ class Repl:
     def refresh_status(self) -> None:
         self._changed.set()
         self.source.refresh()
-
-
-class LineFront(FrontEnd):
-    """The front end of line mode for slash commands; raises `Unsupported` without a screen."""
-
-    def __init__(self, repl: Repl) -> None:
-        self._repl = repl
-
-    @property
-    def commands(self) -> Registry:
-        return self._repl.commands
-
-    @property
-    def keys(self) -> Sequence[tuple[str, str]]:
-        return KEYS if self._repl.has_keys else ()
-
-    def show(self, text: str, *, tone: Tone = "plain") -> None:
-        self._repl.notify_user(text, tone=tone)
-
-    async def pick(self, title: str, choices: Sequence[Choice], *, current: str = "") -> str | None:
-        return await self._repl.asker.pick(title, choices, current=current)
-
-    async def form(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
-        return await self._repl.asker.question(questions)
-
-    def set_input(self, text: str) -> None:
-        self._repl.give_back(text)
-
-    async def open(self, session_id: str | None) -> Conversation:
-        return await self._repl.switch_to(session_id)
-
-    def quit(self) -> None:
-        self._repl.quit(0)
 
 
 def _model_and_mode(conversation: Conversation) -> str:

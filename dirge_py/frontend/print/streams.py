@@ -68,9 +68,8 @@ def _read_pieces(fd: int) -> tuple[str, str]:
             break
         content += piece
         if len(content) > MOST_BYTES:
-            raise UsageError(
-                "stdin holds more than 16 MiB.", hint="Put it into a file and name it with @path."
-            )
+            hint = "Put it into a file and name it with @path."
+            raise UsageError("stdin holds more than 16 MiB.", hint=hint)
     return content.decode("utf-8", "replace").strip("\n"), notice
 
 
@@ -155,11 +154,10 @@ def read_line(line: bytes) -> UserMessage | InvalidLine:
 
 
 def _is_text_block(block: Any) -> bool:
-    return (
-        isinstance(block, dict)
-        and block.get("type") == "text"
-        and isinstance(block.get("text"), str)
-    )
+    match block:
+        case {"type": "text", "text": str()}:
+            return True
+    return False
 
 
 class WriteInterrupted(Exception):
