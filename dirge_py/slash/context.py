@@ -78,13 +78,11 @@ def _no_such_form(args: str) -> UsageError:
 def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
     if not left_out:
         return ["Nothing is left out: every message is sent in full."]
-    return [
-        f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):",
-        *(
-            f"  {m.number:>5}  {m.how:<9} {m.author:<12} {m.chars:>9,}  {m.beginning}"
-            for m in left_out
-        ),
-    ]
+    head = (
+        f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):"
+    )
+    row = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beginning}"
+    return [head, *map(row.format, left_out)]
 
 
 async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd) -> None:
@@ -93,15 +91,14 @@ async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd)
         front.show("Nothing to compact: the context would not get smaller.")
         return
     if done.kind == "failed_summary":
-        words = "dirge could not make a summary."
+        text = "dirge could not make a summary."
         if done.tokens_after >= done.tokens_before:
-            front.show(f"{words} The context is unchanged.", tone="error")
-            return
-        front.show(
-            f"{words} Old tool results are cut instead. {_savings_text(done)}", tone="warning"
-        )
-        return
-    front.show(f"Compacted. {_savings_text(done)} The session keeps everything.", tone="good")
+            front.show(f"{text} The context is unchanged.", tone="error")
+        else:
+            text = f"{text} Old tool results are cut instead. {_savings_text(done)}"
+            front.show(text, tone="warning")
+    else:
+        front.show(f"Compacted. {_savings_text(done)} The session keeps everything.", tone="good")
 
 
 def _savings_text(done: "ContextCompacted") -> str:

@@ -56,9 +56,8 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
         front.show(f"{shown} is part of the workspace already.")
         return
     text = (
-        f"{shown} becomes part of the workspace until this session ends:\n"
-        f"in the mode {settings.mode}, what is read and edited there is judged as in "
-        f"{visible(str(conversation.cwd))}."
+        f"{shown} becomes part of the workspace until this session ends: the mode {settings.mode} "
+        f"applies there as in {visible(str(conversation.cwd))}."
     )
     if await ask_option(front, "Folder", text, {_ADD: "", "cancel": ""}) != _ADD:
         front.show("Nothing was added.")

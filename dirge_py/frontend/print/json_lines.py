@@ -127,18 +127,19 @@ class ClaudeLines:
         )
 
     def on_event(self, event: LoopEvent) -> None:
-        if isinstance(event, PlanPhase):
-            self.start()
-        elif isinstance(event, MessageUpdate):
-            if self._partial:
-                self._line({"type": "stream_event", "event": _partial_event(event)})
-        elif isinstance(event, MessageStart) and self._partial:
-            if isinstance(event.message, AssistantMessage):
-                opened = {"type": "message_start", "message": {"role": "assistant", "content": []}}
-                self._line({"type": "stream_event", "event": opened})
-        elif isinstance(event, MessageEnd):
-            if self._partial and isinstance(event.message, AssistantMessage):
-                self._line({"type": "stream_event", "event": {"type": "message_stop"}})
+        partial: dict[str, Any] | None = None
+        match event:
+            case PlanPhase():
+                self.start()
+            case MessageUpdate() if self._partial:
+                partial = _partial_event(event)
+            case MessageStart(message=AssistantMessage()):
+                partial = {"type": "message_start", "message": {"role": "assistant", "content": []}}
+            case MessageEnd(message=AssistantMessage()):
+                partial = {"type": "message_stop"}
+        if self._partial and partial is not None:
+            self._line({"type": "stream_event", "event": partial})
+        if isinstance(event, MessageEnd):
             self._message(event.message)
 
     def end(self, result: Mapping[str, Any]) -> None:

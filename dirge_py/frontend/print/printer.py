@@ -192,28 +192,27 @@ class Printer:
 
     def _notify(self, event: LoopEvent) -> None:
         """Write notices about the run on stderr."""
-        if isinstance(event, PermissionAnswered) and event.effect == "deny":
-            self._denials.append(event)
-            hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""
-            print_notice(f"denied {event.tool_name}: {event.reason}", hint)
-        elif isinstance(event, SystemNotice):
-            print_notice(event.content)
-        elif isinstance(event, RetryNotice):
-            wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
-            print_notice(f"retrying{wait} (attempt {event.attempt}): {event.error}")
-        elif isinstance(event, EscalationActivated | PlanPhase):
-            print_notice(describe_event(event))
-        elif isinstance(event, EvidenceTaken):
-            first, _, rest = event.command.strip().partition("\n")
-            command = f"{first[:100]} …" if rest or len(first) > 100 else first
-            exit_code = "" if event.exit_code is None else f", exit {event.exit_code}"
-            print_notice(f"{event.id}: {command}: {event.outcome}{exit_code}.")
-        elif isinstance(event, ForkEvent):
-            if isinstance(event.event, PermissionAnswered | RetryNotice | SystemNotice):
-                self._notify(event.event)
-        elif isinstance(event, ContextCompacted) and self.conversation.is_running:
-            # Between runs, the command that asked for it shows the result.
-            print_notice(describe_event(event))
+        match event:
+            case PermissionAnswered(effect="deny"):
+                self._denials.append(event)
+                hint = f"{event.suggestion} would have allowed it." if event.suggestion else ""
+                print_notice(f"denied {event.tool_name}: {event.reason}", hint)
+            case SystemNotice(content=text):
+                print_notice(text)
+            case RetryNotice():
+                wait = f" in {event.delay_ms / 1000:.0f} s" if event.delay_ms else ""
+                print_notice(f"retrying{wait} (attempt {event.attempt}): {event.error}")
+            case EvidenceTaken():
+                first, _, rest = event.command.strip().partition("\n")
+                command = f"{first[:100]} …" if rest or len(first) > 100 else first
+                exit_code = "" if event.exit_code is None else f", exit {event.exit_code}"
+                print_notice(f"{event.id}: {command}: {event.outcome}{exit_code}.")
+            case ForkEvent(event=PermissionAnswered() | RetryNotice() | SystemNotice() as inner):
+                self._notify(inner)
+            case ContextCompacted() if not self.conversation.is_running:
+                pass  # The command that asked for it shows the result.
+            case EscalationActivated() | PlanPhase() | ContextCompacted():
+                print_notice(describe_event(event))
 
     def end_lines(self) -> None:
         """Write no more JSON lines: the result was the last; later notices only go to stderr."""
