@@ -9,7 +9,7 @@ from typing import Any, Literal
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types import events
 from dirge_py.types.events import LoopEvent, PhaseName
-from dirge_py.types.messages import AssistantMessage, Message, ToolCallBlock, ToolResultMessage
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.transcript.blocks import main_argument
 
@@ -105,9 +105,8 @@ class RunActivity:
         self.foldings = foldings
         for message in messages:
             if isinstance(message, AssistantMessage):
-                for block in message.content:
-                    if isinstance(block, ToolCallBlock):
-                        self._add_call(block.name, block.arguments)
+                for call in message.calls:
+                    self._add_call(call.name, call.arguments)
             elif isinstance(message, ToolResultMessage):
                 self._add_result(message)
 

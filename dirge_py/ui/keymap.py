@@ -338,7 +338,7 @@ class Keymap:
         for binding in bindings:
             denied = [key for key in binding.keys if plain(key) in _NEVER_OF_PLUGINS]
             refused += [
-                f"{spell(key)} cannot be a plugin's: /{binding.command} has no such key."
+                f"A plugin can't use {spell(key)}, so it doesn't run /{binding.command}."
                 for key in denied
             ]
             allowed = tuple(key for key in binding.keys if key not in denied)
@@ -435,7 +435,7 @@ def _read(row: Key, wanted: Iterable[str], problems: list[str]) -> tuple[str, ..
         key = plain(name)
         parts = key.split()
         if not all(is_known(part) for part in parts):
-            problems.append(f"there is no key {name!r} for `{row.action}`.")
+            problems.append(f"unknown key {name!r} for `{row.action}`.")
         elif len(parts) > 2:
             problems.append(f"{name!r} for `{row.action}`: a chord has two keys.")
         elif len(parts) == 2 and row.scope not in TOGETHER:
@@ -473,7 +473,7 @@ def _unknown(name: str, rows: Iterable[Key]) -> str:
     names = {n for row in rows for n in (row.action, f"{row.scope}.{row.action}")}
     meant = nearest(name.replace("-", "_"), names)
     hint = f" Did you mean `{meant}`?" if meant else " /keybindings lists them."
-    return f"there is no action {name!r}.{hint}"
+    return f"unknown action {name!r}.{hint}"
 
 
 _SAME_BYTE = {

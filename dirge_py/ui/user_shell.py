@@ -84,7 +84,7 @@ class UserShell:
         self, command: str, typed: str, conversation: "Conversation"
     ) -> "CommandResult":
         if conversation.environment.shells is None:
-            raise DirgeError("no commands are run here.")
+            raise DirgeError("Commands can't run in this conversation.")
         box = self.box
         self._begun = b""
         rows, columns = box.terminal_size(self._app.size)

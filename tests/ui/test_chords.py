@@ -68,7 +68,7 @@ async def test_a_chord_between_two_cuts_parts_them(project: ScriptedProject):
 async def test_a_key_of_the_settings_runs_a_command(project: ScriptedProject):
     settings = UiSettings(keys={"/mode plan": ["f9"], "undo": ["ctrl+x ctrl+u"], "redrew": ["f8"]})
     async with running_app(project, prepare=lambda: settings) as driver:
-        assert "[keys]: there is no action 'redrew'. Did you mean `redraw`?" in driver.text
+        assert "[keys]: unknown action 'redrew'. Did you mean `redraw`?" in driver.text
         await driver.pilot.press("f9")
         await driver.until(lambda: driver.conversation.settings.mode == "plan")
         await driver.type("ab")

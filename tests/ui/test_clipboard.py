@@ -79,7 +79,7 @@ def test_over_ssh_no_program_here_is_asked(place: ClipboardPrograms):
 def test_windows_gets_what_it_can_read(place: ClipboardPrograms):
     place.environment["WSL_DISTRO_NAME"] = "Debian"
     place.program("clip.exe", KEEPS)
-    assert place.copy("ü\n").startswith("Given to clip.exe, unverified.")
+    assert place.copy("ü\n").startswith("Sent to clip.exe, unverified.")
     assert place.given_to("clip.exe") == "ü\n".encode("utf-16-le")
 
 
@@ -96,7 +96,7 @@ def test_a_terminal_that_ignores_it_and_a_text_that_is_too_long_are_told(place: 
     place.environment["VTE_VERSION"] = "7600"
     assert "(VTE) ignore it. `/copy --file`" in place.copy("text")
     place.sent.clear()
-    assert "75,001 characters are more than terminals take (100 kB)." in place.copy("x" * 75_001)
+    assert "75,001 characters are too much for a terminal (100 kB)." in place.copy("x" * 75_001)
     assert place.sent == []
 
 
@@ -118,7 +118,7 @@ def test_the_last_copy_is_kept_for_its_owner_only_even_with_half_characters(
 
 def test_a_state_folder_that_cannot_be_written_is_told(place: ClipboardPrograms):
     (place.folder / "state").write_text("no folder")
-    assert "It could not be kept in a file" in place.copy("text")
+    assert "It couldn't be saved in a file" in place.copy("text")
 
 
 # -- /copy
@@ -160,7 +160,7 @@ async def test_where_no_session_is_kept_no_copy_is(project: ScriptedProject):
         await driver.until(lambda: "An answer." in driver.text)
         await driver.idle()
         await driver.send("/copy")
-        await driver.until(lambda: "It is kept in no file" in driver.text)
+        await driver.until(lambda: "It isn't saved in a file" in driver.text)
     assert not last_copy_file().exists()
 
 

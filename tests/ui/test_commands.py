@@ -99,7 +99,7 @@ async def test_what_is_odd_about_the_settings_is_said_at_the_start(project: Scri
     settings = UiSettings(keys={"fly": ["f1"]}, aliases={"/quit": "/clear", "/x": "/nothing"})
     async with running_app(project, prepare=lambda: settings, theme="neon") as driver:
         await driver.until(lambda: "[ui]" in driver.text)
-        assert "! [keys]: there is no action 'fly'." in driver.text
+        assert "! [keys]: unknown action 'fly'." in driver.text
         assert "! [aliases]: /quit is now /clear, no longer the built-in command." in driver.text
         assert "! [aliases]: /x: There is no command /nothing." in driver.text
         assert "! [ui]: there is no theme 'neon', only dark, " in driver.text

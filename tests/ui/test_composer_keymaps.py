@@ -162,10 +162,10 @@ async def test_a_stashed_draft_is_told_of_and_comes_back(project: ScriptedProjec
     async with running_app(project) as driver:
         driver.app.composer.put("a long thought")
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "1 draft stashed, Ctrl+S takes it back" in driver.screen)
+        await driver.until(lambda: "1 draft stashed, Ctrl+S restores it" in driver.screen)
         driver.app.composer.put("another")
         await driver.pilot.press("ctrl+s")
-        await driver.until(lambda: "2 drafts stashed, Ctrl+S takes the last back" in driver.screen)
+        await driver.until(lambda: "2 drafts stashed, Ctrl+S restores the last" in driver.screen)
         await driver.pilot.press("ctrl+s")
         assert driver.app.composer.text == "another"
         await driver.pilot.press("ctrl+u", "ctrl+s")

@@ -278,7 +278,7 @@ async def test_only_what_is_accepted_is_given_to_the_editor(
     [
         ("sys.exit(3)", "ended with exit code 3. Nothing was changed."),
         ("path.write_bytes(b'\\xff')", "not UTF-8"),
-        ("path.unlink()", "left no text behind"),
+        ("path.unlink()", "can't be read"),
     ],
 )
 async def test_an_editor_that_fails_changes_nothing(

@@ -54,9 +54,9 @@ def test_two_keys_are_a_chord_and_the_first_does_nothing_by_itself():
 @pytest.mark.parametrize(
     ("name", "keys", "problem"),
     [
-        ("redrew", ["f9"], "there is no action 'redrew'. Did you mean `redraw`?"),
-        ("dialog.onse", ["f9"], "there is no action 'dialog.onse'. Did you mean `dialog.once`?"),
-        ("redraw", ["hyperspace"], "there is no key 'hyperspace' for `redraw`."),
+        ("redrew", ["f9"], "unknown action 'redrew'. Did you mean `redraw`?"),
+        ("dialog.onse", ["f9"], "unknown action 'dialog.onse'. Did you mean `dialog.once`?"),
+        ("redraw", ["hyperspace"], "unknown key 'hyperspace' for `redraw`."),
         ("redraw", ["a b c"], "'a b c' for `redraw`: a chord has two keys."),
         ("once", ["a b"], "'a b' for `dialog.once`: chords are for the input and the screen."),
         ("redraw", ["ctrl+k"], "Ctrl+K is `redraw`, so it is not `cut_to_end`."),

@@ -188,7 +188,7 @@ async def test_a_repository_that_names_programs_has_none_of_them_run(project: Sc
     assert found == GitStatus(branch="main", is_withheld=True)
     assert not (project.folder / "ran").exists()
     lines = left_lines(30, STYLES, gauge=ContextGauge(used=1, window=0), git=found)
-    assert "not looked at" in texts(lines)
+    assert "state not read" in texts(lines)
 
 
 # -- what a conversation tells

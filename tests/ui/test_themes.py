@@ -80,12 +80,12 @@ def test_an_own_theme_goes_before_one_of_ours(themes: Path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ('dark = true\n\n[colors]\naccnt = "#ffffff"\n', "line 4: no role `accnt`"),
-        ('[colors]\ntext = "red"\n', "line 2: `text` is no colour"),
-        ('[colors]\ntext = "#ffffff"\ndim = 3\n', "line 3: `dim` is no colour"),
-        ('dark = "yes"\n', "line 1: `dark` is true or false"),
-        ('colors = "#ffffff"\n', "line 1: `colors` is a table"),
-        ('\nname = "x"\n', "line 2: no key `name`"),
+        ('dark = true\n\n[colors]\naccnt = "#ffffff"\n', "line 4: unknown role `accnt`"),
+        ('[colors]\ntext = "red"\n', "line 2: `text` isn't a colour"),
+        ('[colors]\ntext = "#ffffff"\ndim = 3\n', "line 3: `dim` isn't a colour"),
+        ('dark = "yes"\n', "line 1: `dark` must be true or false"),
+        ('colors = "#ffffff"\n', "line 1: `colors` must be a table"),
+        ('\nname = "x"\n', "line 2: unknown key `name`"),
         ("[colors\n", "line 1"),
         ("text = \x00\n", "line 1"),
     ],
@@ -110,7 +110,7 @@ async def test_a_theme_file_that_is_wrong_is_told_and_the_default_shown(
 ):
     (themes / "mine.toml").write_text('[colors]\ntxt = "#ffffff"\n')
     async with running_app(project, theme="mine") as at:
-        await at.until(lambda: "no role `txt`" in " ".join(at.text.split()))
+        await at.until(lambda: "unknown role `txt`" in " ".join(at.text.split()))
         assert at.app.theme_switcher.theme.name == "phosphor"
 
 
@@ -137,7 +137,7 @@ async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
     file.write_text('[colors]\ntext = "#ffffff"\n')
     async with running_app(project, theme="mine") as at:
         file.write_text('[colors]\ntext = "#ffff0"\n')
-        await at.until(lambda: "`text` is no colour" in at.text)
+        await at.until(lambda: "`text` isn't a colour" in at.text)
         assert at.app.theme_styles.text.color.name == "#ffffff"
 
 

@@ -49,7 +49,7 @@ async def display(args: str, conversation: "Conversation", front: TuiFrontEnd) -
     if odd := [side for side in wanted if side not in _SIDES]:
         raise UsageError(
             f"There is no part {odd[0]!r} to display.",
-            hint=f"What there is: {'|'.join(_SIDES)}; `left main` and `left|main` name two.",
+            hint=f"The parts are {'|'.join(_SIDES)}; `left main` or `left|main` names two.",
         )
     if wanted:
         chrome.display = [side for side in _SIDES if side in wanted]
@@ -60,7 +60,7 @@ async def display(args: str, conversation: "Conversation", front: TuiFrontEnd) -
 def _describe(chrome: ChromePresenter) -> str:
     words = f"Panels: {chrome.panel}; displayed: {'|'.join(chrome.display)}."
     if chrome.panel == "auto":
-        words += f" Panels are there from {WIDE} columns on."
+        words += f" Panels are shown from {WIDE} columns on."
     elif chrome.panel == "on" and not chrome.is_shown:
         words += " The screen is too narrow for a panel."
     return words
@@ -101,7 +101,9 @@ async def vim(args: str, conversation: "Conversation", front: TuiFrontEnd) -> No
     composer = front.app.composer
     composer.use_vim(is_on=not composer.has_vim)
     if composer.has_vim:
-        front.show('Vim\'s keys are on; Esc leaves writing. `[ui] keymap = "vim"` keeps them.')
+        front.show(
+            'Vim\'s keys are on; Esc switches to normal mode. `[ui] keymap = "vim"` keeps them.'
+        )
     else:
         front.show("Vim's keys are off.")
 

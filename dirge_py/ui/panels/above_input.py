@@ -98,7 +98,7 @@ def key_hint(composer: Composer, controller: ChatController, keymap: Keymap) -> 
         drafts = f"{plural(count, 'draft')} stashed"
         key = keymap.name_of("composer", "stash")
         if key and not composer.text.strip():
-            drafts += f", {key} takes {'it' if count == 1 else 'the last'} back"
+            drafts += f", {key} restores {'it' if count == 1 else 'the last'}"
         parts.append(drafts)
     return " · ".join(part for part in parts if part)
 

@@ -67,18 +67,16 @@ class AnswerGuard:
 
     def __init__(self, *, pause_s: float, now: float) -> None:
         self._pause_s = pause_s
-        self._last_at = now
-        self.held = ""
-        """Keys that selected or used something; further keys may turn them into text."""
-        self._used = 0
-        self.opens_at = now + pause_s
-        """When keys begin to count if none is pressed before."""
+        self.close(now)
 
     def close(self, now: float) -> None:
         """Wait for a pause from now on, and forget what was selected."""
         self._last_at = now
-        self.held, self._used = "", 0
+        self._used = 0
+        self.held = ""
+        """Keys that selected or used something; further keys may turn them into text."""
         self.opens_at = now + self._pause_s
+        """When keys begin to count if none is pressed before."""
 
     def is_open(self, now: float) -> bool:
         """Whether keys count now."""

@@ -198,7 +198,7 @@ class HunkView(Vertical, can_focus=False):
             return
         file = self._selection.files[self._selection.place[0]]
         if file.is_removal:
-            self._problem = "This file is removed: there is no text to edit."
+            self._problem = "This file is being removed, so there is no text to edit."
         else:
             try:
                 edited = await self._edit_file(file.text, file.path)

@@ -108,7 +108,7 @@ def _git(git: "GitStatus | None", width: int, styles: Styles) -> list[Line]:
     counts = {"staged": git.staged, "changed": git.unstaged, "new": git.untracked}
     state = ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "clean"
     if git.is_withheld:
-        state = "not looked at"
+        state = "state not read"
     lines: list[Line] = [
         [(clip(clean(git.branch), width), styles.accent)],
         [(clip(state, width), styles.warning if git.staged or git.unstaged else styles.dim)],

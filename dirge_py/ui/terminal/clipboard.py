@@ -70,7 +70,7 @@ class Clipboard:
         """Copy and save `text`; return a sentence, with "Copied" only if it was read back."""
         if not text:
             return "There is nothing to copy."
-        unsaved = "It is kept in no file, as this conversation is not."
+        unsaved = "It isn't saved in a file, as this conversation isn't saved."
         note = self._save(text) if to_file else unsaved
         results: list[str] = []
         for attempt in self._attempts():
@@ -97,8 +97,8 @@ class Clipboard:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             atomic_write(file, text.encode("utf-8", "replace"), mode=0o600)
         except (DirgeError, OSError) as error:
-            return f"It could not be kept in a file: {error}"
-        return "`/copy --file` names a file that has it."
+            return f"It couldn't be saved in a file: {error}"
+        return "`/copy --file` shows the file that has it."
 
     def _by_tool(self, text: str) -> CopyResult:
         known = native_tools(self._environment)
@@ -111,7 +111,7 @@ class Clipboard:
             if ended.code != 0:
                 return "", f"{tool.write[0]} ended with exit code {ended.code}."
             if not tool.read:
-                return "sent", f"Given to {tool.write[0]}, unverified."
+                return "sent", f"Sent to {tool.write[0]}, unverified."
             read_back = run_program(tool.read, limit_s=_LIMIT_S)
         except ProcessError as error:
             return "", error.message
@@ -130,14 +130,14 @@ class Clipboard:
         except ProcessError as error:
             return self._by_terminal(text, f"{error.message} ")
         if ended.code != 0 or read_back.out != encoded:
-            return self._by_terminal(text, f"tmux did not take it: {why}. ")
+            return self._by_terminal(text, f"tmux didn't accept it: {why}. ")
         _, words = self._by_terminal(text)
         return "sent", f"Copied {_size(text)} into tmux's buffer (prefix ] pastes it). {words}"
 
     def _by_terminal(self, text: str, before: str = "") -> CopyResult:
         coded = base64.b64encode(text.encode("utf-8", "replace")).decode()
         if len(coded) > LARGEST_OSC52:
-            return "", f"{before}{_size(text)} are more than terminals take (100 kB)."
+            return "", f"{before}{_size(text)} are too much for a terminal (100 kB)."
         sequence = f"\x1b]52;c;{coded}\x07"
         if self._environment.get("TMUX"):
             self._send(passed_through(sequence))

@@ -43,13 +43,13 @@ async def _edit(app: TerminalApp, text: bytes, *, suffix: str) -> bytes:
     try:
         command = shlex.split(editor)
     except ValueError as error:
-        raise ProcessError(f"{editor!r} is no command: {error}.") from error
+        raise ProcessError(f"{editor!r} isn't a command: {error}.") from error
     draft = write_draft(text, suffix)
     try:
         code = await hand_over(app, [*command, str(draft)])
         edited = draft.read_bytes()
     except OSError as error:
-        raise ProcessError(f"{editor} left no text behind: {error.strerror}.") from error
+        raise ProcessError(f"the text from {editor} can't be read: {error.strerror}.") from error
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
@@ -103,7 +103,7 @@ def pager_command(wanted: str) -> list[str]:
     try:
         command = shlex.split(wanted)
     except ValueError as error:
-        raise ProcessError(f"{wanted!r} is no command: {error}.", hint="Set PAGER.") from error
+        raise ProcessError(f"{wanted!r} isn't a command: {error}.", hint="Set PAGER.") from error
     if command and os.path.basename(command[0]) != "cat":
         return command
     if find_program("less"):

@@ -223,20 +223,20 @@ def _check_theme(file: Path, text: str, table: Mapping[str, Any], roles: Sequenc
     for key, value in table.items():
         why = hint = ""
         if key not in ("dark", "colors"):
-            why, hint = f"no key `{key}` in a theme", "There are dark, [colors]."
+            why, hint = f"unknown key `{key}`", "A theme has `dark` and `[colors]`."
         elif key == "dark" and not isinstance(value, bool):
-            why = "`dark` is true or false"
+            why = "`dark` must be true or false"
         elif key == "colors" and not isinstance(value, dict):
-            why, hint = "`colors` is a table", "Write [colors] above the roles."
+            why, hint = "`colors` must be a table", "Write [colors] above the roles."
         if why:
             raise _wrong_theme(file, text, key, why, hint)
     for role, color in table.get("colors", {}).items():
         if role not in roles:
             meant = nearest(role, roles)
             hint = f"Did you mean `{meant}`?" if meant else f"Roles: {', '.join(roles)}."
-            raise _wrong_theme(file, text, role, f"no role `{role}`", hint)
+            raise _wrong_theme(file, text, role, f"unknown role `{role}`", hint)
         if not isinstance(color, str) or not _COLOR.fullmatch(color):
-            raise _wrong_theme(file, text, role, f"`{role}` is no colour", "Write it as #rrggbb.")
+            raise _wrong_theme(file, text, role, f"`{role}` isn't a colour", "Write it as #rrggbb.")
 
 
 def _wrong_theme(file: Path, text: str, key: str, why: str, hint: str) -> ConfigError:

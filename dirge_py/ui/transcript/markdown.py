@@ -152,30 +152,28 @@ class _Painter:
         spans: Line = []
         nested = [base]
         target, begin = "", 0
+        look = self.styles.markdown
+        added = {"strong": self.styles.strong, "em": look.emphasis, "s": look.strike}
         for child in token.children or ():
             match child.type:
-                case "strong_open":
-                    nested.append(nested[-1] + self.styles.strong)
-                case "em_open":
-                    nested.append(nested[-1] + self.styles.markdown.emphasis)
-                case "s_open":
-                    nested.append(nested[-1] + self.styles.markdown.strike)
+                case "strong_open" | "em_open" | "s_open":
+                    nested.append(nested[-1] + added[child.type.removesuffix("_open")])
                 case "link_open":
                     target, begin = clean(str(child.attrs.get("href", ""))), len(spans)
-                    nested.append(self.styles.markdown.link)
+                    nested.append(look.link)
                 case "link_close":
                     nested.pop()
                     spans[begin:] = show_link(spans[begin:], target, self.styles)
                 case "strong_close" | "em_close" | "s_close":
                     nested.pop()
                 case "code_inline":
-                    spans.append((clean(child.content), self.styles.markdown.code))
+                    spans.append((clean(child.content), look.code))
                 case "softbreak" | "hardbreak":
                     # Models break lines on purpose, so they aren't joined.
                     spans.append(("\n", nested[-1]))
                 case "image":
-                    spans.append((f"[image: {clean(child.content)}] ", self.styles.dim))
-                    spans.append((clean(str(child.attrs.get("src", ""))), self.styles.dim))
+                    source = clean(str(child.attrs.get("src", "")))
+                    spans.append((f"[image: {clean(child.content)}] {source}", self.styles.dim))
                 case _:
                     spans.append((clean(child.content), nested[-1]))
         return spans

@@ -134,7 +134,7 @@ class TranscriptRenderer:
             case events.CompactionStarted() | events.ContextCompacted():
                 self._compaction(event)
             case events.ContextReplaced():
-                self.notice("From here on, the model sees another history than this one.")
+                self.notice("From here on, the model sees a different history.")
             case events.EscalationActivated():
                 self.notice(event_text.describe_event(event))
             case PlanPhase() | EvidenceTaken() | ForkEvent():
