@@ -1,12 +1,12 @@
 """Plugins in the terminal UI: commands, notices and output."""
 
 from pathlib import Path
-from tests.support.app_driver import running_app
-from tests.support.project import ScriptedProject
 from textwrap import dedent
 
 import pytest
 
+from tests.support.app_driver import running_app
+from tests.support.project import ScriptedProject
 
 GREETER = """
 print("loading")
