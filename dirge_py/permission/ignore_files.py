@@ -1,8 +1,8 @@
-"""Ignore patterns and folder listings, read so that no searched file is taken for an ignored one.
+"""Ignore patterns and folder listings, read so that a searched file never counts as ignored.
 
-Only patterns of plain characters count as ignoring a file: programs disagree about the others. A
-negated pattern that is not plain counts for every file. A folder that has not changed is not listed
-again.
+Only patterns of plain characters ignore a file here, because programs disagree about the others. A
+negated pattern that is not plain counts for every file. A folder is listed again only if it
+changed.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Commands that read whole folders, and which of those files need a question.
+"""Commands that read whole folders, and those of their files that need a question.
 
 `RecursiveRead` says where such a command starts and which files it skips; `kept_beneath` lists the
-files that it would read although that needs a question.
+files that it would read although reading them needs a question.
 """
 
 import os
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
@@ -108,10 +108,7 @@ class RecursiveRead:
 
 
 class FileFilter:
-    """What one search skips: nothing, unless a subclass overrides this.
-
-    Paths are physical and lie below the start of the search.
-    """
+    """What a search skips: nothing, unless a subclass overrides this. Paths are physical."""
 
     @property
     def suspects(self) -> list[str] | None:
@@ -126,7 +123,7 @@ def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
     """Return what this read-only command searches; None: it is no search.
 
     Raises:
-        NotReadOnly: it reads files that dirge cannot look up.
+        NotReadOnly: it reads files that dirge can't look up.
     """
     match words[0].text:
         case "grep":
@@ -152,7 +149,7 @@ def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
     ):
         return None
     named = [Word(word) for word in words[1:] if word and not word.startswith("-")]
-    # A search takes its pattern first; it does no harm that it could be a folder's name, too.
+    # The pattern of a search comes first. That it may also be a folder's name does no harm.
     starts = named if len(named) > 1 or name not in _SEARCHES else ()
     return RecursiveRead(program=name, starts=tuple(starts), is_known=False)
 
@@ -161,7 +158,7 @@ def file_filter(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
     """Return what this search skips below the physical folder `start`; it runs in `cwd`.
 
     Raises:
-        NotReadOnly: it cannot be found out.
+        NotReadOnly: dirge can't tell.
     """
     if not search.is_known:
         return FileFilter()
@@ -189,7 +186,7 @@ class _GrepFilter(FileFilter):
         if is_folder:
             return any(regex.match(name) for regex in self._folders)
         for kind, regex in reversed(self._files):
-            # An unreadable pattern counts as one that makes grep search the file.
+            # A pattern that dirge can't read counts as making grep search the file.
             if kind == "include" and (regex is None or regex.match(name)):
                 return False
             if kind == "exclude" and regex is not None and regex.match(name):
@@ -230,7 +227,7 @@ class _RgFilter(FileFilter):
         is_inside = path.startswith(self._cwd + "/") and not self._is_linked
         relative = path[len(self._cwd) + 1 :] if is_inside else path
         for line in self._globs:
-            # Elsewhere it is unclear what a pattern with slashes is compared with.
+            # Outside of that folder it is unclear what a pattern with slashes is compared with.
             if line.is_anchored and not is_inside:
                 if not line.leaves_out:
                     return False
@@ -348,8 +345,8 @@ def _git_grep(words: Sequence[Word]) -> RecursiveRead:
     revisions = operands if behind is not None else [
         word for word in operands if _LIKE_A_REVISION.search(word.text)
     ]  # fmt: skip
-    for word in revisions:
-        raise NotReadOnly(f"{word.text} may be a commit, whose files dirge can't check")
+    if revisions:
+        raise NotReadOnly(f"{revisions[0].text} may be a commit, whose files dirge can't check")
     for word in paths:
         text = word.text[2:] if word.text.startswith((":!", ":^")) else word.text
         if not _PATHSPEC.fullmatch(text) or (text.startswith("/") and text != word.text):
@@ -381,9 +378,8 @@ MAX_FOUND = 16
 NARROWER = "name the files or a smaller folder, or use the `grep` tool, which leaves secrets out"
 _MOST_NAMED = 3
 Beneath = Callable[[RecursiveRead, str, str], Sequence[ResolvedPath] | None]
-"""Returns what a search in a physical folder would find below another folder though reading it
-needs a question; None: there are too many files to check.
-"""
+"""Returns what a search that runs in one physical folder would read below another, although reading
+it needs a question; None: there are too many files to check."""
 
 
 def kept_beneath(
@@ -395,8 +391,10 @@ def kept_beneath(
     policy: PolicySet,
     roots: Sequence[str],
 ) -> Sequence[ResolvedPath] | None:
-    """Return the places below the physical folder `start` that this search reads though they need a
-    question: dirge's own state, places that rules protect, and secrets. None: too many to check.
+    """Return the places below the physical folder `start` that this search reads although reading
+    them needs a question: dirge's own state, places that rules protect, and secrets.
+
+    None: there are too many files to check.
 
     Raises:
         NotReadOnly: it is unclear what the search reads.
@@ -416,7 +414,7 @@ def kept_beneath(
         return found or None
     for path in secrets:
         place = places.find(path)
-        # A folder of secrets, or a link to a secret, has no reason yet.
+        # A folder of secrets, and a link to one, has no reason yet.
         found.append(replace(place, secret=place.secret or f"{path} may hold secrets"))
     return found
 
@@ -424,10 +422,9 @@ def kept_beneath(
 def with_reasons(
     found: Sequence[ResolvedPath], search: RecursiveRead, cwd: str
 ) -> Sequence[ResolvedPath]:
-    """Add reasons that name all places, and an alternative for the model; `cwd` is physical."""
-    kept = [place for place in found if place.forbidden] or [
-        place for place in found if place.secret
-    ]
+    """Return the places with a reason that names them all and an alternative; `cwd` is physical."""
+    forbidden = [place for place in found if place.forbidden]
+    kept = forbidden or [place for place in found if place.secret]
     if not kept:
         return found
     paths = [os.path.relpath(place.real, cwd) for place in kept]
@@ -440,7 +437,7 @@ def with_reasons(
     instead = "use the `grep` tool, which leaves such files out" + (
         f", or add {option}" if option else ", or search a smaller folder"
     )
-    what = "which is dirge's own state or keys" if kept[0].forbidden else "which may hold secrets"
+    what = "which is dirge's own state or keys" if forbidden else "which may hold secrets"
     reason = f"it would also read {named}, {what}: {instead}"
     return [
         replace(place, forbidden=reason)
@@ -477,33 +474,33 @@ def _secrets(reach: _Reach, passed_over: Sequence[str], roots: tuple[str, ...]) 
     if suspects is not None:
         inner = (one for one in suspects if one.startswith(reach.start + "/"))
         found = (one for one in inner if _is_secret(one, roots) and reach.includes(one))
-        return [one for one, _ in zip(found, range(MAX_FOUND), strict=False)]
-    found_by_walk: list[str] = []
+        return list(islice(found, MAX_FOUND))
+    secrets: list[str] = []
     leaves_out = reach.filter.leaves_out
     left = MAX_NAMES
     deadline = time.monotonic() + MAX_SECONDS
     pending = [reach.start or "/"]
-    while pending and len(found_by_walk) < MAX_FOUND:
+    while pending and len(secrets) < MAX_FOUND:
         folder = pending.pop()
         listing = listing_of(folder)
         left -= listing.entries
         if left < 0 or time.monotonic() > deadline:
-            return found_by_walk or None
+            return secrets or None
         base = folder.rstrip("/")
         for name in listing.suspects:
             path = f"{base}/{name}"
             if _is_secret(path, roots) and not leaves_out(path, is_folder=False):
-                found_by_walk.append(path)
+                secrets.append(path)
         for name in listing.folders:
             path = f"{base}/{name}"
             if path in passed_over or leaves_out(path, is_folder=True):
                 continue
             # Test whether everything in this folder is secret, whatever its name.
             if name in listing.suspect_folders and why_secret(f"{path}/x", roots):
-                found_by_walk.append(path)
+                secrets.append(path)
             else:
                 pending.append(path)
-    return found_by_walk[:MAX_FOUND]
+    return secrets[:MAX_FOUND]
 
 
 def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
@@ -511,10 +508,7 @@ def _is_secret(path: str, roots: tuple[str, ...]) -> bool:
 
 
 def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
-    """Return reached paths that a rule keeps from being read; None: too many to check.
-
-    Links are not followed.
-    """
+    """Return paths in reach that a rule forbids or asks to read; None: too many to check."""
     rules = [
         rule
         for rule in policy.rules + policy.project_rules
@@ -540,10 +534,7 @@ def _kept_by_rules(reach: _Reach, policy: PolicySet) -> list[str] | None:
 
 
 def _starts_of(patterns: Iterable[str], copies: Sequence[tuple[str, str]]) -> list[str]:
-    """Return where to search for matches of absolute patterns, also in copies of folders.
-
-    `copies` are pairs of the copy and the original.
-    """
+    """Return where to search for matches of absolute patterns, also in the copies of folders."""
     # The folder or file before the first wildcard of the pattern.
     plain = (
         takewhile(lambda name: not re.search(r"[*?\\]", name), pattern.split("/"))

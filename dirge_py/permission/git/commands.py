@@ -6,9 +6,9 @@ Excluded on purpose: `--output` (writes a file, in thirteen subcommands), `--ext
 repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` and
 `%(describe)` (start another git), `--remerge-diff` (merges into the repository's own objects).
 
-It also finds the secrets that a subcommand would show: tracked secret files that it shows without
-naming them (`shown_secrets`), and those that match a pattern of git's own, as in
-`git grep x HEAD -- '.e*'`. Git matches such a pattern with stored files, which cannot be listed
+It also finds the secrets that a subcommand would show: tracked secret files that the command does
+not name (`shown_secrets`), and those that match a pattern of git's own (`secrets_meant`), as in
+`git grep x HEAD -- '.e*'`. Git compares such a pattern with stored files, which cannot be listed
 without running git.
 """
 
@@ -258,7 +258,7 @@ def _check_values(name: str, texts: Sequence[str]) -> None:
     if any(_ENTERING.fullmatch(text) for text in texts):
         raise NotReadOnly("git would run in the submodules")
     if any(_REMERGE.fullmatch(text) for text in texts):
-        raise NotReadOnly("to show a merge anew, git writes objects")
+        raise NotReadOnly("to repeat a merge, git writes objects")
     if name == "config" and any(word in text.lower() for text in texts for word in _SECRET_KEYS):
         raise NotReadOnly("the setting could hold a secret")
 
@@ -418,7 +418,7 @@ def _is_meant(secret: Tracked, texts: Sequence[str], folder: str, *, names_files
     if any(os.path.join(folder, text) == secret.path for text in left_out):
         return False
     if any(text[:2] in ("-S", "-G", "-I") for text in texts):
-        return True  # the next word is not a file
+        return True  # The next word is not a file.
     named = [os.path.normpath(os.path.join(folder, text)) for text in texts if text[:1] != "-"]
     there = [path for path in named if os.path.lexists(path)]
     return not names_files or any(is_below(secret.path, path) for path in there)

@@ -1,8 +1,8 @@
 """The settings of git that act, and the index of a repository, read the way git reads it.
 
-The table of every setting that names a program or a file, with what
-disarms it for read-only commands, comes from the documentation of git 2.39 and the release notes of
-later versions. A test compares it with the settings that the installed git knows.
+The table lists every setting that names a program or a file, and what keeps read-only commands safe
+from it. It comes from the documentation of git 2.39 and the release notes of later versions. A test
+compares it with the settings that the installed git knows.
 
 The index lists other repositories, tracked files and secrets among them. It is read as git would
 read it, or counts as unreadable, because the author of a repository also controls its index.
@@ -28,10 +28,9 @@ git start a program or enter another repository."""
 Answer = Literal["asks", "asks-unless-own-file", "followed", "overridden", "variable", "unread"]
 """What dirge does about a setting. `asks`: git runs only after a question. `asks-unless-own-file`:
 the same, unless the value is a file of the work tree without secrets. `followed`: the place it
-leads to is checked. `overridden`: `GIT_HARDENING` carries `value`, which beats the repository's. No
-documentation says that git passes it on to a submodule, so there it asks. `variable`: an
-environment variable of `GIT_HARDENING` wins, in submodules too. `unread`: no read-only command
-reads it.
+leads to is checked. `overridden`: the `value` in `GIT_HARDENING` replaces the repository's; git
+documents nowhere that a submodule gets it, so there it asks. `variable`: an environment variable of
+`GIT_HARDENING` replaces it, in submodules too. `unread`: no read-only command reads it.
 """
 
 
@@ -157,7 +156,7 @@ def hardening() -> Mapping[str, str]:
         *_MORE_SETTINGS,
         *((row.key, row.value) for row in ACTING_SETTINGS if row.answer == "overridden"),
     )
-    # Git before 2.31 does not count them. This is how `git -c` hands settings on in every version.
+    # Git before 2.31 reads no numbered variables; every version reads those that `git -c` sets.
     parameters = " ".join(f"'{key}={value}'" for key, value in pairs)
     return {**git_config_variables(pairs), "GIT_CONFIG_PARAMETERS": parameters, **_VARIABLES}
 

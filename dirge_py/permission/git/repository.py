@@ -48,9 +48,7 @@ _SETTINGS: StampCache[tuple[tuple[str, str], ...]] = StampCache(4096)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """One repository. `is_entered`: git enters it as a submodule, perhaps without
-    `GIT_HARDENING`.
-    """
+    """A repository. `is_entered`: git enters it as a submodule, perhaps without `GIT_HARDENING`."""
 
     git_dir: str
     work_tree: str | None
@@ -71,7 +69,7 @@ def git_hazard(folder: str, roots: Sequence[str] = ()) -> str:
 
 def is_bare_repository(folder: str) -> bool:
     """Whether git would treat the folder itself as a repository."""
-    # `HEAD` may be a link to a missing file, and `commondir` may name the folder of the rest.
+    # `HEAD` may be a link to a missing file, and `commondir` may name the folder with the rest.
     if not os.path.lexists(os.path.join(folder, "HEAD")):
         return False
     return os.path.lexists(os.path.join(folder, "commondir")) or (
@@ -84,7 +82,7 @@ def git_dir_of(folder: str) -> str | None:
     """Return the git folder with the hooks and settings of the physical `folder`, if there is one.
 
     Raises:
-        OSError, UnreadableRepository: it cannot be found out.
+        OSError, UnreadableRepository: the repository cannot be read.
     """
     found = next(_repositories_above(folder), None)
     return None if found is None else common_dir(found.git_dir)
@@ -218,9 +216,9 @@ def _index(
         return found
     if one.is_entered or not os.path.isfile(f"{one.work_tree}/.gitmodules"):
         return None
-    said = [*modules, *((key, value) for _, key, value in values)]
+    settings = [*modules, *((key, value) for _, key, value in values)]
     # These values override `diff.ignoreSubmodules` for one submodule.
-    ignoring = [v for k, v in said if k.startswith("submodule.") and k.endswith(".ignore")]
+    ignoring = [v for k, v in settings if k.startswith("submodule.") and k.endswith(".ignore")]
     return found or Index() if all(value in _NOT_ENTERED for value in ignoring) else None
 
 
@@ -251,8 +249,8 @@ def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
         folder = pending.pop()
         if os.path.lexists(f"{folder}/HEAD"):
             git_dir = os.path.realpath(folder)
-            said = dict(_values_of(f"{git_dir}/config")).get("core.worktree", "")
-            place = os.path.realpath(os.path.join(git_dir, said)) if said else work_tree
+            named = dict(_values_of(f"{git_dir}/config")).get("core.worktree", "")
+            place = os.path.realpath(os.path.join(git_dir, named)) if named else work_tree
             if is_below(place, os.path.realpath(work_tree)):
                 yield _Repository(git_dir=git_dir, work_tree=place, is_entered=True)
             continue
@@ -294,8 +292,8 @@ def _belongs(git_dir: str, common: str, top: str) -> bool:
     if os.path.exists(back):
         place = os.path.join(git_dir, read_text(back).strip())
         return os.path.realpath(os.path.dirname(place)) == top
-    said = (value for _, key, value in _values(git_dir, common) if key.lower() == "core.worktree")
-    return any(_is_own_place(value, git_dir, top) for value in said)
+    named = (value for _, key, value in _values(git_dir, common) if key.lower() == "core.worktree")
+    return any(_is_own_place(value, git_dir, top) for value in named)
 
 
 _COMMIT = ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit")
@@ -376,17 +374,17 @@ def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str
     of the same name, is how several work trees share a repository.
 
     Raises:
-        OSError, UnreadableRepository: it cannot be found out.
+        OSError, UnreadableRepository: the git folder cannot be read.
     """
-    look = _FolderWalk(git_dir, own)
-    yield from look.links_in(git_dir)
-    yield from look.links_beneath([f"{git_dir}/{name}" for name in _WALKED])
+    walk = _FolderWalk(git_dir, own)
+    yield from walk.links_in(git_dir)
+    yield from walk.links_beneath([f"{git_dir}/{name}" for name in _WALKED])
     yield from _misled_worktrees(git_dir, common)
-    yield from look.objects(f"{git_dir}/objects")
+    yield from walk.objects(f"{git_dir}/objects")
 
 
 class _FolderWalk:
-    """Walks through one git folder. Own folders that a link leads to are checked as well."""
+    """Walks through one git folder, and through own folders that its links lead to."""
 
     def __init__(self, git_dir: str, own: Sequence[str]) -> None:
         self._git_dir = git_dir
@@ -413,14 +411,13 @@ class _FolderWalk:
             pending += listing.folders
             for link in listing.links:
                 real = os.path.realpath(link)
-                why = next(self._check(link, real), "")
-                if why:
+                if why := next(self._check(link, real), ""):
                     yield why
                 else:
                     pending.append(real)
 
     def objects(self, folder: str) -> Iterator[str]:
-        """Do the same for a folder of objects, and for every folder it leads git to."""
+        """Check a folder of objects, and every folder that it borrows objects from."""
         pending, seen = [folder], {folder}
         while pending:
             one = pending.pop()
@@ -462,7 +459,7 @@ def links_of(folder: str) -> tuple[str, ...]:
 
 
 def _lenders(objects: str, file: str) -> Iterator[str]:
-    """Yield the folders that the objects folder borrows from, in every way git may read a line."""
+    """Yield the folders that `file` says to borrow from, in every way git may read a line."""
     if not os.path.lexists(file):
         return
     base = os.path.realpath(objects)
