@@ -2,21 +2,21 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
+from collections.abc import Callable
 from dirge_py.permission.decision import DecisionLog
 from dirge_py.permission.questions import JudgeInput, JudgeVerdict
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
+from pathlib import Path
 from tests.permission.conftest import Project
-from tests.support.authorizer_driver import YES, AuthorizerDriver
+from tests.support.authorizer_driver import AuthorizerDriver, YES
 from tests.support.project import ScriptedProject
+from typing import Any
+
+import pytest
+
 
 GOOD = "#!/bin/sh\necho benign\n"
 EVIL = "#!/bin/sh\necho EVIL\n"
@@ -24,15 +24,14 @@ DEFER = PermissionAnswer(effect="defer")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path.resolve())
+def project(own_project: Project) -> Project:
+    root = own_project.root
     for name in ("b.sh", "a.sh", "src/b.sh"):
-        put(made.root / name, GOOD)
-    (made.root / "x.py").write_text("print('benign')\n")
-    (made.root / "Makefile").write_text("all:\n\techo benign\n")
-    (made.root / "test_x.py").write_text("def test(): pass\n")
-    yield made
-    made.workspace.close()
+        put(root / name, GOOD)
+    (root / "x.py").write_text("print('benign')\n")
+    (root / "Makefile").write_text("all:\n\techo benign\n")
+    (root / "test_x.py").write_text("def test(): pass\n")
+    return own_project
 
 
 def put(path: Path, text: str) -> None:
@@ -270,8 +269,7 @@ async def test_a_file_that_changes_each_time_ends_in_a_refusal(project: Project)
 
 
 async def test_a_grant_stays_a_rule_for_the_command_line(project: Project) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
+    driver = AuthorizerDriver(project, answer=PermissionAnswer(effect="allow", remember="session"))
     await driver.run(driver.bash("./b.sh"))
     put(project.root / "b.sh", EVIL)
 
@@ -299,8 +297,7 @@ async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -
         put(project.root / "b.sh", EVIL)
         return JudgeVerdict("allow")
 
-    driver = AuthorizerDriver(project, judge=judge)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, judge=judge, answer=YES)
 
     assert await driver.allows(driver.bash("./b.sh"))
     assert [request.warning for request in driver.user.questions] == [
@@ -325,8 +322,7 @@ async def test_a_rule_that_came_during_the_question_refuses_what_changed(project
 async def test_a_change_between_the_answer_and_the_start_keeps_it_from_starting(
     project: Project,
 ) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, answer=YES)
     calls = [driver.bash("./b.sh"), driver.bash("./b.sh")]
     started: list[str] = []
 
@@ -383,8 +379,7 @@ async def test_a_decision_made_while_the_run_was_down_holds_for_the_files_that_w
 
 
 async def test_a_call_that_waits_keeps_no_words_of_its_command_but_files(project: Project) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: DEFER
+    driver = AuthorizerDriver(project, answer=DEFER)
     await driver.decide(driver.bash("curl -H 'Authorization: token/1234' https://x.example/b.sh"))
     await driver.decide(driver.bash("./b.sh"))
 

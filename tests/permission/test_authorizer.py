@@ -1,13 +1,7 @@
 """Questions, answers, and the grants that they store."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py.config.edit import save_rules
 from dirge_py.permission.questions import JudgeInput, JudgeVerdict, model_judge
 from dirge_py.processes.programs import USUAL_PATH, search_path
@@ -18,15 +12,18 @@ from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNot
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import ToolCall
+from pathlib import Path
 from tests.permission.conftest import Project, allow, ask, deny
-from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
+from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
+from typing import Any
+
+import pytest
+
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path.resolve())
-    yield made
-    made.workspace.close()
+def project(own_project: Project) -> Project:
+    return own_project
 
 
 def by_command(**effects: PermissionAnswer) -> Any:
@@ -115,8 +112,7 @@ async def test_c29_calls_of_a_batch_are_asked_about_together_and_answered_one_by
 async def test_a_call_that_was_changed_after_it_was_asked_about_is_asked_again(
     project: Project,
 ) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, answer=YES)
     calls = [driver.bash("make"), driver.bash("npm test")]
     info = driver.info(calls)
     await driver.decide(calls[0], info)
@@ -132,8 +128,7 @@ async def test_a_call_that_was_changed_after_it_was_asked_about_is_asked_again(
 
 
 async def test_repetitions_and_edits_of_one_file_wait_for_their_turn(project: Project) -> None:
-    driver = AuthorizerDriver(project, mode="restrictive")
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, mode="restrictive", answer=YES)
     write = [driver.call("write", path="new", content=text) for text in ("1\n", "2\n")]
     calls = [
         driver.bash("make"),
@@ -166,8 +161,7 @@ async def test_a_no_stands_against_a_rule_that_came_with_another_answer(project:
 async def test_a62_an_edit_is_refused_when_its_file_changed_behind_the_question(
     project: Project,
 ) -> None:
-    driver = AuthorizerDriver(project, mode="restrictive")
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, mode="restrictive", answer=YES)
     await driver.run(driver.call("read", path="notes.txt"))
     call = driver.call("edit", path="notes.txt", old_text="notes.txt", new_text="changed")
     assert await driver.allows(call)
@@ -232,8 +226,11 @@ async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_
     file = tmp_path / "config/config.toml"
     file.parent.mkdir()
     file.write_text('# mine\n[permission]\nmode = "standard" # kept\n')
-    driver = AuthorizerDriver(project, keep_rules=lambda rules: str(save_rules(rules, file=file)))
-    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+    driver = AuthorizerDriver(
+        project,
+        keep_rules=lambda rules: str(save_rules(rules, file=file)),
+        answer=PermissionAnswer(effect="allow", remember="always"),
+    )
 
     assert await driver.allows(driver.bash("make test"))
     assert await driver.allows(driver.bash("make test"))
@@ -254,8 +251,11 @@ async def test_always_is_kept_in_the_persons_own_settings(project: Project, tmp_
 )
 async def test_what_must_not_be_allowed_for_ever_cannot_be(project: Project, command: str) -> None:
     kept: list[str] = []
-    driver = AuthorizerDriver(project, keep_rules=lambda rules: str(kept.extend(rules)))
-    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+    driver = AuthorizerDriver(
+        project,
+        keep_rules=lambda rules: str(kept.extend(rules)),
+        answer=PermissionAnswer(effect="allow", remember="always"),
+    )
 
     assert await driver.allows(driver.bash(command))
 
@@ -267,8 +267,9 @@ async def test_settings_that_cannot_be_written_leave_a_grant_and_a_notice(projec
     def broken(rules: object) -> str:
         raise ConfigError("the file is broken.")
 
-    driver = AuthorizerDriver(project, keep_rules=broken)
-    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="always")
+    driver = AuthorizerDriver(
+        project, keep_rules=broken, answer=PermissionAnswer(effect="allow", remember="always")
+    )
 
     assert await driver.allows(driver.bash("make"))
 
@@ -294,8 +295,7 @@ async def test_c35_a_judge_can_only_tighten(
         assert "make" in prompt
         return answer
 
-    driver = AuthorizerDriver(project, judge=model_judge(model), judge_effect=effect)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, judge=model_judge(model), judge_effect=effect, answer=YES)
 
     is_allowed = await driver.allows(driver.bash("make"))
 
@@ -334,8 +334,7 @@ async def test_a_judges_no_in_a_batch_leaves_the_other_questions_open(project: P
     async def judge(call: JudgeInput) -> JudgeVerdict:
         return JudgeVerdict("deny", "no") if "npm" in call.claims[0] else JudgeVerdict("allow")
 
-    driver = AuthorizerDriver(project, judge=judge)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, judge=judge, answer=YES)
     calls = [driver.bash("make"), driver.bash("npm test"), driver.bash("touch z")]
     info = driver.info(calls)
 
@@ -356,8 +355,7 @@ async def permits_of(driver: AuthorizerDriver, command: str) -> frozenset[str]:
 
 
 async def test_a_sandboxed_command_gets_what_was_allowed_and_no_more(project: Project) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, answer=YES)
     online = AuthorizerDriver(project, allow("network:*"))
     online.user.answer = lambda request: YES
     guarded = AuthorizerDriver(project, deny("network:evil.example"), mode="yolo")
@@ -392,8 +390,9 @@ async def test_a_question_about_git_names_the_hooks_that_would_run(project: Proj
 
 
 async def test_a_comment_with_a_denial_reaches_the_model(project: Project) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: PermissionAnswer(effect="deny", comment="use `make fast`")
+    driver = AuthorizerDriver(
+        project, answer=PermissionAnswer(effect="deny", comment="use `make fast`")
+    )
 
     assert "use `make fast`" in await driver.run(driver.bash("make"))
 
@@ -405,8 +404,7 @@ def waiting(driver: AuthorizerDriver, call: ToolCall, **more: Any) -> Any:
 
 
 async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: PermissionAnswer(effect="defer")
+    driver = AuthorizerDriver(project, answer=PermissionAnswer(effect="defer"))
     call = driver.bash("make")
     assert isinstance(await driver.decide(call), Defer)
     other = ToolCall(id=call.id, name="bash", arguments={"command": "make evil"}, tool=call.tool)
@@ -418,8 +416,7 @@ async def test_a_decision_holds_only_for_the_call_that_waited(project: Project) 
 
 
 async def test_a_decision_holds_only_for_what_was_to_be_written(project: Project) -> None:
-    driver = AuthorizerDriver(project, mode="restrictive")
-    driver.user.answer = lambda request: PermissionAnswer(effect="defer")
+    driver = AuthorizerDriver(project, mode="restrictive", answer=PermissionAnswer(effect="defer"))
     call = driver.call("write", path="new", content="a")
     assert isinstance(await driver.decide(call), Defer)
     other = ToolCall(
@@ -433,8 +430,7 @@ async def test_a_decision_holds_only_for_what_was_to_be_written(project: Project
 async def test_an_answer_given_beforehand_is_for_the_arguments_as_they_were(
     project: Project,
 ) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(project, answer=YES)
     calls = [driver.bash("make"), driver.call("bash", command="make it", timeout=5)]
     info = driver.info(calls)
     assert await driver.allows(calls[0], info)
@@ -447,8 +443,7 @@ async def test_an_answer_given_beforehand_is_for_the_arguments_as_they_were(
 
 
 async def test_arguments_that_came_with_a_decision_are_decided(project: Project) -> None:
-    driver = AuthorizerDriver(project)
-    driver.user.answer = lambda request: PermissionAnswer(effect="defer")
+    driver = AuthorizerDriver(project, answer=PermissionAnswer(effect="defer"))
     await driver.decide(driver.bash("make"))
     other = ToolCall(
         id="call1", name="bash", arguments={"command": "make it"}, tool=driver.tool("bash")
@@ -492,8 +487,9 @@ async def test_a_question_that_is_cancelled_leaves_nothing_behind(project: Proje
 
 
 async def test_an_ask_rule_is_no_reason_to_ask_twice(project: Project) -> None:
-    driver = AuthorizerDriver(project, ask("execute:ls *"))
-    driver.user.answer = lambda request: PermissionAnswer(effect="allow", remember="session")
+    driver = AuthorizerDriver(
+        project, ask("execute:ls *"), answer=PermissionAnswer(effect="allow", remember="session")
+    )
 
     for _ in range(2):
         assert await driver.allows(driver.bash("ls src"))
@@ -510,7 +506,7 @@ async def test_a_change_that_can_only_fail_is_not_asked_about(project: Project) 
     first = await driver.decide(wanted, info)
     text = await driver.run(edit, info)
 
-    assert first is not None  # the person of this desk says no
+    assert first is not None  # The user denies it.
     assert [request.tool_name for request in driver.user.questions] == ["write"]
     assert "nowhere.py" in text
     assert "Permission denied" not in text
@@ -526,7 +522,7 @@ async def test_a_persons_no_is_told_as_theirs_and_a_policys_as_its_reason(
         async def question(self, questions: object) -> None:
             return None
 
-    driver.authorizer._asker = Asked()
+    driver.authorizer._asker = Asked(driver.user.answer)
     by_person = await driver.run(driver.bash("make x"))
 
     assert "`make` can change things" in by_policy

@@ -1,11 +1,11 @@
 """Copying, renaming or showing a secret asks."""
 
+from dirge_py.types.questions import PermissionAnswer
+from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
 from typing import Any
 
 import pytest
 
-from dirge_py.types.questions import PermissionAnswer
-from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 from .conftest import Project, allow, deny
 
@@ -30,8 +30,7 @@ async def test_a_tool_that_touches_a_secret_asks_as_reading_it_does(
     own_project: Project, tool: str, arguments: dict[str, Any]
 ) -> None:
     (own_project.root / "link").symlink_to(".env")
-    driver = AuthorizerDriver(own_project, allow("edit:**"))
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(own_project, allow("edit:**"), answer=YES)
     await driver.run(driver.call("read", path=".env"))
     driver.user.answer = lambda request: NO
 

@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import replace
+from dirge_py.permission.decision import DecisionLog
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
+from tests.permission.conftest import Project, ask, deny
+from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
 from typing import Any
 
 import pytest
 
-from dirge_py.permission.decision import DecisionLog
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from tests.permission.conftest import Project, ask, deny
-from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 FOR_NOW = PermissionAnswer(effect="allow", remember="session")
 FOR_ALL = replace(FOR_NOW, is_wide=True)
@@ -119,8 +119,7 @@ async def test_where_nothing_came_before_it_is_said_in_general(
 
 
 async def test_a_command_asked_about_again_says_how_often_it_was(own_project: Project) -> None:
-    driver = AuthorizerDriver(own_project)
-    driver.user.answer = lambda request: YES
+    driver = AuthorizerDriver(own_project, answer=YES)
     for _ in range(2):
         await driver.decide(driver.bash("make"))
 

@@ -27,7 +27,7 @@ NO = PermissionAnswer(effect="deny")
 class ScriptedAsker:
     """Answers by the function `answer`; `asked` holds the requests of every question."""
 
-    answer: Answers = lambda request: NO
+    answer: Answers
     asked: list[list[PermissionRequest]] = field(default_factory=list)
 
     async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
@@ -43,11 +43,16 @@ class AuthorizerDriver:
     """One conversation's permission hook, called as the loop calls it."""
 
     def __init__(
-        self, project: Project, *rules: Rule, mode: Mode = "standard", **more: Any
+        self,
+        project: Project,
+        *rules: Rule,
+        mode: Mode = "standard",
+        answer: PermissionAnswer = NO,
+        **more: Any,
     ) -> None:
         self.project = project
         self.gate: PermissionEngine = project.gate(*rules, mode=mode)
-        self.user = ScriptedAsker()
+        self.user = ScriptedAsker(lambda request: answer)
         self.runner = Runner(EnvironmentPolicy(), launcher=more.pop("launcher", None))
         self.services = ToolServices(files=project.workspace, processes=self.runner)
         self.toolbox = Toolbox(discover_tools(), self.services, str(project.root))
