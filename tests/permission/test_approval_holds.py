@@ -3,20 +3,20 @@
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
 from dirge_py.permission.decision import DecisionLog
 from dirge_py.permission.questions import JudgeInput, JudgeVerdict
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
-from pathlib import Path
 from tests.permission.conftest import Project
-from tests.support.authorizer_driver import AuthorizerDriver, YES
+from tests.support.authorizer_driver import YES, AuthorizerDriver
 from tests.support.project import ScriptedProject
-from typing import Any
-
-import pytest
-
 
 GOOD = "#!/bin/sh\necho benign\n"
 EVIL = "#!/bin/sh\necho EVIL\n"

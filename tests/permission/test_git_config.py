@@ -186,7 +186,7 @@ def rewrite_unnoticed(path: Path, content: bytes) -> None:
     """Rewrite a file with the same size and modification time."""
     before = path.stat()
     assert len(content) == before.st_size
-    # The clock of a file system has a tick: only behind it is there anything to see.
+    # Times of a file system have a coarse resolution: write until the change time differs.
     while path.stat().st_ctime_ns == before.st_ctime_ns:
         path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

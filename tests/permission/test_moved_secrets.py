@@ -1,11 +1,11 @@
 """Copying, renaming or showing a secret asks."""
 
-from dirge_py.types.questions import PermissionAnswer
-from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
 from typing import Any
 
 import pytest
 
+from dirge_py.types.questions import PermissionAnswer
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 from .conftest import Project, allow, deny
 

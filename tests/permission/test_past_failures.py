@@ -1,7 +1,7 @@
 """Commands that other agents let through, one per row; none runs unasked.
 
-A row has rules a person might well have made, what must not be allowed with them, and a neighbour
-that is: it shows that the rules are in force and that nothing else is what asks.
+A row has rules that a user might have made, a command that they must not allow, and a similar one
+that they do allow. The second shows that the rules apply, and that nothing else makes the first ask.
 """
 
 from dataclasses import dataclass

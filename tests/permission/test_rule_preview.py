@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import replace
-from dirge_py.permission.decision import DecisionLog
-from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
-from tests.permission.conftest import Project, ask, deny
-from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
 from typing import Any
 
 import pytest
 
+from dirge_py.permission.decision import DecisionLog
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
+from tests.permission.conftest import Project, ask, deny
+from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
 
 FOR_NOW = PermissionAnswer(effect="allow", remember="session")
 FOR_ALL = replace(FOR_NOW, is_wide=True)

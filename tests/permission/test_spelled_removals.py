@@ -1,4 +1,4 @@
-"""Removals through variables, parameters and input."""
+"""Removals whose targets are in variables, parameters or input of the same command line."""
 
 import pytest
 

@@ -197,7 +197,7 @@ def pieces(word: str) -> st.SearchStrategy[str]:
 
 
 def calls(word: str) -> st.SearchStrategy[str]:
-    """Command lines that run a program of this name."""
+    """Return command lines that run a program of this name."""
     spelled = pieces(word)
     named = st.sampled_from(["v", "PROGRAM", "_x1"])
     return st.one_of(
