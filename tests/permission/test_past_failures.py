@@ -1,16 +1,16 @@
 """Commands that other agents let through, one per row; none runs unasked.
 
 A row has rules that a user might have made, a command that they must not allow, and a similar one
-that they do allow. The second shows that the rules apply, and that nothing else makes the first ask.
+that they do allow. The second one shows that the rules apply, and nothing else causes the question.
 """
 
 from dataclasses import dataclass
-
-import pytest
-
 from dirge_py.lib.shell_lexer import lex
 from dirge_py.permission.rules import Mode
 from dirge_py.permission.shell import sees_the_same
+
+import pytest
+
 
 from .conftest import Project, allow, deny
 
