@@ -90,10 +90,7 @@ class ProviderEntry(Table):
     )
     keep_alive: str | None = setting(None, 'How long Ollama keeps a model loaded: "5m", "0".')
     cache_ttl: Literal["5m", "1h"] | None = setting(None, "How long Anthropic caches prompts.")
-    script: str | None = setting(
-        None,
-        "The file of a scripted or replay provider.",
-    )
+    script: str | None = setting(None, "The file of a scripted or replay provider.")
 
     @field_validator("base_url")
     @classmethod

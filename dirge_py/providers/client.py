@@ -176,15 +176,13 @@ class HttpClient:
         Raises TransportError, also if the body exceeds `max_bytes`, and TimeoutError.
         """
         async with asyncio.timeout(timeout_s) as limit:
-            response = await self.send(
-                request, connect_s=None, is_late=limit.expired, is_whole=True
-            )
-            async with contextlib.aclosing(response):
+            got = await self.send(request, connect_s=None, is_late=limit.expired, is_whole=True)
+            async with contextlib.aclosing(got):
                 body = bytearray()
-                await _collect(response.chunks(), body, max_bytes + 1)
+                await _collect(got.chunks(), body, max_bytes + 1)
         if len(body) > max_bytes:
             raise TransportError("unusable", f"longer than {max_bytes} bytes")
-        return FetchedResponse(status=response.status, headers=response.headers, body=bytes(body))
+        return FetchedResponse(status=got.status, headers=got.headers, body=bytes(body))
 
     async def warm_up(self) -> None:
         """Load the HTTP library in a thread, for callers that expect a request soon."""
@@ -371,7 +369,7 @@ async def stream_response(
             http.linger(task)
         else:
             cut()
-            # The end of the task closes the connection.
+            # The task closes the connection when it ends.
             await asyncio.wait({task}, timeout=0.05)
 
 
