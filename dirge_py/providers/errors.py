@@ -269,7 +269,7 @@ def _service_error(
         hint = f"Check `base_url`, or {ANOTHER_MODEL}."
     elif location:
         headline = f"{endpoint.url} has moved to {endpoint.one_line(location)}"
-        hint = "Set `base_url` to the new address; dirge doesn't send your key there by itself."
+        hint = "Set `base_url` to the new address; until then the key is not sent there."
     number = f" ({status})" if status else ""
     tail = f": {endpoint.one_line(words)}" if words.strip() else ""
     return ProviderError(
