@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 OpenMode = Literal["write", "fork", "view"]
 """How a stored session is opened: to continue it, as a copy, or read-only."""
-_MODES: dict[str, OpenMode] = {"continue in a copy": "fork", "only look": "view"}
+_MODES: dict[str, OpenMode] = {"continue in a copy": "fork", "only view": "view"}
 _BUSY_OPTIONS = (
     QuestionOption(
         label="continue in a copy",
         description="a new session with the same history; the other one doesn't change",
     ),
-    QuestionOption(label="only look", description="shows it as it is now; you can't send anything"),
+    QuestionOption(label="only view", description="shows it as it is now; you can't send anything"),
     QuestionOption(label="cancel"),
 )
 

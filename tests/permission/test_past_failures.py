@@ -5,12 +5,12 @@ that they do allow. The second one shows that the rules apply, and nothing else 
 """
 
 from dataclasses import dataclass
-from dirge_py.lib.shell_lexer import lex
-from dirge_py.permission.rules import Mode
-from dirge_py.permission.shell import sees_the_same
 
 import pytest
 
+from dirge_py.lib.shell_lexer import lex
+from dirge_py.permission.rules import Mode
+from dirge_py.permission.shell import sees_the_same
 
 from .conftest import Project, allow, deny
 
