@@ -30,7 +30,7 @@ else:
     PermissionDialog = late("dirge_py.ui.panels.permission", "PermissionDialog")
 
 _SMALL_HEIGHT = 10
-"""Rows of a screen that a question fills."""
+"""Rows of a screen below which a question fills all of it."""
 _ROWS_FOR_OTHERS = 3
 """Rows for the rest of a larger screen."""
 _LEAST_ROWS = 3

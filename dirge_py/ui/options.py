@@ -61,7 +61,7 @@ class UiOptions:
     prepare: Callable[[], UiSettings] = UiSettings
     """Reads the settings and imports modules, in a thread after the first frame."""
     project: "Callable[[], TrustGate] | None" = None
-    """Returns the files of the project that need trust."""
+    """Returns the gate with the files of the project that need trust."""
     setup: Callable[[], SetupService] | None = None
     """Returns the set-up, offered without a provider."""
     demo: "Callable[[], UiOptions] | None" = None
