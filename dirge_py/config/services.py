@@ -3,6 +3,7 @@
 import ipaddress
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,10 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
     """
     try:
         parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
+        host = parts.hostname
     except ValueError as error:
         return f"must be a URL ({error})"
-    if parts.scheme not in ("http", "https") or not host or not url.isprintable() or " " in url:
+    if parts.scheme not in ("http", "https") or not host:
         return "must be an http or https URL"
     if parts.username is not None or parts.query or parts.fragment:
         return "must not contain a user name, query or fragment"
@@ -94,11 +95,22 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
 
 
 def check_base_url(url: str, allow_insecure: bool = False, *, source: str = "`base_url`") -> None:
-    """Raise a ConfigError unless `url`, the value of `source`, can be a `base_url`."""
+    """Raise a ConfigError unless requests can be sent to `url`, the value of `source`.
+
+    Stricter than `base_url_problem`, so that one wrong entry doesn't keep all settings from loading.
+    """
     problem = base_url_problem(url, allow_insecure)
+    if problem is None and not _can_be_requested(url):
+        problem = "must be an http or https URL"
     if problem:
         hint = "Write it as `https://host/path`; http works for this machine only."
         raise ConfigError(f"{source} {problem}.", hint=hint)
+
+
+def _can_be_requested(url: str) -> bool:
+    with suppress(ValueError):
+        return urlsplit(url).port != 0 and url.isprintable() and " " not in url
+    return False
 
 
 def is_loopback(host: str) -> bool:
