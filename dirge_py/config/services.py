@@ -97,7 +97,7 @@ def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:
 def check_base_url(url: str, allow_insecure: bool = False, *, source: str = "`base_url`") -> None:
     """Raise a ConfigError unless requests can be sent to `url`, the value of `source`.
 
-    Stricter than `base_url_problem`, so that one wrong entry doesn't keep all settings from loading.
+    Stricter than `base_url_problem`, because one wrong entry must not keep settings from loading.
     """
     problem = base_url_problem(url, allow_insecure)
     if problem is None and not _can_be_requested(url):

@@ -1,17 +1,17 @@
 """`/tasks`, as typed, with real commands."""
 
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from dirge_py import slash
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner, Shells
 from dirge_py.slash.registry import discover
 from dirge_py.types.errors import DirgeError, UsageError
-from types import SimpleNamespace
-from typing import Any
-
-import pytest
-
 
 COMMANDS = discover(slash)
 
