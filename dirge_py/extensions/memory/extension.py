@@ -1,5 +1,6 @@
 """The extension that remembers things from one session to the next."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -7,18 +8,21 @@ from typing import TYPE_CHECKING
 from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.lib.lazy import late
 from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import DirgeError
 from dirge_py.types.extensions import Extension, ExtensionHost, RunContext, Section
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.memory import MemoryProvider, RecalledMemory
 from dirge_py.types.messages import Message
 
 if TYPE_CHECKING:
-    from dirge_py.extensions.memory.store import open_memory, sync_memory
+    from dirge_py.extensions.memory.store import open_memory
 else:
     # `/memory` is loaded before the first frame; the settings schema is not.
     open_memory = late("dirge_py.extensions.memory.store", "open_memory")
-    sync_memory = late("dirge_py.extensions.memory.store", "sync_memory")
 
+SYNC_S = 5.0
+ABORTED_SYNC_S = 2.0
+"""How long a run waits for `sync` at its end; less after an abort."""
 _logger = logging.getLogger(__name__)
 
 
@@ -77,3 +81,37 @@ def memory_section(project: str, user: str) -> str:
 def make(host: ExtensionHost) -> Memory | None:
     provider = open_memory(host.settings, host.cwd, host.redact)
     return Memory(provider, host.notify) if provider is not None else None
+
+
+async def sync_memory(
+    provider: MemoryProvider,
+    messages: Sequence[Message],
+    signal: AbortSignal,
+    notify: Callable[[str], None],
+    *,
+    limit_s: float = SYNC_S,
+    aborted_limit_s: float = ABORTED_SYNC_S,
+) -> None:
+    """Sync `provider` within the time limit of the run's end; a failure becomes one notice."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limit_s
+    task = asyncio.ensure_future(provider.sync(messages))
+    waiting = asyncio.ensure_future(signal.wait(unless=task))
+    try:
+        await asyncio.wait({waiting}, timeout=limit_s)
+        if not task.done() and signal.aborted:
+            left_s = min(aborted_limit_s, max(0.0, deadline - loop.time()))
+            await asyncio.wait({task}, timeout=left_s)
+        problem = ""
+        if not task.done():
+            problem = "it took too long."
+        elif task.cancelled():
+            problem = "it was cancelled."
+        elif error := task.exception():
+            _logger.error("memory was not updated", exc_info=error)
+            problem = error.message if isinstance(error, DirgeError) else repr(error)
+        if problem:
+            notify(f"Memory was not updated: {problem}")
+    finally:
+        waiting.cancel()
+        task.cancel()

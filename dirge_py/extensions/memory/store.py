@@ -4,7 +4,6 @@ A file is a list of entries: an item with the indented lines below it, or any ot
 """
 
 import asyncio
-import logging
 import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
@@ -17,7 +16,6 @@ from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id, project_root
-from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, FileError
 from dirge_py.types.memory import (
     ENTRY_CHARS,
@@ -238,12 +236,6 @@ def _similarity(wanted: str, line: str) -> float:
     return max(shared, whole if whole >= 0.5 else 0.0)
 
 
-SYNC_S = 5.0
-ABORTED_SYNC_S = 2.0
-"""How long a run waits for `sync` at its end; less after an abort."""
-_logger = logging.getLogger(__name__)
-
-
 def open_memory(
     config: Config, cwd: Path, redact: Callable[[str], str] = lambda text: text
 ) -> MemoryProvider | None:
@@ -261,37 +253,3 @@ def open_memory(
         max_chars=config.memory.max_chars,
         redact=redact,
     )
-
-
-async def sync_memory(
-    provider: MemoryProvider,
-    messages: Sequence[Message],
-    signal: AbortSignal,
-    notify: Callable[[str], None],
-    *,
-    limit_s: float = SYNC_S,
-    aborted_limit_s: float = ABORTED_SYNC_S,
-) -> None:
-    """Sync `provider` within the time limit of the run's end; a failure becomes one notice."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + limit_s
-    task = asyncio.ensure_future(provider.sync(messages))
-    waiting = asyncio.ensure_future(signal.wait(unless=task))
-    try:
-        await asyncio.wait({waiting}, timeout=limit_s)
-        if not task.done() and signal.aborted:
-            left_s = min(aborted_limit_s, max(0.0, deadline - loop.time()))
-            await asyncio.wait({task}, timeout=left_s)
-        problem = ""
-        if not task.done():
-            problem = "it took too long."
-        elif task.cancelled():
-            problem = "it was cancelled."
-        elif error := task.exception():
-            _logger.error("memory was not updated", exc_info=error)
-            problem = error.message if isinstance(error, DirgeError) else repr(error)
-        if problem:
-            notify(f"Memory was not updated: {problem}")
-    finally:
-        waiting.cancel()
-        task.cancel()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
-from dirge_py.extensions.memory.extension import Memory, memory_section
-from dirge_py.extensions.memory.store import open_memory, sync_memory
+from dirge_py.extensions.memory.extension import Memory, memory_section, sync_memory
+from dirge_py.extensions.memory.store import open_memory
 from dirge_py.session.ids import project_id
 from dirge_py.testing import EventRecorder
 from dirge_py.types.abort import AbortSignal
