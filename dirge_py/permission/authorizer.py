@@ -1,8 +1,4 @@
-"""The permission hook: judges the claims of each call, asks the user, and approves the call.
-
-`RefusalLoopGuard` stops asking about calls that were denied repeatedly. `StartCheck` checks once
-more, right before an approved command starts, whether the files it would run have changed.
-"""
+"""The permission hook: judges the claims of each call, asks the user, and approves the call."""
 
 import asyncio
 import os
@@ -242,11 +238,7 @@ class Authorizer:
     async def _question(
         self, judged: JudgedCall, changed: str = ""
     ) -> PendingQuestion | AnsweredCall:
-        """Return the question about a call, or the judge's refusal.
-
-        Raises:
-            DirgeError: the call can only fail.
-        """
+        """Return the question about a call, or the judge's refusal. Raises DirgeError."""
         can_keep = self._keep_rules is not None
         # First, so that changes while the rest is prepared count as made after the question.
         files = await files_of(judged)
@@ -415,8 +407,7 @@ _MOST_REFUSED_RUNS = 16
 class RefusalLoopGuard:
     """Counts how often a tool was denied the same claims in one run.
 
-    After `most` denials without an approval in between it stops the questions; 0 turns it off. A
-    new run starts at zero, because the user has sent a message since.
+    After `most` denials without an approval in between it stops the questions; 0 turns it off.
     """
 
     def __init__(self, most: int) -> None:
@@ -449,8 +440,7 @@ _MOST_STARTS_HELD = 256
 class StartCheck:
     """Prevents a command from starting if its files changed after it was allowed.
 
-    Hooks, a snapshot and a write to disk come between the answer and the start: enough time for a
-    parallel process to change the files. A conversation and its forks share one.
+    Hooks, a snapshot and a write to disk leave a parallel process enough time to change them.
     """
 
     def __init__(self) -> None:

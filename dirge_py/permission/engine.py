@@ -102,11 +102,7 @@ class PermissionEngine:
         return self._policy.rules
 
     def add_rule(self, rule: str, source: str) -> Rule:
-        """Allow what `rule` (`op:pattern`) matches, as if it were in the settings.
-
-        Raises:
-            UsageError: it is not a valid rule.
-        """
+        """Allow what `rule` (`op:pattern`) matches, as a setting does. Raises UsageError."""
         added = parse_rule(rule, "allow", source=source)
         if added not in self.rules:
             self._policy = replace(self._policy, rules=(*self.rules, added))
@@ -129,22 +125,14 @@ class PermissionEngine:
         return self._policy.grants
 
     def add_grant(self, rule: str) -> Rule:
-        """Allow what `rule` (`op:pattern`) matches for this session.
-
-        Raises:
-            UsageError: it is not a valid rule.
-        """
+        """Allow what `rule` (`op:pattern`) matches for this session. Raises UsageError."""
         grant = parse_rule(rule, "allow", source="this session")
         if grant not in self.grants:
             self._policy = replace(self._policy, grants=(*self.grants, grant))
         return grant
 
     def why_ineffective(self, rule: str) -> str:
-        """Return why allowing what `rule` matches would have no effect, or "".
-
-        Raises:
-            UsageError: it is not a valid rule.
-        """
+        """Return why allowing what `rule` matches has no effect, or "". Raises UsageError."""
         parsed = parse_rule(rule, "allow")
         if parsed.op not in ("read", "edit"):
             return ""
@@ -164,11 +152,7 @@ class PermissionEngine:
         return reasons[0] if all(reasons) else ""
 
     def remove_grant(self, index: int) -> Rule:
-        """Remove the grant at `index` (from 0).
-
-        Raises:
-            UsageError: there is no such grant.
-        """
+        """Remove the grant at `index` (from 0). Raises UsageError if there is no such grant."""
         if not 0 <= index < len(self.grants):
             raise UsageError(
                 f"there is no grant {index}.", hint=f"This session has {len(self.grants)} grants."
@@ -187,11 +171,7 @@ class PermissionEngine:
         return self._workspace.roots
 
     def add_folder(self, folder: Path | str) -> str:
-        """Add `folder` to the workspace; return its physical path.
-
-        Raises:
-            FileError: it is not a folder, or cannot be opened.
-        """
+        """Add `folder` to the workspace; return its physical path. Raises FileError."""
         real = self._workspace.add_root(folder)
         anchors = self._policy.anchors
         folders = tuple(dict.fromkeys((*anchors.folders, real)))
@@ -205,10 +185,7 @@ class PermissionEngine:
     def decide(
         self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
     ) -> Decision:
-        """Decide about a call of `tool` that makes these claims.
-
-        Never raises: a claim that cannot be judged asks.
-        """
+        """Decide about a call of `tool` with these claims; never raises: an unclear claim asks."""
         self._refresh_policy()
         by = self._denied_by(tool, claims)
         try:

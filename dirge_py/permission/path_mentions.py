@@ -89,10 +89,9 @@ def mentioned_paths(
 def files_in_git_objects(
     commands: Iterable[Sequence[str]], folders: Sequence[str]
 ) -> Iterator[str]:
-    """Yield repository paths that git commands could name, as `git cat-file HEAD:.env`.
+    """Yield paths in a repository that git commands could name, as `git cat-file HEAD:.env`.
 
-    They are relative to the top of the work tree; `HEAD:./.env` is relative to the physical
-    `folders`.
+    Relative to the top of the work tree; `HEAD:./.env` is relative to the physical `folders`.
     """
     for words in commands:
         if all(os.path.basename(word) != "git" for word in words):

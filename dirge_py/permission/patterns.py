@@ -58,11 +58,7 @@ class WordPattern:
 
 @lru_cache(maxsize=4096)
 def command_pattern(text: str) -> tuple[WordPattern, ...]:
-    """Parse a command pattern into words.
-
-    Raises:
-        ValueError: it is not valid; the message is for users.
-    """
+    """Parse a command pattern into words. Raises ValueError with a message for users."""
     words: list[WordPattern] = []
     position = 0
     while position < len(text):
@@ -158,10 +154,9 @@ def quoted_command(words: Sequence[Word]) -> str:
 
 @lru_cache(maxsize=4096)
 def path_pattern(text: str) -> re.Pattern[str]:
-    """Compile an absolute path pattern, matched in full against a path without a trailing slash.
+    """Compile an absolute path pattern, matched in full against a path without a final slash.
 
-    Raises:
-        ValueError: it is not valid; the message is for users.
+    Raises ValueError with a message for users.
     """
     stretches = [""]
     for component in text.split("/"):
@@ -297,8 +292,7 @@ class GlobExpander:
     def expand(self, folder: str, pattern: str) -> Sequence[str] | None:
         """Return the absolute paths that match `pattern` in `folder`; None if too many.
 
-        The fixed part before the first wildcard is always among them, because that folder gets
-        listed.
+        They include the fixed part before the first wildcard, because that folder gets listed.
         """
         components = pattern.split("/")
         fixed = next(index for index, part in enumerate(components) if GLOB.search(part))

@@ -22,8 +22,7 @@ class NotReadOnly(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The arguments that a program may get without a question. Lists of names are written as one
-    text.
+    """The arguments that a program may get without a question; lists of names are one text.
 
     Long options count only when spelled in full; `--help` and `--version` are always allowed.
     """
@@ -73,11 +72,7 @@ class ParsedOptions:
 
 
 def parse_options(row: Program, arguments: Sequence[Word]) -> ParsedOptions:
-    """Split the arguments into options and operands.
-
-    Raises:
-        NotReadOnly: an option is not in the row, or has no value.
-    """
+    """Split arguments into options and operands. Raises NotReadOnly for other options."""
     given = ParsedOptions()
     rest = iter(arguments)
     for word in rest:
@@ -98,8 +93,7 @@ def parse_options(row: Program, arguments: Sequence[Word]) -> ParsedOptions:
 def files_read(row: Program, given: ParsedOptions) -> Iterator[Word]:
     """Yield the operands and option values that name files.
 
-    Raises:
-        NotReadOnly: it has too many operands, or a glob could become an option.
+    Raises NotReadOnly if it has too many operands, or a glob could become an option.
     """
     _check_operands(row, given)
     for name, value in given.seen:

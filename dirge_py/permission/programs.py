@@ -250,11 +250,7 @@ class ProgramJudgement:
 
 
 def judge_program(words: Sequence[Word]) -> ProgramJudgement:
-    """Return what a plain command reads.
-
-    Raises:
-        NotReadOnly: it could do more than read.
-    """
+    """Return what a plain command reads. Raises NotReadOnly if it could do more than read."""
     head, arguments = words[0].text, words[1:]
     special = _SPECIAL.get(head)
     if special:

@@ -58,11 +58,7 @@ class TrustRecord:
 
 
 def record_from(value: Any) -> TrustRecord:
-    """Return the record that was written as a dictionary.
-
-    Raises:
-        ValueError: it is not such a record.
-    """
+    """Return the record that was written as a dictionary. Raises ValueError."""
     match value:
         case {
             "device": int(device),
@@ -77,8 +73,7 @@ def record_from(value: Any) -> TrustRecord:
 def acting_kind(path: str) -> str:
     """Return the kind of a file that dirge would load; "" for a file that it never loads.
 
-    `path` is relative to the project, and compared with case, because files are loaded later by
-    these exact names.
+    `path` is relative to the project, and compared with case, as when files are loaded.
     """
     top, *below = path.removeprefix(f"{FOLDER}/").split("/")
     if not below:
@@ -134,19 +129,13 @@ class TrustStore:
         self.path = state_dir / "trust.json"
 
     def record(self, root: Path) -> TrustRecord | None:
-        """Return the decision about this folder; None if there is none.
-
-        Raises:
-            TrustDamaged: the file cannot be read.
-        """
+        """Return the decision about this folder, if any. Raises TrustDamaged."""
         return self._read().get(str(root))
 
     def put(self, root: Path, record: TrustRecord | None) -> None:
         """Store the decision about this folder; None removes it.
 
-        Raises:
-            TrustDamaged: the existing file cannot be read; it stays as it is.
-            FileError: it cannot be written.
+        Raises TrustDamaged if the existing file cannot be read (it stays as it is), and FileError.
         """
         with self._locked():
             records = self._read()
@@ -343,8 +332,7 @@ class ProjectTrust:
     def settings(self) -> ProjectConfig | None:
         """Return the settings of its `config.toml`, if it exists and is trusted.
 
-        Raises:
-            ConfigError: it contains a setting that a project may not set.
+        Raises ConfigError if it contains a setting that a project may not set.
         """
         content = self.trusted("settings").get(SETTINGS)
         if content is None:
@@ -400,10 +388,7 @@ class ProjectTrust:
         ) and not any(acting_kind(file.path) == "plugin" for file in self.refused)
 
     def trusted(self, kind: str) -> Mapping[str, bytes]:
-        """Return the bytes of its trusted files of this kind, by path: the bytes that were hashed.
-
-        Plugins are returned all or not at all.
-        """
+        """Return its trusted files of this kind, as hashed, by path; plugins all or none."""
         if kind == "plugin" and not self._are_plugins_whole:
             return {}
         return {
@@ -453,10 +438,9 @@ def inspect_project(cwd: Path, environment: Mapping[str, str] = os.environ) -> P
 
 
 def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
-    """Read all acting files below `.dirge` of the physical folder `root`; no decision is applied.
+    """Read all acting files below `.dirge` of the physical folder `root`, without a decision.
 
-    Raises:
-        OSError: `root` cannot be opened.
+    Raises OSError if `root` cannot be opened.
     """
     anchor = open_folder_handle(str(root))
     try:

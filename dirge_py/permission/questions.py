@@ -276,8 +276,7 @@ async def request_for(
 ) -> PermissionRequest:
     """Return the question about a call, with everything the user should see.
 
-    Raises:
-        DirgeError: the call cannot succeed, so there is nothing to ask about.
+    Raises DirgeError if the call cannot succeed, so there is nothing to ask about.
     """
     decision = judged.decision
     can_keep = can_keep and bool(decision.grant)
@@ -333,11 +332,7 @@ def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
 
 
 async def preview_of(call: ToolCall) -> Preview | None:
-    """Return what the call would change now; None if that cannot be shown.
-
-    Raises:
-        DirgeError: the change cannot be made.
-    """
+    """Return what the call would change; None if unknown. Raises DirgeError."""
     if not isinstance(call.tool, Previews):
         return None
     return await asyncio.to_thread(call.tool.preview, call.arguments)
@@ -441,10 +436,7 @@ def _reach(words: str, also: Sequence[str], still: Sequence[str]) -> Reach:
 
 
 def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
-    """Return how many calls of a family were allowed one by one since the last denial.
-
-    0 while they are too few to suggest a rule for all of them.
-    """
+    """Return how many calls of a family were allowed since the last denial; 0 if too few."""
     alike = (past for past in reversed(tuple(log)) if family and past.family == tuple(family))
     count = sum(1 for _ in takewhile(lambda past: past.effect == "allow", alike))
     return count if count >= ENOUGH_ALIKE else 0

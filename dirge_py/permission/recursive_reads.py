@@ -120,11 +120,7 @@ class FileFilter:
 
 
 def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
-    """Return what this read-only command searches; None: it is no search.
-
-    Raises:
-        NotReadOnly: it reads files that dirge can't look up.
-    """
+    """Return what this command searches, if anything. Raises NotReadOnly."""
     match words[0].text:
         case "grep":
             given = parse_options(PROGRAMS["grep"], words[1:])
@@ -155,11 +151,7 @@ def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
 
 
 def file_filter(search: RecursiveRead, cwd: str, start: str) -> FileFilter:
-    """Return what this search skips below the physical folder `start`; it runs in `cwd`.
-
-    Raises:
-        NotReadOnly: dirge can't tell.
-    """
+    """Return what a search in `cwd` skips below the physical `start`. Raises NotReadOnly."""
     if not search.is_known:
         return FileFilter()
     match search.program:
@@ -394,10 +386,7 @@ def kept_beneath(
     """Return the places below the physical folder `start` that this search reads although reading
     them needs a question: dirge's own state, places that rules protect, and secrets.
 
-    None: there are too many files to check.
-
-    Raises:
-        NotReadOnly: it is unclear what the search reads.
+    None: there are too many files to check. Raises NotReadOnly if it is unclear what it reads.
     """
     reach = _Reach(file_filter(search, cwd, start), start)
     state = [one for one in places.state if is_below_any(one, [start]) and os.path.lexists(one)]

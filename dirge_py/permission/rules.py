@@ -93,11 +93,7 @@ class PolicySet:
 def parse_rule(
     text: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
 ) -> Rule:
-    """Parse a rule written as `op:pattern`.
-
-    Raises:
-        UsageError (or `error`): it is not valid; the message says why and how to write it.
-    """
+    """Parse a rule written as `op:pattern`. Raises UsageError (or `error`) if it is not valid."""
     op, colon, pattern = text.partition(":")
     if not colon:
         raise error(
@@ -280,12 +276,9 @@ _TOOL_WITH_PATTERN = re.compile(
 def parse_claude_rules(
     text: str, effect: Effect = "allow", *, source: str = ""
 ) -> tuple[Rule, ...]:
-    """Parse a list of rules separated by commas or blanks.
+    """Parse a list of rules separated by commas or blanks. Raises UsageError for unknown ones.
 
     `Bash(npm run test:*)` is `execute:npm run test *`; a bare name covers everything of its kind.
-
-    Raises:
-        UsageError: an item is not a known rule.
     """
     rules: list[Rule] = []
     position = 0

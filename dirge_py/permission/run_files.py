@@ -58,9 +58,8 @@ _SKIPPED = word_set("node_modules __pycache__ venv site-packages target dist bui
 def files_run(commands: Iterable[ShellCommand], *, home: str, path: str = "") -> Mapping[str, str]:
     """Map paths to fingerprints of what `commands` run or name; `path` is their `PATH`.
 
-    Missing files are left out, so that creating one counts as a change. A path that is only named
-    is in the result only if it goes through links. A path that ends in `/` stands for all tests
-    below it.
+    Missing files are left out, so that creating one is a change. A path that is only named counts
+    only if it goes through links. A path that ends in `/` stands for all tests below it.
     """
     found: dict[str, str] = {}
     for command in commands:

@@ -207,11 +207,7 @@ _SECRET_KEYS = ("extraheader", "token", "pass", "secret", "proxy", "apikey", "co
 
 
 def judge_git(arguments: Sequence[Word]) -> tuple[Word, ...]:
-    """Return the files that a git command names, if it is read-only.
-
-    Raises:
-        NotReadOnly: it could do more than read.
-    """
+    """Return the files that a read-only git command names. Raises NotReadOnly if it is not one."""
     if arguments and arguments[0].text in ("--no-pager", "-P"):
         arguments = arguments[1:]
     if not arguments:

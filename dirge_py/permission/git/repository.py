@@ -79,11 +79,7 @@ def is_bare_repository(folder: str) -> bool:
 
 
 def git_dir_of(folder: str) -> str | None:
-    """Return the git folder with the hooks and settings of the physical `folder`, if there is one.
-
-    Raises:
-        OSError, UnreadableRepository: the repository cannot be read.
-    """
+    """Return the git folder of the physical `folder`, if any. Raises one of `UNREADABLE`."""
     found = next(_repositories_above(folder), None)
     return None if found is None else common_dir(found.git_dir)
 
@@ -177,11 +173,7 @@ def _is_own_file(value: str, work_tree: str) -> bool:
 
 
 def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
-    """Yield work tree and index of every repository that git could find from the physical `folder`.
-
-    Raises:
-        One of `UNREADABLE`: one of them cannot be read.
-    """
+    """Yield work tree and index of the repositories that git could find. Raises `UNREADABLE`."""
     for one in _repositories_above(folder):
         if one.work_tree is not None:
             values = _values(one.git_dir, common_dir(one.git_dir))
@@ -264,10 +256,7 @@ def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
 
 
 def _repositories_above(folder: str) -> Iterator[_Repository]:
-    """Yield all repositories that git could find from here.
-
-    Not only the first: git skips an incomplete one and continues upwards.
-    """
+    """Yield all repositories upwards from here, because git skips incomplete ones."""
     for at in upwards(folder):
         if os.path.lexists(f"{at}/.git"):
             yield _Repository(git_dir=git_dir_at(at), work_tree=at)
@@ -371,10 +360,8 @@ def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str
     """Yield why git would show files of another place for the git folder `git_dir`.
 
     `own` are the physical folders whose contents git may show. A link into one of them, to a file
-    of the same name, is how several work trees share a repository.
-
-    Raises:
-        OSError, UnreadableRepository: the git folder cannot be read.
+    of the same name, is how several work trees share a repository. Raises OSError or
+    UnreadableRepository if the git folder cannot be read.
     """
     walk = _FolderWalk(git_dir, own)
     yield from walk.links_in(git_dir)
@@ -450,11 +437,7 @@ class _FolderWalk:
 
 
 def links_of(folder: str) -> tuple[str, ...]:
-    """Return the paths of the links in a folder; empty if the folder does not exist.
-
-    Raises:
-        OSError: it cannot be listed.
-    """
+    """Return the paths of the links in a folder; none if it does not exist. Raises OSError."""
     return _listing(folder).links
 
 
