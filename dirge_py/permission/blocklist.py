@@ -1,8 +1,4 @@
-"""Commands that are refused in every mode.
-
-They destroy the machine, the home folder or a folder above the workspace, or they are fork bombs:
-functions that start themselves twice in the background (`:(){ :|:& };:`).
-"""
+"""Commands refused in every mode: fork bombs, and what destroys the machine, home or workspace."""
 
 import fnmatch
 import itertools
@@ -152,9 +148,7 @@ def _of_one(words: Sequence[str], where: CommandFolders) -> str:
         return _first("`rsync --delete` on {}", operands[-1:], where)
     if name in _PACKERS and any(map(_PACKERS[name].fullmatch, words)):
         return _first(f"`{name}` that removes {{}}", operands, _with_options_folder(words, where))
-    if name == "git" and "clean" in operands:
-        return _git_clean(words, where)
-    return ""
+    return _git_clean(words, where) if name == "git" and "clean" in operands else ""
 
 
 def _with_options_folder(words: Sequence[str], where: CommandFolders) -> CommandFolders:

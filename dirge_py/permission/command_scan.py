@@ -186,10 +186,7 @@ class CommandScan:
     is_bomb: bool = False
     """Whether a function starts itself twice without end."""
     listed: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
-    """Commands, each with the commands whose output it might get as arguments.
-
-    These come before it in its pipeline or in its substitutions.
-    """
+    """Commands, each with those before it whose output it might get as arguments."""
     emptied: tuple[tuple[SplitCommand, tuple[str, ...]], ...] = ()
     """Commands, each with the variables in it that count as empty."""
     spelled: tuple[SplitCommand, ...] = ()

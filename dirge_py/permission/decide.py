@@ -287,9 +287,8 @@ def _wanted(asking: _AskingFacts, policy: PolicySet) -> tuple[str, ...]:
     """Return the allow rules that would have made every ask an allow; empty if none could."""
     asks = [rule for rule in policy.project_rules if rule.effect == "ask"]
     for fact, claim in asking:
-        if claim.policy not in ("default", "mode", "ask-rule"):
-            return ()
-        if isinstance(fact, CommandFact) and not fact.words:
+        has_no_words = isinstance(fact, CommandFact) and not fact.words
+        if has_no_words or claim.policy not in ("default", "mode", "ask-rule"):
             return ()
         if any(forbids(rule, fact, policy.anchors) for rule in asks):
             return ()

@@ -165,8 +165,7 @@ class PastDecision:
     """The outcome of the call."""
     policy: str
     """The policy of the decision, or `answer` (from the user or `--on-ask`), `judge`, `loop-guard`,
-    `earlier` (given while the run was stopped), `changed` (the call changed after the question).
-    """
+    `earlier` (given while the run was stopped), `changed` (the call changed after the question)."""
     reason: str
     """Why, as text for the user."""
     claims: tuple[str, ...]
@@ -322,8 +321,7 @@ def _recorded_claims(decision: Decision) -> Sequence[ClaimDecision]:
     """Return the claims to record; of very many only some, first those that decided."""
     if len(decision.claims) <= _MOST_CLAIMS:
         return decision.claims
-    decided_first = sorted(decision.claims, key=lambda claim: claim.effect != decision.effect)
-    return decided_first[:_MOST_CLAIMS]
+    return sorted(decision.claims, key=lambda one: one.effect != decision.effect)[:_MOST_CLAIMS]
 
 
 def _left_out(decision: Decision) -> Sequence[str]:

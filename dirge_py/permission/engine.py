@@ -1,8 +1,4 @@
-"""The permission engine: looks up what claims refer to, then calls `decide`.
-
-`ForkPermissionEngine` is the engine of a fork that works in a copy or may only read: it follows the
-rules of its parent and never allows more.
-"""
+"""The permission engine: looks up what claims refer to, then calls `decide`."""
 
 import logging
 import os
@@ -185,7 +181,7 @@ class PermissionEngine:
     def decide(
         self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""
     ) -> Decision:
-        """Decide about a call of `tool` with these claims; never raises: an unclear claim asks."""
+        """Decide about a call of `tool`. Never raises: a claim that cannot be judged asks."""
         self._refresh_policy()
         by = self._denied_by(tool, claims)
         try:
@@ -314,7 +310,7 @@ WORKING = (
 
 
 class ForkPermissionEngine(PermissionEngine):
-    """Judges like `parent`, with the parent's current rules, in another workspace.
+    """Judges like `parent`, with its current rules, in another workspace; never allows more.
 
     `first` are rules that come before all others. Grants of this engine are added to `granted` and
     apply wherever that list is used, but not to the parent. With `only_looks` the mode is "plan",

@@ -214,8 +214,7 @@ def _read_lines(content: bytes, *, is_trusted: bool) -> Iterator[IgnoreLine]:
         pattern = raw.removesuffix("\r").rstrip(" ")
         if not pattern.strip() or pattern.startswith("#"):
             continue
-        leaves_out = not pattern.startswith("!")
-        line = pattern_line(pattern.removeprefix("!"), leaves_out=leaves_out)
+        line = pattern_line(pattern.removeprefix("!"), leaves_out=not pattern.startswith("!"))
         if line is not None and (is_trusted or not line.leaves_out):
             yield line
 

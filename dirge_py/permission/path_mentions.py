@@ -1,10 +1,8 @@
 """Finds the paths that a command's words could name, too many rather than too few, for deny rules.
 
-`CwdTracker` follows `cd` as bash does. `changed_files` lists the files that a program reads, moves,
-copies, links or deletes: each is claimed as `read`, and as `edit` if its name or content changes,
-because a second name for a secret is as good as its content. `own_places_touched` finds the files
-of dirge itself that a command would touch, `withheld_from_searches` those that its searches would
-read.
+`changed_files` claims each file that a program reads, moves, copies, links or deletes as `read`,
+because a second name for a secret is as good as its content, and as `edit` if its name or content
+changes.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Looks up paths on this machine: where they lead, and why touching them needs a question.
-
-Paths such as `/proc/self/…` lead elsewhere in every process, so dirge cannot judge them.
-"""
+"""Looks up paths on this machine: where they lead, and why touching them needs a question."""
 
 import os
 import re

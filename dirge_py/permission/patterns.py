@@ -9,8 +9,6 @@ literal. Names: `*` and `?` over the whole text.
 Some words are covered only by a pattern that spells them (`escapes`): those that let a program run
 another one or write anywhere. A rule that allows `git *` was not meant for
 `git -c core.sshCommand=… fetch`. The commands that such words start are compared with deny rules.
-
-`GlobExpander` returns the files that an unquoted glob could match, overestimated within limits.
 """
 
 import os

@@ -104,9 +104,7 @@ def why_untrustable(root: PurePath, home: PurePath) -> str:
         return "the root of the file system is not a project"
     if root == home:
         return "your home folder is not a project"
-    if root in home.parents:
-        return "a folder above your home folder is not a project"
-    return ""
+    return "a folder above your home folder is not a project" if root in home.parents else ""
 
 
 def _are_hashes(table: Mapping[Any, Any]) -> bool:
@@ -177,8 +175,7 @@ class TrustStore:
         with contextlib.ExitStack() as lock:
             try:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                path = self.path.with_name(".trust.json.lock")
-                lock.enter_context(hold_lock(path, _PATIENCE_S))
+                lock.enter_context(hold_lock(self.path.with_name(".trust.json.lock"), _PATIENCE_S))
             except OSError as error:
                 raise FileError(
                     f"{self.path} cannot be written: {error.strerror}.",
@@ -279,8 +276,7 @@ def _read_file(anchor: int, path: str, mode: int, found: _FoundFiles) -> int:
         found.refused.append(RefusedFile(path=path, reason=reason_of(error)))
         return 0
     sha256, size = hashlib.sha256(content).hexdigest(), len(content)
-    file = ActingFile(path=path, kind=acting_kind(path), size=size, sha256=sha256)
-    found.files[file] = content
+    found.files[ActingFile(path=path, kind=acting_kind(path), size=size, sha256=sha256)] = content
     return size
 
 
@@ -300,11 +296,8 @@ class ProjectTrust:
     root: Path
     """The physical folder of the project."""
     state: Literal["none", "restricted", "trusted"] = "none"
-    """`none`: it has no acting files. `trusted`: the user trusts all of them.
-
-    `restricted`: the user does not trust some of them, and those are not loaded. Files that were
-    trusted before and are unchanged are loaded in either case.
-    """
+    """`none`: it has no acting files. `trusted`: the user trusts all of them. `restricted`: the
+    user does not trust some, and only trusted, unchanged ones are loaded."""
     files: tuple[ActingFile, ...] = ()
     """All acting files, each with its state."""
     refused: tuple[RefusedFile, ...] = ()
@@ -312,11 +305,8 @@ class ProjectTrust:
     digest: str = ""
     """One hash of all `files`."""
     offer: TrustOffer | None = None
-    """The question to ask the user now; None if there is nothing to ask.
-
-    There is nothing to ask if all files are trusted, if the user declined exactly these, or if the
-    project cannot be trusted (`obstacle`).
-    """
+    """The question to ask the user now; None if all files are trusted, exactly these were declined,
+    or the project cannot be trusted (`obstacle`)."""
     obstacle: str = ""
     """Why it cannot be trusted, or ""."""
     device: int = 0

@@ -3,9 +3,6 @@
 A model may judge a call before the user is asked (`PermissionJudge`). It can only tighten: when it
 allows, times out or fails, the question stays as it was; when it denies, the call is refused or a
 warning is shown, depending on the settings. An unclear answer is shown as a warning.
-
-`preview_rules` says what the rules offered by a question would allow beyond its call. It tries
-them on the calls that this session asked about before.
 """
 
 import asyncio
@@ -396,7 +393,7 @@ def preview_rules(
 ) -> tuple[Reach | None, Reach | None]:
     """Describe what the exact and the wider rules of a call cover; None for missing ones.
 
-    `can_keep`: the rules may go into the settings, too.
+    Tries them on earlier calls of the session. `can_keep`: they may go into the settings, too.
     """
     grant = [parse_rule(text, "allow") for text in judged.decision.grant]
     wider = [parse_rule(text, "allow") for text in judged.decision.wider]
@@ -436,7 +433,7 @@ def _reach(words: str, also: Sequence[str], still: Sequence[str]) -> Reach:
 
 
 def count_alike(log: DecisionLog, family: Sequence[str]) -> int:
-    """Return how many calls of a family were allowed since the last denial; 0 if too few."""
+    """Return how many calls of a family were allowed one by one since a denial; 0 if too few."""
     alike = (past for past in reversed(tuple(log)) if family and past.family == tuple(family))
     count = sum(1 for _ in takewhile(lambda past: past.effect == "allow", alike))
     return count if count >= ENOUGH_ALIKE else 0

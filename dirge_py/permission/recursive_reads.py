@@ -1,8 +1,4 @@
-"""Commands that read whole folders, and those of their files that need a question.
-
-`RecursiveRead` says where such a command starts and which files it skips; `kept_beneath` lists the
-files that it would read although reading them needs a question.
-"""
+"""Commands that read whole folders, and those of their files that need a question."""
 
 import os
 import re

@@ -57,10 +57,7 @@ class Anchors:
     home: str = ""
     """The physical home folder."""
     copies: tuple[tuple[str, str], ...] = ()
-    """Pairs of a folder and the folder that it is a copy of, both physical.
-
-    Rules for a path in one folder also apply to the same path in the other.
-    """
+    """Pairs of a physical folder and its original; rules for paths in one apply to the other."""
 
     def spellings(self, path: str) -> tuple[str, ...]:
         """Return the path, and the original that it is a copy of."""

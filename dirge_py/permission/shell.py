@@ -484,8 +484,7 @@ def sees_the_same(text: str, parts: tuple[Part, ...]) -> bool:
 
     Text that `lex` did not accept may crash the parser, and the process with it.
     """
-    source = text.encode("ascii")
-    root = _PARSER.parse(source).root_node
+    root = _PARSER.parse(text.encode("ascii")).root_node
     if root.has_error:
         return False
     found: list[tuple[str, ...]] = []

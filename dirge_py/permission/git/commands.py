@@ -5,11 +5,6 @@ Excluded on purpose: `--output` (writes a file, in thirteen subcommands), `--ext
 `--contents`, `--stdin` (read further files), `--submodule`, `--recurse-submodules` (enter other
 repositories), `describe --dirty` and `--broken` (refresh the index), `tag --column` and
 `%(describe)` (start another git), `--remerge-diff` (merges into the repository's own objects).
-
-It also finds the secrets that a subcommand would show: tracked secret files that the command does
-not name (`shown_secrets`), and those that match a pattern of git's own (`secrets_meant`), as in
-`git grep x HEAD -- '.e*'`. Git compares such a pattern with stored files, which cannot be listed
-without running git.
 """
 
 import hashlib
@@ -272,6 +267,7 @@ _WILDCARD = re.compile(r"[*?\[\\]")
 def secrets_meant(pattern: str) -> Iterator[str]:
     """Yield names of secret files that the pattern would match; none if it matches anything.
 
+    Git compares it with stored files, which cannot be listed without running git.
     A pattern such as `*.json` means files of all kinds, and does not count. A pattern that is too
     long to be compared counts as a secret.
     """

@@ -218,9 +218,10 @@ _MAX_CACHED = 64
 
 
 def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False) -> Index:
-    """Return the relevant entries of `git_dir`'s index, with a shared one. Raises `UNREADABLE`.
+    """Return the relevant entries of `git_dir`'s index and its shared index.
 
     Files are listed only with `wants_files`: that triples the time for a large index.
+    Raises one of `UNREADABLE` if not all entries can be read.
     """
     path = f"{git_dir}/index"
     if not os.path.lexists(path):

@@ -3,10 +3,6 @@
 `.git/config` is under the control of the repository's author. `git/files.py` lists the settings
 that act; before git runs without a question, this reader looks for those that the environment does
 not override, in the repository and in each submodule that git could enter.
-
-`foreign_files` finds where the files of a git folder lead out of it: links among git's files, and
-folders that objects are borrowed from, make `git log` and `git show` print another repository of
-this machine.
 """
 
 import os
@@ -37,8 +33,7 @@ from dirge_py.permission.git.files import (
 from dirge_py.permission.protected import why_secret
 
 GIT_HARDENING: Mapping[str, str] = hardening()
-"""Environment for git commands that run without a question; it overrides the repository's
-settings."""
+"""Environment for git commands without a question; it overrides the repository's settings."""
 MAX_REPOSITORIES = 64
 _FALSE = ("false", "0", "no", "off")
 _NOT_ENTERED = ("all", "dirty")
@@ -79,7 +74,10 @@ def is_bare_repository(folder: str) -> bool:
 
 
 def git_dir_of(folder: str) -> str | None:
-    """Return the git folder of the physical `folder`, if any. Raises one of `UNREADABLE`."""
+    """Return the git folder with the hooks and settings of the physical `folder`, if there is one.
+
+    Raises OSError or UnreadableRepository if the repository cannot be read.
+    """
     found = next(_repositories_above(folder), None)
     return None if found is None else common_dir(found.git_dir)
 
@@ -173,7 +171,10 @@ def _is_own_file(value: str, work_tree: str) -> bool:
 
 
 def indexes_above(folder: str) -> Iterator[tuple[str, Index]]:
-    """Yield work tree and index of the repositories that git could find. Raises `UNREADABLE`."""
+    """Yield work tree and index of each repository around the physical `folder`.
+
+    Raises one of `UNREADABLE` if one of them cannot be read.
+    """
     for one in _repositories_above(folder):
         if one.work_tree is not None:
             values = _values(one.git_dir, common_dir(one.git_dir))
@@ -228,9 +229,8 @@ def _submodules(work_tree: str, paths: Iterable[str]) -> Iterator[_Repository]:
         if not path or ".." in path.split("/") or os.path.isabs(path):
             continue
         if os.path.lexists(f"{inner}/.git"):
-            git_dir = git_dir_at(inner)
             place = os.path.realpath(inner)
-            yield _Repository(git_dir=git_dir, work_tree=place, is_entered=True)
+            yield _Repository(git_dir=git_dir_at(inner), work_tree=place, is_entered=True)
 
 
 def _kept_modules(common: str, work_tree: str) -> Iterator[_Repository]:
@@ -359,9 +359,10 @@ _LISTINGS: StampCache[_Listing] = StampCache(4 * MAX_FOLDERS)
 def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str]:
     """Yield why git would show files of another place for the git folder `git_dir`.
 
-    `own` are the physical folders whose contents git may show. A link into one of them, to a file
-    of the same name, is how several work trees share a repository. Raises OSError or
-    UnreadableRepository if the git folder cannot be read.
+    Links among its files lead there, and folders that objects are borrowed from. `own` are the
+    physical folders whose contents git may show. A link into one of them, to a file of the same
+    name, is how several work trees share a repository. Raises OSError or UnreadableRepository if
+    the git folder cannot be read.
     """
     walk = _FolderWalk(git_dir, own)
     yield from walk.links_in(git_dir)
