@@ -271,8 +271,7 @@ class Authorizer:
                 self._remember(info, answered)
                 self._approve(judged)
                 if answered.shown:
-                    # An allowed edit is restricted to the shown changes, and to the hunks that the
-                    # user kept.
+                    # Only the shown changes are allowed, and of them the hunks that the user kept.
                     self._workspace.hold_to(call.id, answered.shown, answer.changes)
                 self._start_check.hold(judged, answered.files, self._cwd)
                 return None

@@ -186,7 +186,7 @@ class CommandScan:
     is_bomb: bool = False
     """Whether a function starts itself twice without end."""
     listed: tuple[tuple[SplitCommand, tuple[SplitCommand, ...]], ...] = ()
-    """Commands, each with those before it whose output it might get as arguments."""
+    """Commands, each with those in its pipeline or substitutions that may feed its arguments."""
     emptied: tuple[tuple[SplitCommand, tuple[str, ...]], ...] = ()
     """Commands, each with the variables in it that count as empty."""
     spelled: tuple[SplitCommand, ...] = ()

@@ -118,8 +118,7 @@ def find_starts(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _tails(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
-    # Which words are options of a wrapper and which of its options take a value is irrelevant: the
-    # wrapped command is one of the tails.
+    # Which words are options of a wrapper is irrelevant: the wrapped command is one of the tails.
     start = _command_start(name, words)
     for at in range(1, min(len(words), _MAX_TAILS)):
         if not words[at].startswith("-") and not _is_after_wrapper(words, at):

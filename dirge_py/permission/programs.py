@@ -8,6 +8,7 @@ follows links while descending (`grep -R`, `diff -r`), or does not end (`tail -f
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
@@ -302,15 +303,11 @@ def _date(arguments: Sequence[Word]) -> ProgramJudgement:
 
 
 def _find(arguments: Sequence[Word]) -> ProgramJudgement:
-    starts: list[Word] = []
-    index = 0
-    while index < len(arguments) and arguments[index].text[:1] not in ("-", "(", "!", ","):
-        starts.append(arguments[index])
-        index += 1
+    starts = list(takewhile(lambda word: word.text[:1] not in ("-", "(", "!", ","), arguments))
     for word in starts:
         if word.has_glob and word.text[0] in "*?[":
             raise NotReadOnly(f"{word.text} could become an option")
-    return ProgramJudgement(reads=(*starts, *_find_tests(arguments[index:])))
+    return ProgramJudgement(reads=(*starts, *_find_tests(arguments[len(starts) :])))
 
 
 def _find_tests(tests: Sequence[Word]) -> list[Word]:

@@ -457,9 +457,8 @@ def _read_project(root: Path, environment: Mapping[str, str]) -> ProjectTrust:
 def trust_project(project: ProjectTrust) -> ProjectTrust:
     """Trust exactly the files that were read; return the project in its new state.
 
-    Raises:
-        DirgeError: it cannot be trusted, or the decision cannot be stored.
-        ConfigError: it contains a setting that a project may not set. Nothing is stored then.
+    Raises DirgeError if it cannot be trusted, or the decision cannot be stored, and ConfigError if
+    it contains a setting that a project may not set. Nothing is stored then.
     """
     if project.obstacle:
         raise DirgeError(f"{project.root} cannot be trusted: {project.obstacle}.")

@@ -10,7 +10,7 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from dirge_py.files.versions import fingerprint, short_digest, version_text
 from dirge_py.git.repository import UnreadableRepository, repository_setting, work_tree_of
@@ -105,25 +105,21 @@ class _FileCollector:
 
         for words in self._scan.commands:
             never_runs = not self._feeds_interpreter and _never_runs(words)
-            for path in self._named(words[:1]) if "/" in words[0] else self._program(words[0]):
-                add(path, is_run=True)
-            for path in self._orders(words):
+            programs = self._named(words[:1]) if "/" in words[0] else self._program(words[0])
+            for path in chain(programs, self._orders(words)):
                 add(path, is_run=True)
             for path in self._named(_arguments(words)):
-                is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
                 # The target of a link counts even for a path that is created or removed.
-                add(path, is_run=is_run)
+                add(path, is_run=not never_runs and (_interprets(words) or os.path.isfile(path)))
             if _interprets(words):
                 operands = [word for word in words[1:] if not word.startswith("-")]
                 # `python3 folder`, `run-parts folder`
                 for folder in self._named(operands[:1]):
                     for entry in _listing(folder, MAX_FILES):
                         add(entry.path, is_run=True)
-        for path in self._named([*self._scan.sources, *self._assigned]):
+        named = self._named([*self._scan.sources, *self._assigned])
+        for path in chain(named, filter(os.path.isfile, self._named(self._raw_words))):
             add(path, is_run=True)
-        for path in self._named(self._raw_words):
-            if os.path.isfile(path):
-                add(path, is_run=True)
         return paths
 
     def _program(self, name: str) -> Iterator[str]:

@@ -63,11 +63,8 @@ def open_engine(
     `output_dir` holds its own output, and is readable. `is_sandboxed`: commands run in a sandbox
     that was tested. `project_rules` are those of a trusted project; `denied_tools` maps the tools
     that are switched off to what switched them off. `anchors` are added to those of the workspace;
-    `make` is the class of the engine.
-
-    Raises:
-        UsageError: a flag holds an invalid rule.
-        ConfigError: a `[[permission.rule]]` is invalid, or a project wants to allow something.
+    `make` is the class of the engine. Raises UsageError if a flag holds an invalid rule, and
+    ConfigError if a `[[permission.rule]]` is invalid, or a project wants to allow something.
     """
     for rule in project_rules:
         if rule.effect == "allow":
