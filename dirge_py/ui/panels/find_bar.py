@@ -101,10 +101,7 @@ class FindBar(Horizontal):
             search.set_query("")
             for row in self._opened:
                 view.folding.close(row)
-            if self._before is None:
-                view.go_to_end()
-            else:
-                view.go_to(self._before)
+            view.go_to(self._before)
         view.refresh()
         if self._back is not None:
             self._back.focus()

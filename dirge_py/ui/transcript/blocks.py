@@ -94,9 +94,8 @@ LONGEST_OUTPUT = 400_000
 
 def paint_hidden(count: int, width: int, styles: Styles, *, which: str = "more") -> list[Strip]:
     """Return the line that says how many lines are hidden."""
-    return wrap(
-        [(f"… {plural(count, f'{which} line')}", styles.dim)], width, indent=("  ", styles.text)
-    )
+    words = f"… {plural(count, f'{which} line')}"
+    return wrap([(words, styles.dim)], width, indent=("  ", styles.text))
 
 
 class UserBlock(TranscriptBlock):
@@ -214,11 +213,9 @@ class ReasoningBlock(TranscriptBlock):
         if expanded:
             mark, indent = ("∴ ", styles.dim), ("  ", styles.dim)
             return wrap([(text, styles.thinking)], width, first=[mark], rest=[indent])
+        line = f"∴ thinking… {text.rpartition(chr(10))[2]}"
         if self._is_done:
-            lines = plural(text.count("\n") + 1, "line")
-            line = f"∴ thought, {lines}" if text else "∴ thought"
-        else:
-            line = f"∴ thinking… {text.rpartition(chr(10))[2]}"
+            line = "∴ thought" + (f", {plural(text.count(chr(10)) + 1, 'line')}" if text else "")
         return wrap([(clip(line, width), styles.dim)], width)
 
     def guess_height(self, width: int) -> int:
@@ -313,9 +310,8 @@ class ShellBlock(TranscriptBlock):
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         indent = ("  ", styles.text)
-        head: Line = [(self._command, styles.user)]
-        if self._how:
-            head.append((f"  {self._how}", styles.error))
+        how = f"  {self._how}" if self._how else ""
+        head: Line = [(self._command, styles.user), (how, styles.error)]
         strips = wrap(head, width, first=[("! ", styles.accent)], rest=[indent])
         lines = self._lines if expanded else self._lines[-LINES_COLLAPSED:]
         if hidden := len(self._lines) - len(lines):

@@ -126,8 +126,7 @@ def _tokens(line: str) -> list[str]:
 def _differences(old: list[str], new: list[str]) -> list[tuple[int, int, int, int]]:
     if not old or not new or max(len(old), len(new)) > _MOST_TOKENS:
         return [(0, len(old), 0, len(new))]
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    codes = matcher.get_opcodes()
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return [(a, b, c, d) for kind, a, b, c, d in codes if kind != "equal"]
 
 
@@ -261,12 +260,7 @@ def is_split(layout: DiffLayout, width: int) -> bool:
 
 
 def paint_diff(
-    diff: str,
-    width: int,
-    styles: Styles,
-    *,
-    is_whole: bool = False,
-    layout: DiffLayout = "unified",
+    diff: str, width: int, styles: Styles, *, is_whole: bool = False, layout: DiffLayout = "unified"
 ) -> list[Strip]:
     """Draw a unified diff, with `⋯` between hunks; `is_whole`: very long lines aren't cut."""
     rows, split = read_diff(diff), is_split(layout, width)
@@ -289,14 +283,8 @@ def paint_rows(
     `muted`: everything is dim and nothing is marked. `digits`: the least width of line numbers.
     """
     numbers = [number for row in rows for number in (row.old, row.new) if number is not None]
-    painter = _Painter(
-        width=width,
-        styles=styles,
-        indent=indent,
-        is_whole=is_whole,
-        muted=muted,
-        digits=max(digits, len(str(max(numbers, default=0)))),
-    )
+    digits = max(digits, len(str(max(numbers, default=0))))
+    painter = _Painter(width, styles, indent, is_whole, muted, digits)
     strips: list[Strip] = []
     hunks: list[int] = []
     for stretch in _stretches(rows):
@@ -323,7 +311,7 @@ def _stretches(rows: Sequence[DiffRow]) -> Iterator[list[DiffRow]]:
         yield stretch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Painter:
     width: int
     styles: Styles
@@ -388,17 +376,10 @@ class _Painter:
         return (f"{shown:>{self.digits}} ", self.styles.dim)
 
     def _spans(self, row: DiffRow, marks: Spans) -> Line:
-        styles = self.styles
-        style = styles.dim
-        if not self.muted:
-            diff, name = styles.diff, styles.strong + styles.text
-            by_kind = {
-                "added": diff.added,
-                "removed": diff.removed,
-                "same": styles.text,
-                "name": name,
-            }
-            style = by_kind.get(row.kind, style)
+        styles, diff = self.styles, self.styles.diff
+        name = styles.strong + styles.text
+        looks = {"added": diff.added, "removed": diff.removed, "same": styles.text, "name": name}
+        style = styles.dim if self.muted else looks.get(row.kind, styles.dim)
         spans: Line = [(_SIGNS.get(row.kind, ""), style)]
         text = _untabbed(row.text)
         at = 0
@@ -414,9 +395,8 @@ def _marks(rows: Sequence[DiffRow]) -> dict[int | None, Spans]:
     marks: dict[int | None, Spans] = {}
     for old, new in _pairs(rows):
         if old is not None and new is not None:
-            marks[old], marks[new] = mark_words(
-                _untabbed(rows[old].text), _untabbed(rows[new].text)
-            )
+            texts = [_untabbed(rows[at].text) for at in (old, new)]
+            marks[old], marks[new] = mark_words(*texts)
     return marks
 
 

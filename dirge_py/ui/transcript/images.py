@@ -66,13 +66,8 @@ def _jpeg_size(head: bytes) -> ImageSize | None:
 
 
 _INTRODUCED = re.compile(r"Attached (?:image|document) (.+):\Z", re.DOTALL)
-_KINDS = {
-    "image/png": "PNG",
-    "image/jpeg": "JPEG",
-    "image/gif": "GIF",
-    "image/webp": "WebP",
-    "application/pdf": "PDF",
-}
+_KINDS = {f"image/{kind.lower()}": kind for kind in ("PNG", "JPEG", "GIF", "WebP")}
+_KINDS["application/pdf"] = "PDF"
 
 
 def attachments_in(content: Sequence[Any]) -> list[tuple[str, ImageBlock | DocumentBlock]]:

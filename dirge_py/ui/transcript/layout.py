@@ -324,8 +324,7 @@ class TranscriptLayout:
 
     def _settle_once(self, top: int, height: int, anchor: int) -> tuple[int, bool]:
         moved, has_measured = 0, False
-        row_and_top = self.rows.at(max(0, top))
-        row, begin = row_and_top or (None, 0)
+        row, begin = self.rows.at(max(0, top)) or (None, 0)
         while row is not None and begin < top + moved + height:
             if row.settled != self._state:
                 grew = self._measure(row)

@@ -76,9 +76,8 @@ class _Painter:
                     self._indents.append(("▌ ", self.styles.dim))
                 case "hr":
                     self._gap()
-                    self._add(
-                        [strip([*self._prefix(), ("─" * self._text_width(), self.styles.dim)])]
-                    )
+                    rule = ("─" * self._text_width(), self.styles.dim)
+                    self._add([strip([*self._prefix(), rule])])
                 case "table_open":
                     self._table(stream)
                 case _ if token.content:
@@ -189,8 +188,7 @@ class _Painter:
         return max(_NARROWEST, self.width - sum(len(text) for text, _ in self._indents))
 
     def _wrap(self, spans: Line) -> list[Strip]:
-        first = self._prefix()
-        return wrap(spans, self.width, first=first, rest=self._indents)
+        return wrap(spans, self.width, first=self._prefix(), rest=self._indents)
 
     def _gap(self) -> None:
         if self._wants_gap and self._marker is None:

@@ -11,12 +11,7 @@ from dirge_py.lib.text import clean, plural
 from dirge_py.types import events
 from dirge_py.types.events import EvidenceTaken, LoopEvent, PhaseName, PlanPhase
 from dirge_py.ui.theme.styles import Styles
-from dirge_py.ui.transcript.blocks import (
-    TranscriptBlock,
-    duration_text,
-    main_argument,
-    spent_text,
-)
+from dirge_py.ui.transcript.blocks import TranscriptBlock, duration_text, main_argument, spent_text
 from dirge_py.ui.transcript.lines import Span, behind, clip, strip, wrap
 from dirge_py.ui.transcript.prose import ProseBlock
 
@@ -200,8 +195,8 @@ class EvidenceBlock(TranscriptBlock):
         if hidden := len(self._taken) - len(shown):
             is_passed = all(e.outcome == "passed" or e in shown for e in self._taken)
             passed = " that passed" if is_passed else ""
-            more = f"… {hidden} more{passed}"
-            strips += wrap([(more, styles.dim)], width, first=[(_INDENT, styles.text)])
+            more = (f"… {hidden} more{passed}", styles.dim)
+            strips += wrap([more], width, first=[(_INDENT, styles.text)])
         return strips
 
     def guess_height(self, width: int) -> int:

@@ -96,9 +96,7 @@ class MarkdownStream:
             return None
         source = self._head + whole
         tokens = _BLOCKS.parse(source)
-        starts = [
-            token.map[0] for token in tokens if token.map and not token.level and token.nesting >= 0
-        ]
+        starts = [t.map[0] for t in tokens if t.map and not t.level and t.nesting >= 0]
         if not starts:
             return None
         if len(starts) > 1:
@@ -269,9 +267,8 @@ class StreamedAnswer:
             self._page.touch(thought)
         for content in message.content if not self._thoughts else ():
             if isinstance(content, ThinkingBlock) and content.text:
-                self._page.add(
-                    ReasoningBlock(content.text, is_done=True, is_shown=self._show_thinking)
-                )
+                is_shown = self._show_thinking
+                self._page.add(ReasoningBlock(content.text, is_done=True, is_shown=is_shown))
         streamed = "\n".join("".join(text.deltas) for text in self._texts.values())
         if streamed != message.text:
             self._remove_texts()

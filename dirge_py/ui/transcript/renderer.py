@@ -35,6 +35,8 @@ from dirge_py.ui.transcript.plan_blocks import (
 from dirge_py.ui.transcript.prose import ProseBlock, StreamedAnswer, pieces_of
 from dirge_py.ui.transcript.tool_block import ToolBlock
 
+ToolEvent = events.ToolExecutionStart | events.ToolExecutionUpdate | events.ToolExecutionEnd
+
 
 class TranscriptRenderer:
     """Draws one conversation as blocks on a page; `assets` is the folder of its pictures."""
@@ -143,11 +145,7 @@ class TranscriptRenderer:
                 self._page.add(shown.DetailBlock(event_text.describe_event(event)))
             case events.AgentEnd():
                 self._end(event)
-            case (
-                events.ToolExecutionStart()
-                | events.ToolExecutionUpdate()
-                | events.ToolExecutionEnd()
-            ):
+            case _ if isinstance(event, ToolEvent):
                 self._on_tool_event(event)
 
     def settle(self) -> None:
@@ -204,11 +202,10 @@ class TranscriptRenderer:
 
     def _update(self, event: events.MessageUpdate) -> None:
         self._end_activity()
-        if event.phase.startswith("toolcall"):
-            if event.tool_call_id and event.tool_name:
-                self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
-            return
-        self._answer.on_event(event)
+        if not event.phase.startswith("toolcall"):
+            self._answer.on_event(event)
+        elif event.tool_call_id and event.tool_name:
+            self._tool(event.tool_call_id, event.tool_name, state_if_new="waiting")
 
     def _end_answer(self, message: AssistantMessage) -> None:
         answer, self._answer = self._answer, self._new_answer()
@@ -243,9 +240,8 @@ class TranscriptRenderer:
             return
         for block in message.content:
             if isinstance(block, ThinkingBlock) and block.text:
-                self._page.add(
-                    shown.ReasoningBlock(block.text, is_done=True, is_shown=self._show_thinking)
-                )
+                is_shown = self._show_thinking
+                self._page.add(shown.ReasoningBlock(block.text, is_done=True, is_shown=is_shown))
             elif isinstance(block, TextBlock):
                 for piece in pieces_of(block.text):
                     self._page.add(ProseBlock(piece))
@@ -263,8 +259,7 @@ class TranscriptRenderer:
             command, how, output = event_text.parse_shell_message(typed)
             self._page.add(ShellBlock(command, output, how=how))
             return
-        ways = {"steering": "steered in", "follow_up": "queued"}
-        label = ways.get(message.origin, "")
+        label = {"steering": "steered in", "follow_up": "queued"}.get(message.origin, "")
         if label and is_live:
             # Stored messages don't have the turn.
             label += f" → delivered at turn {self._turn}"
@@ -299,10 +294,7 @@ class TranscriptRenderer:
         block.set_state(state)
         self._page.touch(block)
 
-    def _on_tool_event(
-        self,
-        event: events.ToolExecutionStart | events.ToolExecutionUpdate | events.ToolExecutionEnd,
-    ) -> None:
+    def _on_tool_event(self, event: ToolEvent) -> None:
         block = self._tool(event.tool_call_id, event.tool_name)
         match event:
             case events.ToolExecutionStart():
@@ -348,6 +340,7 @@ class GroupedPage:
     def __init__(self, page: shown.BlockPage, group: PhaseBlock) -> None:
         self._page = page
         self._group = group
+        self.remove_block, self.touch = page.remove_block, page.touch
 
     def add(self, block: shown.TranscriptBlock) -> None:
         self._claim(block)
@@ -356,12 +349,6 @@ class GroupedPage:
     def insert(self, before: shown.TranscriptBlock, block: shown.TranscriptBlock) -> None:
         self._claim(block)
         self._page.insert(before, block)
-
-    def remove_block(self, block: shown.TranscriptBlock) -> None:
-        self._page.remove_block(block)
-
-    def touch(self, block: shown.TranscriptBlock) -> None:
-        self._page.touch(block)
 
     def _claim(self, block: shown.TranscriptBlock) -> None:
         block.group = self._group
@@ -414,7 +401,6 @@ class PlanRenderer:
 
     @property
     def is_running(self) -> bool:
-        """Whether a phase is running."""
         return self._now is not None
 
     @property

@@ -149,14 +149,14 @@ class TranscriptView(ScrollView, can_focus=True):
 
     def go_to_end(self) -> None:
         """Follow the end from now on."""
-        self._follow(sticks=True)
-        self.redraw()
+        self.go_to(None)
 
-    def go_to(self, place: LinePosition) -> None:
-        """Show this line at the top of the view, or as near to it as possible."""
-        self._follow(sticks=False)
-        self.scroll_anchor.place = place
-        self._changed_all = True
+    def go_to(self, place: LinePosition | None) -> None:
+        """Show this line at the top of the view, or as near to it as possible; None: the end."""
+        self._follow(sticks=place is None)
+        if place is not None:
+            self.scroll_anchor.place = place
+            self._changed_all = True
         self.redraw()
 
     def show(self, spot: TextPosition, *, around: int = 0) -> None:
@@ -328,10 +328,7 @@ class BlockToggle:
             return
         row, before = toggled
         self.toggle(row)
-        if before is None:
-            self._view.go_to_end()
-        else:
-            self._view.go_to(before)
+        self._view.go_to(before)
 
     def toggle(self, row: BlockRow) -> bool:
         """Open or close a block; return False if it hides nothing."""

@@ -45,12 +45,8 @@ _LOOKS: Mapping[CallState, tuple[str, str, str]] = {
     "unrun": ("◌", "dim", "not run"),
 }
 """The mark of each state, its style, and its words."""
-_STATE_BY_DETAIL: dict[str, CallState] = {
-    "storm": "repeated",
-    "withheld": "withheld",
-    "retry": "again",
-}
-_STATE_BY_OUTCOME: dict[str, CallState] = {
+_BY_DETAIL: dict[str, CallState] = {"storm": "repeated", "withheld": "withheld", "retry": "again"}
+_BY_OUTCOME: dict[str, CallState] = {
     "ok": "ok",
     "failed_command": "failed",
     "denied": "denied",
@@ -61,10 +57,10 @@ _STATE_BY_OUTCOME: dict[str, CallState] = {
 
 def state_after(outcome: str, details: Mapping[str, Any], *, is_error: bool) -> CallState:
     """Return the state of a call that ended with this outcome and these details."""
-    for detail, state in _STATE_BY_DETAIL.items():
+    for detail, state in _BY_DETAIL.items():
         if details.get(detail):
             return state
-    return _STATE_BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
+    return _BY_OUTCOME.get(outcome, "failed" if is_error else "ok")
 
 
 _LINES_LIVE = 6
@@ -213,13 +209,11 @@ class ToolBlock(TranscriptBlock):
             done = next((at for at, item in enumerate(self._todo) if item[0] != "done"), 0)
         if done:
             strips += wrap([(f"… {done} done", styles.dim)], width, first=first)
+        bold = styles.text + styles.strong
+        looks = {"done": (styles.good, styles.dim), "in_progress": (styles.accent, bold)}
         for status, text in self._todo[done:]:
-            style = styles.text + styles.strong if status == "in_progress" else styles.text
-            mark = {"done": styles.good, "in_progress": styles.accent}.get(status, styles.dim)
-            spans = [
-                (f"{_MARKS[status]} ", mark),
-                (text, styles.dim if status == "done" else style),
-            ]
+            mark, style = looks.get(status, (styles.dim, styles.text))
+            spans = [(f"{_MARKS[status]} ", mark), (text, style)]
             strips += wrap(spans, width, first=first, rest=rest)
         return strips
 
@@ -255,28 +249,17 @@ class ToolBlock(TranscriptBlock):
 
     def _paint_header(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, style, _ = _LOOKS[self.state]
-        head: list[Span] = [
-            (f"{mark} ", getattr(styles, style)),
-            (self._name, styles.tool),
-            (" ", styles.text),
-        ]
-        subject = clean(main_argument(self._args))
-        if len(self._answers) == 1:
-            subject = self._answers[0][0]
-        tail = self._tail_words()
+        state = (f"{mark} ", getattr(styles, style))
+        head: list[Span] = [state, (self._name, styles.tool), (" ", styles.text)]
+        subject = self._answers[0][0] if len(self._answers) == 1 else main_argument(self._args)
+        subject, tail = clean(subject), self._tail_words()
+        ending = (f"  {tail}" if tail else "", styles.dim)
         if expanded:
-            strips = wrap(
-                [(subject, styles.text), (f"  {tail}" if tail else "", styles.dim)],
-                width,
-                first=head,
-                rest=[(_BODY, styles.text)],
-            )
+            spans, rest = [(subject, styles.text), ending], [(_BODY, styles.text)]
+            strips = wrap(spans, width, first=head, rest=rest)
             return strips + self._paint_arguments(width, styles)
-        space = width - len(self._name) - 3 - (len(tail) + 2 if tail else 0)
-        head.append((clip(subject, max(8, space)), styles.text))
-        if tail:
-            head.append((f"  {tail}", styles.dim))
-        return wrap(head, width)
+        space = max(8, width - len(self._name) - 3 - len(ending[0]))
+        return wrap([*head, (clip(subject, space), styles.text), ending], width)
 
     def _tail_words(self) -> str:
         folder = self._folder
