@@ -52,9 +52,8 @@ class _Answering:
     @property
     def answer(self) -> QuestionAnswer:
         options = self.question.options
-        return QuestionAnswer(
-            chosen=tuple(options[at].label for at in sorted(self.ticked)), text=self.text
-        )
+        chosen = tuple(options[at].label for at in sorted(self.ticked))
+        return QuestionAnswer(chosen=chosen, text=self.text)
 
 
 class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
@@ -136,9 +135,8 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         if self._now.question.is_multiple and self._now.question.options:
             hints.insert(0, (f"{key('toggle')}: tick",) * 2)
         is_detour = self.has_class("writing") and self._now.question.options
-        hints.append(
-            (f"{close}: {'back to the options' if is_detour else 'cancel'}", f"{close}: back")
-        )
+        leave = "back to the options" if is_detour else "cancel"
+        hints.append((f"{close}: {leave}", f"{close}: back"))
         if self._at > 0:
             hints.append((f"{key('previous_question')}: back",) * 2)
         if not self.has_class("writing"):

@@ -117,7 +117,6 @@ class HunkView(Vertical, can_focus=False):
         taken, total = self._selection.accepted, len(self._selection.places)
         take = f"take {taken} of {total}" if taken else "deny"
         marks = f"{key('accept')}/{key('refuse')}"
-        arrows = f"{key('previous')}/{key('next')}"
         hints: list[KeyHint] = [
             (f"{key('choose')}: {take}",) * 2,
             (f"{key('toggle')} or {marks}: accept, refuse", f"{key('toggle')}: mark"),
@@ -125,7 +124,7 @@ class HunkView(Vertical, can_focus=False):
             (f"{key('close')}: back",) * 2,
         ]
         if not self._has_cursor:
-            hints[:3] = [(f"{arrows}: go to a hunk, or take them",) * 2]
+            hints[:3] = [(f"{key('previous')}/{key('next')}: go to a hunk, or take them",) * 2]
         return paint_key_hints(hints, width, self._styles)
 
     def on_mount(self) -> None:

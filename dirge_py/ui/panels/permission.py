@@ -49,11 +49,8 @@ def paint_request(
     files: Sequence[FileSelection] = (),
 ) -> list[Strip]:
     """Paint the whole question; `files`, the changes of the preview, replace its text."""
-    title: Line = [
-        ("Allow ", styles.text),
-        (visible_name(request.tool_name), styles.tool),
-        ("?", styles.text),
-    ]
+    tool = (visible_name(request.tool_name), styles.tool)
+    title: Line = [("Allow ", styles.text), tool, ("?", styles.text)]
     if place:
         title.append((f"  {place}", styles.text))
     runs = any(claim.op == "execute" for claim in request.claims)

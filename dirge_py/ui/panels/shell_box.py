@@ -98,9 +98,8 @@ class ShellBox(LinesWidget, can_focus=True):
         if self._keymap.action(event.key, self._scope) is not None:
             self._command.stop()
         else:
-            self._command.send_keys(
-                bytes_of(event, application=self._emulator.has_application_keys)
-            )
+            application = self._emulator.has_application_keys
+            self._command.send_keys(bytes_of(event, application=application))
 
     @property
     def _scope(self) -> Scope:
@@ -144,24 +143,12 @@ class ShellBox(LinesWidget, can_focus=True):
         if self.has_focus:
             hint = f"{self._keymap.name_of(self._scope, 'end_command')} ends it"
         title = clip(self._title, max(8, width - len(hint) - 4))
-        return [
-            (title, styles.accent),
-            (" · ", styles.dim),
-            (fit_hints(hint, width), styles.dim),
-        ]
+        return [(title, styles.accent), (" · ", styles.dim), (fit_hints(hint, width), styles.dim)]
 
 
 _MOVING = {"up": "A", "down": "B", "right": "C", "left": "D", "home": "H", "end": "F"}
-_NUMBERED = {
-    "insert": 2,
-    "delete": 3,
-    "pageup": 5,
-    "pagedown": 6,
-    "f5": 15,
-    "f11": 23,
-    "f12": 24,
-    **{f"f{number}": number + 11 for number in range(6, 11)},
-}
+_NUMBERED = {"insert": 2, "delete": 3, "pageup": 5, "pagedown": 6, "f5": 15, "f11": 23, "f12": 24}
+_NUMBERED |= {f"f{number}": number + 11 for number in range(6, 11)}
 _OF_F_KEYS = {"f1": "P", "f2": "Q", "f3": "R", "f4": "S"}
 _PLAIN = {
     "enter": "\r",

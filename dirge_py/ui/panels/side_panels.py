@@ -62,10 +62,8 @@ def right_lines(
     plugin_lines = [_plugin(report, width, styles) for report in plugins]
     shell_lines = [_shell(shell, width, styles) for shell in shells]
     first = _section(title, todo_lines(todos, width, styles), width, styles)
-    last = [
-        *_section("PLUGINS", plugin_lines, width, styles),
-        *_section("SHELLS", shell_lines, width, styles),
-    ]
+    last = _section("PLUGINS", plugin_lines, width, styles)
+    last += _section("SHELLS", shell_lines, width, styles)
     most = max(3, min(_MOST_FILES, rows - len(first) - len(last) - 3))
     return [*first, *_section("MODIFIED", _files(files, width, most, styles), width, styles), *last]
 

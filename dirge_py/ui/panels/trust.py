@@ -47,10 +47,8 @@ class TrustDialog(Dialog[bool]):
         return wrap(line, width, first=[("  ", styles.text)], rest=[("    ", styles.text)])
 
     def _paint_menu(self, width: int) -> Sequence[Strip]:
-        lines = [
-            strip(self._option("deny", "No, leave it restricted")),
-            strip(self._option("trust", "Yes, trust exactly these")),
-        ]
+        words = {"deny": "No, leave it restricted", "trust": "Yes, trust exactly these"}
+        lines = [strip(self._option(action, words[action])) for action in words]
         hints = self.hints_of_typing
         if self.is_open and not self.may_approve:
             hints = [("read on to the end to say yes: Space", "Space: read to the end")]
