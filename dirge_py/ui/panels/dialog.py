@@ -1,8 +1,7 @@
 """The base of all dialogs above the input, with its scrolling text and its key hints.
 
 The app calls `handle_input` for each key, and typed text goes to the input in the same step, so
-that letters stay in order. `AnswerGuard` decides which keys answer. `DialogHost` removes the panel,
-also if the task that waits for `answer` is cancelled.
+that letters stay in order.
 """
 
 import asyncio
@@ -252,7 +251,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @property
     def scope(self) -> Scope:
-        """The active scope of the keymap."""
         return self.SCOPE
 
     def fit(self, rows: int) -> int:
@@ -316,13 +314,11 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
             self.move_choice(step)
 
     def use_styles(self, styles: Styles) -> None:
-        """Apply another theme."""
         self._styles = styles
         for lines in self.query(ScrollingLines):
             lines.use_styles(styles)
 
     def repaint_menu(self) -> None:
-        """Paint the menu again, as the meaning of keys has changed."""
         self._menu.repaint()
 
     def write(self, outcome: GuardedKey) -> None:
@@ -334,7 +330,6 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
 
     @property
     def is_writing(self) -> bool:
-        """Whether a line of text is being written."""
         return self.app.focused is self._input
 
     def start_writing(self) -> None:
@@ -488,7 +483,6 @@ class ScrollingLines(ScrollView, can_focus=False):
         self.repaint()
 
     def repaint(self) -> None:
-        """Paint the lines again."""
         # One column stays free for the scrollbar, so that its appearance wraps no text again.
         width = max(1, self.size.width - 1)
         self._strips = self._paint(width)

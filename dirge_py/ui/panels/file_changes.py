@@ -41,7 +41,6 @@ class FileSelection:
 
     @property
     def text(self) -> str:
-        """The file with the accepted hunks."""
         if self.is_new:
             return self._proposed or ""
         return self.change.apply(self.accepted)

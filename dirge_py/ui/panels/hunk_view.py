@@ -162,7 +162,6 @@ class HunkView(Vertical, can_focus=False):
             self._repaint()
 
     def act(self, action: str) -> None:
-        """Do an action of the keymap."""
         self._problem = ""
         selection = self._selection
         match action:

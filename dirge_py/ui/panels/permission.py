@@ -1,8 +1,7 @@
 """The dialog that asks whether tool calls may run, and shows everything they would do.
 
 Nothing is cut: the person scrolls a long call, and can approve it only after its end was in view.
-Nothing is selected at first, so that Enter alone answers nothing. Of several calls one is shown and
-the others are listed; each gets its own answer.
+Nothing is selected at first, so that Enter alone answers nothing.
 """
 
 import re
@@ -185,7 +184,6 @@ class PermissionChoice:
 
     @property
     def has_two_widths(self) -> bool:
-        """Whether there is a choice between the exact rules and wider ones."""
         return bool(self.request.grant and self.request.wider)
 
     def move(self, step: int) -> None:

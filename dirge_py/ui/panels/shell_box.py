@@ -66,7 +66,6 @@ class ShellBox(LinesWidget, can_focus=True):
         self.refresh(layout=True)
 
     def feed(self, chunk: bytes) -> None:
-        """Draw output of the command."""
         if self._emulator is not None:
             self._emulator.feed(chunk)
             if self._drawing is None:

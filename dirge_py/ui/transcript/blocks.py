@@ -1,7 +1,6 @@
 """The blocks of the transcript, which paint themselves for a given width.
 
 A block changes only through its methods, and cleans text from outside when it receives it.
-Other modules define the blocks of prose, diffs, tool calls and plans.
 """
 
 import re
@@ -272,7 +271,6 @@ class RetryBlock(TranscriptBlock):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the countdown still runs."""
         return self._shown_s > 0
 
     def tick(self) -> bool:

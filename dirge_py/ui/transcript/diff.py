@@ -419,7 +419,6 @@ def _cells(line: Strip, styles: Styles) -> Line:
 
 @lru_cache(maxsize=64)
 def _marked(style: Style) -> Style:
-    """Return the style of a changed word: bold, on a brighter background."""
     color, ground = style.color, style.bgcolor
     bold = Style(bold=True)
     if color is None or ground is None or color.is_default or ground.is_default:

@@ -96,7 +96,6 @@ def describe_attachment(block: ImageBlock | DocumentBlock, assets: Path | None) 
         size = path.stat().st_size
     except OSError:
         return kind
-    words = f"{size} B"
-    if size >= 1024:
-        words = f"{size / 1024:.1f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MiB"
+    words = f"{size / 1024:.1f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MiB"
+    words = f"{size} B" if size < 1024 else words
     return ", ".join([kind, *([f"{pixels[0]}×{pixels[1]}"] if pixels else []), words])

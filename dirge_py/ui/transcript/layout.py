@@ -1,8 +1,7 @@
 """The layout of the transcript: heights of blocks, and a cache of drawn lines. No widget here.
 
-A block is drawn only when it comes into view; until then its height is a guess. `settle` draws what
-a window shows and returns how far its first lines have moved, so that the widget can scroll with
-them. Another width, theme or form only turns all heights into guesses again.
+A block is drawn only when it comes into view; until then its height is a guess. Another width,
+theme or form only turns all heights into guesses again.
 """
 
 from collections import OrderedDict
@@ -163,7 +162,6 @@ class BlockRows:
         return None
 
     def is_above(self, row: BlockRow, other: BlockRow) -> bool:
-        """Whether `row` comes before `other`."""
         chunk, others = row.chunk, other.chunk
         assert chunk is not None and others is not None
         if chunk is not others:
@@ -360,7 +358,6 @@ class TranscriptLayout:
         return max(0, min(self.rows.top(row) + line, self.height - height))
 
     def settle_end(self, height: int) -> None:
-        """Draw the last `height` lines."""
         row, seen = self.rows.last, 0
         while row is not None and seen < height:
             self._measure_if_new(row)
@@ -397,8 +394,7 @@ class TranscriptLayout:
             self._drawn.move_to_end(row)
             return drawn
         self._forget(row)
-        width = self._width_of(block)
-        painted = self._paint(block, form)
+        width, painted = self._width_of(block), self._paint(block, form)
         drawn = _Drawn(block, form, [pad(line, width, self._styles.text) for line in painted])
         self._drawn[row] = drawn
         self._cached_lines += len(drawn.strips)

@@ -1,8 +1,7 @@
 """Wraps styled text into lines of a given width, and restores the text from the lines.
 
 Cell widths come from Rich, as Textual uses it too: two measures that disagree about an emoji would
-shift the rest of the line. `LogicalText` restores the text from lines, as each `PaintedLine` knows
-which of its characters only painting has added.
+shift the rest of the line.
 """
 
 import re

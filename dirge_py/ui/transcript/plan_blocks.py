@@ -92,7 +92,6 @@ class PhaseBlock(TranscriptBlock):
         self.changed()
 
     def cut_off(self) -> None:
-        """Show that it was stopped."""
         if not self.is_over:
             self.is_over = True
             after = duration_text(self._clock() - self._began)
@@ -133,13 +132,12 @@ class PhaseBlock(TranscriptBlock):
         left = width - cell_len(title) - 4
         spans: list[Span] = [("── ", styles.dim), (title, styles.heading)]
         needed = cell_len(self._sandbox) + 4
-        if not self._sandbox:
-            return [strip([*spans, (f" {'─' * left}", styles.dim)])]
-        if needed + _LEAST_RULE > left:
-            below = wrap([(self._sandbox, styles.dim)], width, indent=(_INDENT, styles.text))
-            return [strip([*spans, (f" {'─' * max(0, left)}", styles.dim)]), *below]
-        rule = f" {'─' * (left - needed)} {self._sandbox} ──"
-        return [strip([*spans, (rule, styles.dim)])]
+        if self._sandbox and needed + _LEAST_RULE <= left:
+            rule = f" {'─' * (left - needed)} {self._sandbox} ──"
+            return [strip([*spans, (rule, styles.dim)])]
+        line = strip([*spans, (f" {'─' * left}", styles.dim)])
+        below = wrap([(self._sandbox, styles.dim)], width, indent=(_INDENT, styles.text))
+        return [line, *below] if self._sandbox else [line]
 
 
 _EVIDENCE = {
@@ -203,8 +201,6 @@ class EvidenceBlock(TranscriptBlock):
         return min(len(self._taken), _MOST_EVIDENCE + 1)
 
     def _worth_a_line(self) -> Sequence[EvidenceTaken]:
-        if len(self._taken) <= _MOST_EVIDENCE:
-            return self._taken
         bad = [event for event in self._taken if event.outcome != "passed"][-_MOST_EVIDENCE:]
         good = [event for event in self._taken if event.outcome == "passed"]
         left = _MOST_EVIDENCE - len(bad)

@@ -44,7 +44,6 @@ def line_of(layout: TranscriptLayout, spot: TextPosition) -> LinePosition:
 
 
 def is_before(layout: TranscriptLayout, spot: TextPosition, other: TextPosition) -> bool:
-    """Whether one position comes before another."""
     if spot.row is other.row:
         return spot.offset < other.offset
     return layout.rows.is_above(spot.row, other.row)

@@ -142,8 +142,7 @@ class ReadingCursor:
         if place is None:
             return
         layout = self._layout
-        y = layout.top(place.row) + place.line + lines
-        y = max(0, min(y, layout.height - 1))
+        y = max(0, min(layout.top(place.row) + place.line + lines, layout.height - 1))
         to = layout.find(y)
         if to is not None and to.line < to.row.gap:
             # The blank line above a block belongs to no block.

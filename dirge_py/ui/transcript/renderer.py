@@ -86,7 +86,6 @@ class TranscriptRenderer:
         self._page.add(shown.NoticeBlock(text, tone=tone))
 
     def diff(self, text: str) -> None:
-        """Add a unified diff."""
         for block in diff_blocks(text, self._diff):
             self._page.add(block)
 
@@ -160,12 +159,10 @@ class TranscriptRenderer:
 
     @property
     def has_something_to_tick(self) -> bool:
-        """Whether it shows a running time or a countdown."""
         waits = isinstance(self._activity, RetryBlock) and self._activity.is_waiting
         return waits or self.has_calls_running or self.phases.is_running
 
     def tick(self) -> None:
-        """Update running times and countdowns."""
         if isinstance(self._activity, RetryBlock) and self._activity.tick():
             self._page.touch(self._activity)
         for block in self._tools.values():

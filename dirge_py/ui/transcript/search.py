@@ -106,8 +106,7 @@ class TranscriptSearch:
         row: BlockRow | None = start.row
         number = 0
         if self._count(start.row) and not self._is_folded(start.row):
-            spans = self._spans(start.row)
-            number = sum(begin < start.offset for begin, _ in spans)
+            number = sum(begin < start.offset for begin, _ in self._spans(start.row))
         while row is not None and number >= self._count(row):
             row, number = row.below, 0
         if row is None:

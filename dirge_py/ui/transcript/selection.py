@@ -237,7 +237,6 @@ class MouseSelection:
         self._stop_scrolling()
 
     def click(self, event: events.Click) -> None:
-        """Handle a single, double or triple click."""
         view = self._view
         if self._has_moved or event.button != 1:
             return
@@ -284,11 +283,11 @@ class MouseSelection:
         view = self._view
         if place.row.is_gone:
             return
-        line = max(0, min(self._at[0], view.lines_in_view - 1))
+        at, column = self._at
+        line = max(0, min(at, view.lines_in_view - 1))
         y = view.first_line + line
-        column = self._at[1]
-        if self._at[0] != line:
-            column = 0 if self._at[0] < 0 else view.size.width
+        if at != line:
+            column = 0 if at < 0 else view.size.width
         layout = view.layout_of_blocks
         here = positions.position_at(layout, y, column)
         behind = positions.position_at(layout, y, column + 1)

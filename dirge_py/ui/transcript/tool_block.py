@@ -122,7 +122,6 @@ class ToolBlock(TranscriptBlock):
             self.changed()
 
     def show_progress(self, text: str, details: Mapping[str, Any]) -> None:
-        """Show the newest output of a running call."""
         self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
         self._progress.on_event(details)
         self.changed()
@@ -130,7 +129,6 @@ class ToolBlock(TranscriptBlock):
     def finish(
         self, text: str, details: Mapping[str, Any], *, is_error: bool, took_ms: int
     ) -> None:
-        """Show the result of the call."""
         outcome = str(details.get("outcome", "error" if is_error else "ok"))
         self.state = state_after(outcome, details, is_error=is_error)
         self._is_command = "exit_code" in details

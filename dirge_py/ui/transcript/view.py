@@ -1,7 +1,4 @@
-"""The widget of the transcript: a single one for a conversation of any length.
-
-Selection, matches, cursor and the count of new lines are drawn over the lines of the blocks.
-"""
+"""The widget of the transcript: a single one for a conversation of any length."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,14 +171,11 @@ class TranscriptWidget(TranscriptView):
             return
         top = self.first_line
         with self._moving():
-            if self.scroll_anchor.is_on:
+            if is_at_end := self.scroll_anchor.is_on:
                 self._blocks.settle_end(height)
-                self._update_height()
-                self.scroll_to(y=self.max_scroll_y, animate=False)
-            else:
-                first = self.scroll_anchor.settle(height, top)
-                self._update_height()
-                self.scroll_to(y=first, animate=False)
+            first = top if is_at_end else self.scroll_anchor.settle(height, top)
+            self._update_height()
+            self.scroll_to(y=self.max_scroll_y if is_at_end else first, animate=False)
         self._refresh_changed(has_scrolled=self.first_line != top)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
@@ -304,7 +298,6 @@ class NewContentBadge:
         return Strip.join([strip.crop(0, width - size), note])
 
     def is_at(self, event: events.MouseEvent) -> bool:
-        """Whether the mouse points at the badge."""
         view = self._view
         is_last = event.y - view.gutter.top == view.lines_in_view - 1
         begin = view.scrollable_content_region.width - cell_len(self._text)
