@@ -191,8 +191,13 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._now.cursor = None
 
     def confirm(self) -> None:
-        if self._now.cursor is not None:
-            self._choose()
+        now = self._now
+        if now.is_on_own_words:
+            self._write()
+        elif now.cursor is not None:
+            if not now.question.is_multiple:
+                now.ticked, now.text = {now.cursor}, ""
+            self._show_next()
 
     def write(self, outcome: GuardedKey) -> None:
         # Text typed before keys count is meant for the input.
@@ -213,7 +218,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
                 if 0 <= at <= self._reached:
                     self._show(at)
             case "page_up" | "page_down":
-                self._page(action)
+                if self._body.virtual_size.height > self._body.size.height:
+                    self._body.scroll_page(action)
+                else:
+                    self.post_message(self.KeyPassedThrough(action))
             case "close":
                 self.settle(None)
             case "deny_and_stop":
@@ -258,25 +266,10 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._body.repaint()
         self._body.show(*self._lines[cursor])
 
-    def _page(self, action: str) -> None:
-        if self._body.virtual_size.height <= self._body.size.height:
-            self.post_message(self.KeyPassedThrough(action))
-        else:
-            self._body.scroll_page(action)
-
     def _toggle(self) -> None:
         now = self._now
         if self._can_tick and now.cursor is not None:
             now.ticked ^= {now.cursor}
-
-    def _choose(self) -> None:
-        now = self._now
-        if now.is_on_own_words:
-            self._write()
-            return
-        if not now.question.is_multiple and now.cursor is not None:
-            now.ticked, now.text = {now.cursor}, ""
-        self._show_next()
 
     def _show_next(self) -> None:
         if self._at + 1 == len(self._all):

@@ -114,8 +114,8 @@ class HunkView(Vertical, can_focus=False):
         def key(action: str) -> str:
             return self._keymap.name_of("hunks", action)
 
-        taken, total = self._selection.accepted, len(self._selection.places)
-        take = f"take {taken} of {total}" if taken else "deny"
+        taken = self._selection.accepted
+        take = f"take {taken} of {len(self._selection.places)}" if taken else "deny"
         marks = f"{key('accept')}/{key('refuse')}"
         hints: list[KeyHint] = [
             (f"{key('choose')}: {take}",) * 2,

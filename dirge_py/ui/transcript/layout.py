@@ -129,11 +129,6 @@ class BlockRows:
             self._number_from(chunk.number)
         self.revision += 1
 
-    def drop(self) -> None:
-        """Mark all rows as gone, as other code may still have one."""
-        for row in self:
-            row.chunk = None
-
     def set_height(self, row: BlockRow, gap: int, lines: int) -> None:
         change = gap + lines - row.height
         row.gap, row.lines = gap, lines
@@ -257,7 +252,8 @@ class TranscriptLayout:
         self._fit_gap(below)
 
     def clear(self) -> None:
-        self.rows.drop()
+        for row in self.rows:
+            row.chunk = None  # Other code may still have a row, and sees that it is gone.
         self.rows = BlockRows()
         self._drawn.clear()
         self._cached_lines = 0
@@ -298,13 +294,9 @@ class TranscriptLayout:
 
     def refold(self, block: TranscriptBlock) -> None:
         """Update the heights of a block that was opened or closed, and of its group."""
-        self.touch(block)
-        row = self.rows.of(block).below
-        while row is not None:
-            if row.block.group is block:
-                self._guess(row)
-                self._fit_gap(row.below)
-            row = row.below
+        for row in self.rows:
+            if row.block is block or row.block.group is block:
+                self.touch(row.block)
 
     def settle(self, top: int, height: int, anchor: int | None = None) -> int:
         """Draw what a window of `height` lines from `top` shows; return how far to move `top`.
@@ -341,14 +333,14 @@ class TranscriptLayout:
         row, line = place.row, place.line
         if row.is_gone:
             return max(0, self.height - height)
-        self._measure_if_new(row)
+        self.settle_row(row)
         while line >= row.height and row.below is not None:
             line -= row.height
             row = row.below
-            self._measure_if_new(row)
+            self.settle_row(row)
         seen, below = -line, row
         while seen < height:
-            self._measure_if_new(below)
+            self.settle_row(below)
             seen += below.height
             if below.below is None:
                 break
@@ -360,14 +352,14 @@ class TranscriptLayout:
     def settle_end(self, height: int) -> None:
         row, seen = self.rows.last, 0
         while row is not None and seen < height:
-            self._measure_if_new(row)
+            self.settle_row(row)
             seen += row.height
             row = row.above
 
     def settle_row(self, row: BlockRow) -> None:
-        """Draw a row, unless it was removed."""
-        if not row.is_gone:
-            self._measure_if_new(row)
+        """Draw a row that isn't drawn yet, unless it was removed."""
+        if not row.is_gone and row.settled != self._state:
+            self._measure(row)
 
     def find(self, y: int) -> LinePosition | None:
         """Return the line at height `y`; None beyond the end."""
@@ -460,10 +452,6 @@ class TranscriptLayout:
         is_hidden = self.is_hidden(row.block)
         lines = 0 if is_hidden else row.block.guess_height(self._width_of(row.block))
         self.rows.set_height(row, self._gap(row), lines)
-
-    def _measure_if_new(self, row: BlockRow) -> None:
-        if row.settled != self._state:
-            self._measure(row)
 
     def _measure(self, row: BlockRow) -> int:
         """Draw a row and set its exact height; return by how much it grew."""

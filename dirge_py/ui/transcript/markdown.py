@@ -70,7 +70,9 @@ class _Painter:
                 case "list_item_open":
                     self._open_item()
                 case "list_item_close" | "blockquote_close":
-                    self._close_indent()
+                    if self._marker is not None:
+                        self._add([strip(self._prefix())])
+                    self._indents.pop()
                 case "blockquote_open":
                     self._gap()
                     self._indents.append(("▌ ", self.styles.dim))
@@ -122,11 +124,6 @@ class _Painter:
             mark = mark[:1] + " "
         self._indents.append((" " * len(mark), self.styles.text))
         self._marker = (mark, self.styles.accent)
-
-    def _close_indent(self) -> None:
-        if self._marker is not None:
-            self._add([strip(self._prefix())])
-        self._indents.pop()
 
     def _table(self, stream: Iterator[Token]) -> None:
         self._gap()

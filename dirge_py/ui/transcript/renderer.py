@@ -372,7 +372,11 @@ class PlanRenderer:
     def on_event(self, event: PlanEvent) -> None:
         match event:
             case PlanPhase(state="started"):
-                self._begin(event)
+                self.cut_off()
+                self._now = PhaseBlock(event, self._clock)
+                self._page.add(self._now)
+                if event.phase != "implement":
+                    self._fork = self._owner.for_fork(GroupedPage(self._page, self._now))
             case PlanPhase():
                 self._end(event)
             case EvidenceTaken() if self._now is None:
@@ -418,13 +422,6 @@ class PlanRenderer:
             self._page.touch(self._now)
         self.to_read = None
         self._end_phase()
-
-    def _begin(self, event: PlanPhase) -> None:
-        self.cut_off()
-        self._now = PhaseBlock(event, self._clock)
-        self._page.add(self._now)
-        if event.phase != "implement":
-            self._fork = self._owner.for_fork(GroupedPage(self._page, self._now))
 
     def _end(self, event: PlanPhase) -> None:
         block, was_live = self._now, self._fork is not None

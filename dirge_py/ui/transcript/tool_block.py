@@ -23,10 +23,8 @@ from dirge_py.ui.transcript.blocks import (
 from dirge_py.ui.transcript.diff import DiffLayout, DiffRow
 from dirge_py.ui.transcript.lines import Span, clip, fold, wrap
 
-RunningState = Literal["running", "asking", "waiting"]
 EndState = Literal["ok", "failed", "again", "denied", "withheld", "aborted", "repeated", "unrun"]
-
-CallState = RunningState | EndState
+CallState = Literal["running", "asking", "waiting"] | EndState
 """`again`: the tool asks for another try. `repeated`, `unrun`: answered without running it."""
 NOT_OUTPUT: frozenset[CallState] = frozenset({"denied", "withheld", "repeated", "unrun"})
 """States in which the text below the call is a sentence of dirge, not output of the tool."""
@@ -135,8 +133,8 @@ class ToolBlock(TranscriptBlock):
         self._folder = str(details.get("workdir") or "") if self._is_command else None
         self._diff = clean(str(details.get("diff") or ""))[:LONGEST_OUTPUT]
         shown = text[:LONGEST_OUTPUT]
-        if len(text) > len(shown):
-            shown += f"\n… {len(text) - len(shown)} more characters, in the session"
+        if more := len(text) - len(shown):
+            shown += f"\n… {more} more characters, in the session"
         self._output = clean(shown).strip("\n")
         self._note = _note(details, took_ms)
         if self.state == "ok":

@@ -201,7 +201,9 @@ class TranscriptWidget(TranscriptView):
     def on_resize(self, event: events.Resize) -> None:
         self._changed_all = True
         self.scroll_anchor.before_resize()
-        if self._blocks.resize(*self._widths):
+        # One column stays free for the scrollbar, so that its appearance wraps no text again.
+        width = max(1, self.content_size.width - 1)
+        if self._blocks.resize(min(_WIDEST, width), width):
             self.scroll_anchor.after_resize()
         self.redraw()
         self.reading.stay_in_view()
@@ -237,12 +239,6 @@ class TranscriptWidget(TranscriptView):
             yield
         finally:
             self._is_moving = was_moving
-
-    @property
-    def _widths(self) -> tuple[int, int]:
-        # One column stays free for the scrollbar, so that its appearance wraps no text again.
-        width = max(1, self.content_size.width - 1)
-        return min(_WIDEST, width), width
 
     def _note_change(self, block: TranscriptBlock) -> None:
         """Remember the first block that changed: only the lines from there are drawn again."""
