@@ -42,8 +42,7 @@ class _Page(pyte.Screen):
         super().__init__(columns, rows)
 
     def index(self) -> None:
-        top = self.margins.top if self.margins else 0
-        bottom = self.margins.bottom if self.margins else self.lines - 1
+        top, bottom = self.margins or (0, self.lines - 1)
         if self.cursor.y == bottom and top == 0:
             self.scrolled.append(self.buffer[0])
         super().index()

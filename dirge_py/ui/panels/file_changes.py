@@ -96,8 +96,7 @@ class ChangeSelection:
         return places[min(self.at, len(places) - 1)] if places else None
 
     def move(self, step: int) -> None:
-        last = max(0, len(self.places) - 1)
-        self.at = max(0, min(last, self.at + step))
+        self.at = max(0, min(len(self.places) - 1, self.at + step))
 
     def mark(self, *, accepted: bool | None = None) -> None:
         """Accept or refuse the hunk at the cursor; None toggles it."""

@@ -219,8 +219,7 @@ def paint_table(
     for index, row in enumerate(rows):
         lines.extend(_paint_row(row, widths, aligns, styles))
         if index == 0:
-            rule = "─┼─".join("─" * size for size in widths)
-            lines.append([(rule, styles.dim)])
+            lines.append([("─┼─".join("─" * size for size in widths), styles.dim)])
     return lines
 
 

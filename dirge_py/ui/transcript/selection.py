@@ -60,11 +60,8 @@ class TextSelection:
         ends = self.ends
         if ends is None:
             return None
-        first, last = ends
-        rows = self._layout.rows
-        if row is not first.row and rows.is_above(row, first.row):
-            return None
-        if row is not last.row and rows.is_above(last.row, row):
+        (first, last), rows = ends, self._layout.rows
+        if rows.is_above(row, first.row) or rows.is_above(last.row, row):
             return None
         end = last.offset if row is last.row else len(self._layout.drawn(row).logical.text)
         return (first.offset if row is first.row else 0), end
