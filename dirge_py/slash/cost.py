@@ -49,9 +49,7 @@ class AnsweredRequest:
     run: int = 0
     """The number of prompts before it, from 0."""
     since: tuple[str, ...] = ()
-    """Why the cache may not cover the request: what changed in it since the turn before, and
-    why the service may have dropped it.
-    """
+    """Why the cache may not cover it: what changed since the turn before, or that it expired."""
     is_compared: bool = False
     """Whether the request was compared with that of the turn before."""
 
@@ -82,10 +80,7 @@ def requests_of(
 
 
 def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
-    """The requests in `records`, oldest first.
-
-    A `usage` record after an answer repeats its tokens; any other belongs to a hidden request.
-    """
+    """The requests, oldest first. A `usage` record without an answer is a hidden request."""
     requests: list[AnsweredRequest] = []
     unpriced: int | None = None  # The index of the last answer until its `usage` record follows.
     run = 0
@@ -148,8 +143,8 @@ def _causes(
     with suppress(ValueError, TypeError):
         waited = datetime.fromisoformat(record.ts) - datetime.fromisoformat(last[1])
         if waited.total_seconds() > _FORGOTTEN_AFTER_S:
-            minutes = round(waited.total_seconds() / 60)
-            causes.append(f"{minutes} min passed: the cache may have expired")
+            passed = f"{waited.total_seconds() / 60:.0f} min passed"
+            causes.append(f"{passed}: the cache may have expired")
     return tuple(causes)
 
 
@@ -179,8 +174,7 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
         if any(r.cost_usd is None for r in requests) and any(r.cost_usd for r in requests):
             lines += ["", "A + means that the cost of some requests is unknown."]
     lines += ["", f"Requests while idle: {conversation.idle_requests}"]
-    settings = settings_of(front)
-    if settings is not None:
+    if (settings := settings_of(front)) is not None:
         limits = settings.limits.model_dump(exclude_none=True)
         shown = ", ".join(f"{name} {value:,}" for name, value in limits.items())
         lines.append(f"Limits of one run: {shown or 'none ([limits])'}")
@@ -206,8 +200,7 @@ async def cache(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         "",
         f"  {'request':>7}  {'input':>10}  {'cached':>10}",
     ]
-    first = max(0, len(turns) - _MOST_REQUESTS)
-    if first:
+    if first := max(0, len(turns) - _MOST_REQUESTS):
         lines.append(f"  {'…':>7}  {first} earlier requests")
     for number, turn in enumerate(turns[first:], first + 1):
         before = turns[number - 2] if number > 1 else None

@@ -75,10 +75,7 @@ class Registry:
         return warnings
 
     def use_own_names(self, names: Mapping[str, str]) -> list[str]:
-        """Use the user's own names, `/m` for `/model fast`; returns warnings about them.
-
-        An own name always stands for a built-in command, so that none can refer to itself.
-        """
+        """Use the user's names for built-in commands, `/m` for `/model fast`; return warnings."""
         self._own.clear()
         self._wanted = names
         warnings: list[str] = []
@@ -106,11 +103,7 @@ class Registry:
         return self._by_name.get(self._own.get(name, name).partition(" ")[0])
 
     def read(self, line: str) -> TypedCommand | None:
-        """The command that `line` asks for, or None when it is a prompt.
-
-        `//` escapes a slash. A name with another slash is a path, not a command:
-        `/usr/bin/x is broken` is a prompt.
-        """
+        """The command that `line` asks for; None for a prompt, also `//x` and `/usr/bin/x is`."""
         match = _COMMAND.fullmatch(line)
         if match is None:
             return None

@@ -26,8 +26,7 @@ _WOULD = {"added": "would come back", "changed": "would change", "removed": "wou
 _BOTH = "conversation and files"
 _CONVERSATION = "only the conversation"
 _FILES = "only the files"
-_SCOPES: "dict[str, RewindScope]"
-_SCOPES = {_BOTH: "both", _CONVERSATION: "conversation", _FILES: "files"}
+_SCOPES: "dict[str, RewindScope]" = {_BOTH: "both", _CONVERSATION: "conversation", _FILES: "files"}
 _HEADLINES = {
     "redo": "The last move is undone.",
     "clone": "A new branch ends at that message. /redo reverses that.",
@@ -36,17 +35,13 @@ _HEADLINES = {
 }
 
 
-def _prompt_numbers(conversation: "Conversation") -> list[str]:
-    return [str(number) for number, _ in enumerate(_prompt_ids(conversation), 1)]
-
-
 @command(
     "rewind",
     "go back to before an earlier prompt: conversation, files or both",
     usage="[N]",
     aliases=("checkpoint",),
     while_running="no",
-    complete=_prompt_numbers,
+    complete=lambda c: [str(number) for number, _ in enumerate(_prompt_ids(c), 1)],
 )
 async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     prompt = await _chosen_point(args, conversation, front)
@@ -54,8 +49,7 @@ async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> No
         return
     target = conversation.timeline.before(prompt.id)
     preview = await conversation.timeline.preview(target)
-    scope = await _ask_scope(preview, front)
-    if scope is not None:
+    if (scope := await _ask_scope(preview, front)) is not None:
         await _move(conversation, front, target, scope, preview)
 
 
@@ -63,8 +57,7 @@ async def rewind(args: str, conversation: "Conversation", front: FrontEnd) -> No
 async def redo(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     _refuse_arguments(args, "redo")
     target = conversation.timeline.before_last_move()
-    preview = await conversation.timeline.preview(target)
-    await _move(conversation, front, target, None, preview)
+    await _move(conversation, front, target, None, await conversation.timeline.preview(target))
 
 
 async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, why: str) -> None:
@@ -93,23 +86,18 @@ def _refuse_arguments(args: str, name: str) -> None:
         raise UsageError(f"/{name} takes no arguments.", hint="/rewind N goes back N prompts.")
 
 
-def _node_names(conversation: "Conversation") -> list[str]:
-    return list(conversation.timeline.tree().names) if conversation.session_id else []
-
-
 @command(
     "tree",
     "the branches of this session; with an id: go there",
     usage="[ID]",
     while_running="listing",
     headless=True,
-    complete=_node_names,
+    complete=lambda c: list(c.timeline.tree().names) if c.session_id else [],
 )
 async def tree(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     if not args:
-        drawn = "\n".join(draw_tree(timeline.tree()))
-        front.show(drawn or "This session has no messages yet.")
+        front.show("\n".join(draw_tree(timeline.tree())) or "This session has no messages yet.")
         return
     target = timeline.node(args)
     preview = await timeline.preview(target)
@@ -135,12 +123,7 @@ async def fork(args: str, conversation: "Conversation", front: FrontEnd) -> None
     timeline = conversation.timeline
     prompt = args or await _pick_point(front, "Branch from before", timeline.prompts())
     if prompt is not None:
-        target = timeline.before(prompt, why="fork")
-        await _move(conversation, front, target, "conversation")
-
-
-def _message_ids(conversation: "Conversation") -> list[str]:
-    return [point.id for point in conversation.timeline.points()] if conversation.session_id else []
+        await _move(conversation, front, timeline.before(prompt, why="fork"), "conversation")
 
 
 @command(
@@ -148,13 +131,12 @@ def _message_ids(conversation: "Conversation") -> list[str]:
     "a new branch that ends at a message",
     usage="[ID]",
     while_running="no",
-    complete=_message_ids,
+    complete=lambda c: [point.id for point in c.timeline.points()] if c.session_id else [],
 )
 async def clone(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     timeline = conversation.timeline
     points = [point for point in timeline.points() if point.text.strip()]
-    title = "Branch that ends at"
-    message = args or await _pick_point(front, title, points, is_marked=True)
+    message = args or await _pick_point(front, "Branch that ends at", points, is_marked=True)
     if message is not None:
         await _move(conversation, front, timeline.behind(message), "conversation")
 
@@ -166,7 +148,7 @@ async def _pick_point(
     choices = []
     for point in points:
         mark = ("❯ " if point.is_prompt else "• ") if is_marked else ""
-        label = f"{mark}{one_line(point.text, 80)}"
+        label = mark + one_line(point.text, 80)
         choices.append(Choice(id=point.id, label=label, detail=relative_time(point.at)))
     return await front.pick(title, choices) if choices else ""
 
@@ -188,7 +170,7 @@ async def _chosen_point(
     for prompt in prompts:
         count = changed.get(prompt.id)
         files = "" if count is None else f", {plural(count, 'file')} changed since"
-        detail = f"{relative_time(prompt.at)}{files}"
+        detail = relative_time(prompt.at) + files
         choices.append(Choice(id=prompt.id, label=one_line(prompt.text, 80), detail=detail))
     chosen = await front.pick("Rewind to before", choices, current=_HERE)
     return next((prompt for prompt in prompts if prompt.id == chosen), None)
@@ -209,9 +191,8 @@ async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequ
     if not preview.yours:
         return ()
     offered = preview.yours[:_MOST_OFFERED]
-    more = len(preview.yours) - len(offered)
     text = "You changed these files since. Which of them should go back, too? The others are kept."
-    if more:
+    if more := len(preview.yours) - len(offered):
         text += f" {more} more are kept in any case."
     options = tuple(
         QuestionOption(label=c.path, description=f"{_WOULD[c.kind]}{_line_counts(c)}")

@@ -137,8 +137,7 @@ async def tasks(args: str, conversation: "Conversation", front: FrontEnd) -> Non
     verb, _, shell_id = args.partition(" ")
     shell_id = shell_id.strip()
     if not args:
-        lines = "\n".join(map(_task_line, shells.list()))
-        front.show(lines or "Nothing runs in the background.")
+        front.show("\n".join(map(_task_line, shells.list())) or "Nothing runs in the background.")
     elif verb != "kill" or not shell_id:
         raise UsageError(f"/tasks has no {args!r}.", hint="/tasks lists, /tasks kill ID.")
     elif not shells.get(shell_id).is_running:

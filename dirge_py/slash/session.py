@@ -105,8 +105,7 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
     store = Store(state, project_root(conversation.cwd))
     session_id = store.find(name or conversation.session_id or "")
     titles = {summary.id: summary.title for summary in store.list()}
-    title = titles.get(session_id) or "A session"
-    text = f"{title} ({session_id})\nYou can restore it for a week."
+    text = f"{titles.get(session_id) or 'A session'} ({session_id})\nYou can restore it for a week."
     if await ask_option(front, "Delete", text, {"keep it": "", _DELETE: ""}) != _DELETE:
         front.show("Nothing was deleted.")
         return

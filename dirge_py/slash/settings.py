@@ -175,8 +175,7 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
     if args:
         hint = "/config shows what is set, /config edit opens the file in your editor."
         raise UsageError(f"/config has no {args!r}.", hint=hint)
-    changed = changed_lines(front) or ["nothing: the defaults apply"]
-    rows = [f"  {line}" for line in changed]
+    rows = [f"  {line}" for line in changed_lines(front) or ["nothing: the defaults apply"]]
     note = "" if file.exists() else " (there is none yet)"
     after = "/config edit changes it. `dirge config show` prints every setting."
     front.show("\n".join([f"Settings: {file}{note}", *rows, after]))
