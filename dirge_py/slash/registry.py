@@ -157,12 +157,12 @@ def as_prompt(line: str) -> str:
 
 
 def discover(*packages: ModuleType) -> Registry:
-    """A registry of the commands in the modules of these packages, or in their `COMMANDS`."""
+    """A registry of the commands in the modules of these packages."""
     registry = Registry()
     for package in packages:
         for info in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{info.name}")
-            for value in (*vars(module).values(), *getattr(module, "COMMANDS", ())):
+            for value in vars(module).values():
                 if isinstance(value, Command) and registry.find(value.name) is not value:
                     registry.add(value)
     return registry

@@ -13,9 +13,8 @@ from textual.app import SuspendNotSupported
 from dirge_py.lib.lazy import late
 from dirge_py.sdk.doctor import terminal
 from dirge_py.sdk.doctor.report import CheckResult, as_text
+from dirge_py.slash.base import ask_option, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
-from dirge_py.types.questions import Question, QuestionOption
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.keymap import Key, key_problems, spell
 from dirge_py.ui.terminal.clipboard import last_copy_file
@@ -46,6 +45,7 @@ one; `["f5", "ctrl+x f"]` for several, two keys with a blank for a chord, "none"
 name of a slash command with its arguments, "/model fast", is an action, too."""
 
 
+@command("keybindings", "every action with its keys, and how to change them", aliases=("keys",))
 async def keybindings(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.show(listing(front.app.keymap.keys) + _ENDING)
 
@@ -66,21 +66,21 @@ def listing(keys: Sequence[Key]) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-_OF_THE_TERMINAL = frozenset(
-    (
-        *("terminal", "size", "locale", "colours", "screen", "vte", "answers", "keys", "widths"),
-        *("synchronized output", "focus reports", "bracketed paste", "clipboard"),
-    )
+_OF_THE_TERMINAL = (
+    *("terminal", "size", "locale", "colours", "screen", "vte", "answers", "keys", "widths"),
+    *("synchronized output", "focus reports", "bracketed paste", "clipboard"),
 )
 _YES = "Append them"
 
 
+@command("doctor", "what does not work well here, and its fix")
 async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation.cwd)
     has_problem = any(result.state == "problem" for result in results)
     front.show(as_text(results), tone="warning" if has_problem else "plain")
 
 
+@command("terminal-setup", "what to change in this terminal or in tmux; asks before it writes")
 async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     results = await _examine(front.app, conversation.cwd, is_offline=True)
     lines = terminal.missing_lines(results)
@@ -89,22 +89,13 @@ async def terminal_setup(args: str, conversation: "Conversation", front: TuiFron
     if lines:
         advice.append("\n".join(["Add these lines to ~/.tmux.conf:", *lines]))
     front.show("\n".join(advice) or "Nothing has to be set up in this terminal.")
-    if lines and await _agrees(front):
-        copy = terminal.append_lines(lines, Path.home())
-        backup = f" A copy of the old file is in {copy}." if copy else ""
+    question = "Append these lines to ~/.tmux.conf? A copy of the file is kept."
+    options = {"Leave it as it is": "", _YES: ""}
+    if lines and await ask_option(front, "tmux", question, options) == _YES:
+        kept = terminal.append_lines(lines, Path.home())
+        backup = f" A copy of the old file is in {kept}." if kept else ""
         now = "`tmux source-file ~/.tmux.conf` applies it."
         front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
-
-
-async def _agrees(front: TuiFrontEnd) -> bool:
-    question = Question(
-        question="Append these lines to ~/.tmux.conf? A copy of the file is kept.",
-        header="tmux",
-        options=(QuestionOption(label="Leave it as it is"), QuestionOption(label=_YES)),
-        is_open=False,
-    )
-    answers = await front.form([question])
-    return answers is not None and [answer.chosen for answer in answers] == [(_YES,)]
 
 
 async def _examine(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[CheckResult]":
@@ -135,6 +126,12 @@ async def _answers(app: "DirgeApp") -> "terminal.TerminalAnswers | None":
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.M | re.S)
 
 
+@command(
+    "copy",
+    "copy the last answer, the Nth last, or the last code block; --file: where it is",
+    usage="[N | code | --file]",
+    complete=lambda _: ("code", "--file"),
+)
 async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args == "--file":
         file = last_copy_file()
@@ -154,26 +151,3 @@ async def copy(args: str, conversation: "Conversation", front: TuiFrontEnd) -> N
         some = f"There are only {len(answers)} answers."
         raise UsageError(some if answers else "There is no answer to copy yet.")
     front.show(front.app.copy_text(answers[-number].strip("\n")))
-
-
-COMMANDS = (
-    Command(
-        name="keybindings",
-        summary="every action with its keys, and how to change them",
-        aliases=("keys",),
-        run=keybindings,
-    ),
-    Command(name="doctor", summary="what does not work well here, and its fix", run=doctor),
-    Command(
-        name="terminal-setup",
-        summary="what to change in this terminal or in tmux; asks before it writes",
-        run=terminal_setup,
-    ),
-    Command(
-        name="copy",
-        summary="copy the last answer, the Nth last, or the last code block; --file: where it is",
-        usage="[N | code | --file]",
-        run=copy,
-        complete=lambda _: ("code", "--file"),
-    ),
-)

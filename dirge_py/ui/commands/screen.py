@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from dirge_py.slash.base import Choice
+from dirge_py.slash.base import Choice, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.extensions import Command
 from dirge_py.ui.actions import show_thinking
 from dirge_py.ui.app import TuiFrontEnd
 from dirge_py.ui.chrome import WIDE, ChromePresenter, Side
@@ -16,15 +15,18 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
+@command("pager", "read the transcript in $PAGER")
 async def pager(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     await read_in_pager(front.app, whole_text(front.app.transcript.layout_of_blocks))
 
 
+@command("edit", "write the next prompt in $EDITOR", usage="[TEXT]")
 async def edit(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     text = await front.edit_text(args)
     front.set_input(args if text is None else text)
 
 
+@command("redraw", "draw the screen again")
 async def redraw(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.app.draw_anew()
 
@@ -33,6 +35,12 @@ _PANELS = ("on", "off", "auto")
 _SIDES = get_args(Side)
 
 
+@command(
+    "panel",
+    "the panels at the sides: always, never, or where they fit",
+    usage="[on|off|auto]",
+    complete=lambda _: _PANELS,
+)
 async def panel(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     chrome = front.app.chrome
     if args and args not in _PANELS:
@@ -43,6 +51,12 @@ async def panel(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
     front.show(_describe(chrome))
 
 
+@command(
+    "display",
+    "which of left, main and right are shown",
+    usage="[left|main|right]",
+    complete=lambda _: ("left|main|right", "left|main", "main|right", "main"),
+)
 async def display(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     chrome = front.app.chrome
     wanted = args.replace("|", " ").replace(",", " ").split()
@@ -69,17 +83,24 @@ def _describe(chrome: ChromePresenter) -> str:
 _STATES = {"on": True, "off": False}
 
 
+@command("search", "find words in the transcript", usage="[WORDS]", aliases=("find",))
 async def search(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     front.app.find_bar.open(front.app.composer, args)
 
 
+@command(
+    "reasoning",
+    "show what the model thinks, or hide it, from the next answer on",
+    usage="[on|off]",
+    complete=lambda _: tuple(_STATES),
+)
 async def reasoning(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     if args and args not in _STATES:
         raise UsageError(f"/reasoning does not know {args!r}.", hint="/reasoning [on|off]")
-    shown = front.app.ui_settings.show_thinking
-    show_thinking(front.app, _STATES.get(args, not shown))
+    show_thinking(front.app, _STATES.get(args, not front.app.ui_settings.show_thinking))
 
 
+@command("theme", "switch the colours", usage="[NAME]", complete=lambda _: theme_names())
 async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     name: str | None = args
     if not name:
@@ -90,62 +111,15 @@ async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
         ]
         name = await front.app.theme_switcher.pick(choices)
     if name and name not in theme_names():
-        raise UsageError(
-            f"There is no theme {name!r}.", hint=f"Themes: {', '.join(theme_names())}."
-        )
+        hint = f"Themes: {', '.join(theme_names())}."
+        raise UsageError(f"There is no theme {name!r}.", hint=hint)
     if name:
         front.app.set_colors(name)
 
 
+@command("vim", "Vim's keys in the input, on or off")
 async def vim(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
     composer = front.app.composer
     composer.use_vim(is_on=not composer.has_vim)
-    if composer.has_vim:
-        front.show(
-            'Vim\'s keys are on; Esc switches to normal mode. `[ui] keymap = "vim"` keeps them.'
-        )
-    else:
-        front.show("Vim's keys are off.")
-
-
-COMMANDS = (
-    Command(name="vim", summary="Vim's keys in the input, on or off", run=vim),
-    Command(name="pager", summary="read the transcript in $PAGER", run=pager),
-    Command(name="edit", summary="write the next prompt in $EDITOR", usage="[TEXT]", run=edit),
-    Command(name="redraw", summary="draw the screen again", run=redraw),
-    Command(
-        name="panel",
-        summary="the panels at the sides: always, never, or where they fit",
-        usage="[on|off|auto]",
-        run=panel,
-        complete=lambda _: _PANELS,
-    ),
-    Command(
-        name="display",
-        summary="which of left, main and right are shown",
-        usage="[left|main|right]",
-        run=display,
-        complete=lambda _: ("left|main|right", "left|main", "main|right", "main"),
-    ),
-    Command(
-        name="search",
-        summary="find words in the transcript",
-        usage="[WORDS]",
-        run=search,
-        aliases=("find",),
-    ),
-    Command(
-        name="reasoning",
-        summary="show what the model thinks, or hide it, from the next answer on",
-        usage="[on|off]",
-        run=reasoning,
-        complete=lambda _: tuple(_STATES),
-    ),
-    Command(
-        name="theme",
-        summary="switch the colours",
-        usage="[NAME]",
-        run=theme,
-        complete=lambda _: theme_names(),
-    ),
-)
+    words = 'on; Esc switches to normal mode. `[ui] keymap = "vim"` keeps them'
+    front.show(f"Vim's keys are {words if composer.has_vim else 'off'}.")
