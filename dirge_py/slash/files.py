@@ -139,8 +139,7 @@ async def diff(args: str, conversation: "Conversation", front: FrontEnd) -> None
         return
     names = [visible(name) for name in dict.fromkeys(_NAMES.findall(text))]
     shown = ", ".join(names[:_MOST_NAMED]) + (" …" if len(names) > _MOST_NAMED else "")
-    cut = len(text) > _MOST_CHARS
-    if cut:
+    if cut := len(text) > _MOST_CHARS:
         text = text[: text.rfind("\n", 0, _MOST_CHARS) + 1]
     files = plural(len(names), "file")
     front.show(f"Since {difference.since}, by you or the model, {files}: {shown}")

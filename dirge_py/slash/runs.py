@@ -92,9 +92,8 @@ async def btw(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     front.show("Asking on the side.")
     try:
         outcome = await aside.send(f"{_SIDE_QUESTION}{args}")
-        answer = next(
-            (m.text for m in reversed(aside.messages) if isinstance(m, AssistantMessage)), ""
-        )
+        answers = (m.text for m in reversed(aside.messages) if isinstance(m, AssistantMessage))
+        answer = next(answers, "")
     finally:
         conversation.side_questions -= 1
         await aside.close()

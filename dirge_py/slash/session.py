@@ -82,7 +82,7 @@ async def _pick_session(
 ) -> str | None:
     # A prefix of the id is enough, or a prefix of what follows its date.
     if args and any(
-        args in (s.id[: len(args)], s.id.partition("-")[2][: len(args)]) for s in stored
+        name.startswith(args) for s in stored for name in (s.id, s.id.partition("-")[2])
     ):
         return args
     words = args.lower().split()
