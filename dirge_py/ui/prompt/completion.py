@@ -50,26 +50,18 @@ def complete(
         return ()
     if match := _COMMAND_WORD.match(before):
         typed = match[1]
-        if "/" in typed:
-            return ()
-        return [
-            Completion(f"/{name}", f"/{name} ", len(typed) + 1, summary)
-            for name, summary in registry.complete(typed)
-        ]
+        known = registry.complete(typed) if "/" not in typed else ()
+        return [Completion(f"/{n}", f"/{n} ", len(typed) + 1, summary) for n, summary in known]
     if match := _FILE_WORD.search(before):
-        query = match[1]
-        return [
-            Completion(
-                path, f'@"{path}"' if " " in path else f"@{path}", len(query) + 1, is_path=True
-            )
-            for path in files
-        ]
+        mentions = [(path, f'@"{path}"' if " " in path else f"@{path}") for path in files]
+        replaces = len(match[1]) + 1
+        return [Completion(path, text, replaces, is_path=True) for path, text in mentions]
     if match := _ARGUMENT.match(before):
         typed = match[2]
         fitting = [word for word in arguments(match[1]) if word.startswith(typed)]
         # A complete word comes first, so that Enter sends it even if longer words match.
-        known = sorted(fitting, key=lambda word: word != typed)
-        return [Completion(word, word, len(typed)) for word in known[:_MOST]]
+        fitting.sort(key=lambda word: word != typed)
+        return [Completion(word, word, len(typed)) for word in fitting[:_MOST]]
     return ()
 
 
@@ -127,11 +119,9 @@ class Completer:
         )
         if len(self._proposals) == 1 and self._is_written(before, self._proposals[0]):
             self._proposals = ()
+        numbered = enumerate(self._proposals)
         self._choices.offer(
-            [
-                Choice(id=str(i), label=p.label, detail=p.detail)
-                for i, p in enumerate(self._proposals)
-            ]
+            [Choice(id=str(i), label=p.label, detail=p.detail) for i, p in numbered]
         )
         self._composer.has_proposals = bool(self._proposals)
 

@@ -27,10 +27,8 @@ _WAYS = (
     *("up", "down", "text_start", "text_end"),
 )
 _SELECTING = {f"select_{way}": way for way in _WAYS}
-_MARKING = {f"cursor_{way}": f"select_{way}" for way in _WAYS} | {
-    "up": "select_up",
-    "down": "select_down",
-}
+_MARKING = {f"cursor_{way}": f"select_{way}" for way in _WAYS}
+_MARKING |= {"up": "select_up", "down": "select_down"}
 """The action instead of each movement while a mark is set."""
 
 
@@ -137,8 +135,7 @@ class Composer(TextEditor, inherit_bindings=False):
 
     def press_enter(self) -> None:
         """Do the action of Enter."""
-        binding = self._keymap.action("enter", "composer")
-        self.act(*(binding or ("composer", "submit")))
+        self.act(*(self._keymap.action("enter", "composer") or ("composer", "submit")))
 
     async def _on_key(self, event: events.Key) -> None:
         if self._is_taken(event):
@@ -393,8 +390,7 @@ class VimInput:
         elif anchor is not None:
             # The characters at both ends are selected too.
             start, end = (start, end + 1) if anchor <= at else (start + 1, end)
-        selection = Selection(self._location(text, start), self._location(text, end))
-        self._field.selection = selection
+        self._field.selection = Selection(self._location(text, start), self._location(text, end))
         self._at, self._shown = at, self._field.selection
 
 
@@ -446,8 +442,7 @@ class PromptDrafts:
     def end(self) -> None:
         """Save the draft at the end of the program."""
         self.save()
-        conversation = self._controller.conversation
-        if conversation is not None:
+        if (conversation := self._controller.conversation) is not None:
             conversation.unsent.close()
 
     def leave(self) -> None:
@@ -466,9 +461,8 @@ class PromptDrafts:
         composer, unsent = self._composer, conversation.unsent
         unsent.adopt_abandoned()
         fold = composer.pastes.recalled
-        own = [
-            typed_text(m) for m in conversation.messages if m.role == "user" and m.origin == "user"
-        ]
+        typed = (m for m in conversation.messages if m.role == "user" and m.origin == "user")
+        own = list(map(typed_text, typed))
         stored = unsent.prompts.load() if unsent.prompts is not None else ()
         composer.prompts.load(map(fold, stored), map(fold, own))
         if unsent.draft:

@@ -159,10 +159,7 @@ class FileTree:
         return [file for folder in near_first for file in self._folders[folder]]
 
     def reread(self, changed: Iterable[str]) -> bool:
-        """Read the folders of these absolute paths again; return whether the folders changed.
-
-        After a change of an ignore file, everything below it is read again.
-        """
+        """Read the folders of these absolute paths again; return whether the folders changed."""
         before = set(self._folders)
         for folder in sorted({self._folder_of(path) for path in changed}):
             if folder in self._folders:
@@ -243,7 +240,6 @@ def _with_ignores(root: Path, folder: str, specs: "_Specs") -> "_Specs":
 
 def _is_ignored(path: str, specs: "_Specs") -> bool:
     for folder, spec in reversed(specs):
-        verdict = spec.check_file(path.removeprefix(folder)).include
-        if verdict is not None:
+        if (verdict := spec.check_file(path.removeprefix(folder)).include) is not None:
             return verdict
     return False

@@ -81,8 +81,7 @@ class ReverseSearch:
     @property
     def words(self) -> str:
         """The state of the search."""
-        failed = "no such prompt: " if self._has_failed else ""
-        return f"(search) {failed}{self._query}"
+        return f"(search) {'no such prompt: ' if self._has_failed else ''}{self._query}"
 
     def type(self, text: str) -> None:
         """Add text to the query; a prompt that still matches stays."""

@@ -1,7 +1,4 @@
-"""Placeholders in the input, such as `[12 lines pasted]` and `[image 640x480 png]`.
-
-The text of a placeholder replaces it when the prompt is sent; a picture is sent with the prompt.
-"""
+"""Placeholders in the input, such as `[12 lines pasted]`; sending replaces them by the content."""
 
 import os
 import re
@@ -31,10 +28,7 @@ class Pastes:
         self._pattern: re.Pattern[str] | None = None
 
     def add(self, pasted: str, before: str) -> tuple[str, str]:
-        """Add a paste; return the text to insert, and the end of `before` that it replaces.
-
-        A second paste right behind its placeholder inserts the whole text.
-        """
+        """Add a paste; return the text to insert, and the end of `before` that it replaces."""
         text = clean(pasted[:LARGEST])
         lines = text.rstrip("\n").count("\n") + 1
         if lines <= _INLINE_LINES and len(text) <= _INLINE_CHARACTERS:
@@ -42,7 +36,7 @@ class Pastes:
         spans = self.spans(before)
         last = before[spans[-1][0] :] if spans and spans[-1][1] == len(before) else ""
         if last and self._texts[last] == text:
-            return text, last
+            return text, last  # The second paste of a text inserts it in full.
         return self.stand_in(f"{_amount(text, lines)} pasted", text), ""
 
     def stand_in(self, words: str, text: str | None = None) -> str:
@@ -146,10 +140,7 @@ class PromptImages:
 
 
 def as_mention(pasted: str) -> str:
-    """Return `@path ` for the path of a picture, else `pasted`.
-
-    Terminals paste the path of a dropped file: in quotes, with escaped blanks, or as `file://`.
-    """
+    """Return `@path ` for a picture's path, as terminals paste dropped files, else `pasted`."""
     text = pasted.strip()
     if not text or "\n" in text or len(text) > _LONGEST_PATH:
         return pasted

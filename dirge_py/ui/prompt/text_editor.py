@@ -10,10 +10,8 @@ from textual.widgets import TextArea
 
 from dirge_py.ui.prompt.placeholders import Pastes
 
-_CUTS = frozenset(
-    ("cut_to_end", "cut_to_start", "cut_word", "delete_word_left", "delete_word_right")
-)
-_YANKS = frozenset(("yank", "yank_pop"))
+_CUTS = ("cut_to_end", "cut_to_start", "cut_word", "delete_word_left", "delete_word_right")
+_YANKS = ("yank", "yank_pop")
 
 
 class TextEditor(TextArea, inherit_bindings=False):
@@ -186,10 +184,8 @@ class KillRing:
 
     def older(self) -> str:
         """Return the cut before the last returned one; the newest follows the oldest."""
-        if not self._cuts:
-            return ""
-        self._at = (self._at - 1) % len(self._cuts)
-        return self._cuts[self._at]
+        self._at = (self._at - 1) % max(1, len(self._cuts))
+        return self._cuts[self._at] if self._cuts else ""
 
 
 _MOST_STEPS = 200

@@ -338,8 +338,7 @@ class Vim:
             if ends is None:
                 return place
             return self._operate(phrase.operator, place, ends[0], MotionTarget(ends[1]))
-        target = self._target(phrase, place)
-        if target is None:
+        if (target := self._target(phrase, place)) is None:
             if phrase.what in ("j", "k") and not phrase.operator and phrase.count is None:
                 # Above the first line are the earlier prompts, below the last the later ones.
                 self._wish = "history_older" if phrase.what == "k" else "history_newer"
@@ -356,8 +355,8 @@ class Vim:
         if phrase.what in (";", ","):
             if self._last_search is None:
                 return None
-            is_same, last = phrase.what == ";", self._last_search
-            search = last if is_same else motions.opposite(last)
+            last = self._last_search
+            search = last if phrase.what == ";" else motions.opposite(last)
             return motions.find(text, at, search, times=phrase.count or 1, is_again=True)
         if phrase.what in ("j", "k"):
             if self._column is None:
@@ -422,8 +421,7 @@ class Vim:
             return self._insert(opened(what, place))
         if what in "DC":
             below = motions.move(text, at, "$", count=times) or MotionTarget(len(text))
-            target = MotionTarget(line_end(text, below.at))
-            return self._operate(what.lower(), place, at, target)
+            return self._operate(what.lower(), place, at, MotionTarget(line_end(text, below.at)))
         if what in "pP":
             times = max(1, min(times, _LONGEST // max(1, len(self.register.text))))
             return put(place, self.register, is_after=what == "p", times=times)
@@ -467,9 +465,8 @@ class Vim:
         else:
             end = min(len(text), end + 1)
         if what in "r~uU":
-            return TextAndCursor(
-                text[:start] + restyled(text[start:end], what, phrase.char) + text[end:], start
-            )
+            changed = restyled(text[start:end], what, phrase.char)
+            return TextAndCursor(text[:start] + changed + text[end:], start)
         if what == "J":
             return joined(text, start, text.count("\n", start, end) + 1)
         if what in "pP":
@@ -485,12 +482,9 @@ class Vim:
         text, taken = place.text, self.register
         self._keep(Register(text[start:end], is_lines=is_lines))
         pasted = taken.text if is_lines or not taken.is_lines else f"\n{taken.text}\n"
-        return TextAndCursor(
-            text[:start] + pasted + text[end:], max(start, start + len(pasted) - 1)
-        )
+        last = start + max(0, len(pasted) - 1)
+        return TextAndCursor(text[:start] + pasted + text[end:], last)
 
 
 def _changes(phrase: VimCommand) -> bool:
-    if phrase.kind == "command":
-        return phrase.what not in "vVu./"
-    return phrase.operator in ("d", "c")
+    return phrase.what not in "vVu./" if phrase.kind == "command" else phrase.operator in ("d", "c")
