@@ -51,10 +51,7 @@ async def interrupt(app: DirgeApp) -> None:
 
 
 async def stop(app: DirgeApp) -> None:
-    """Copy, else clear the input, else interrupt, else quit at the second press.
-
-    Before there is a conversation the first press quits.
-    """
+    """Copy, clear the input, interrupt, or quit (in a conversation: at a second press)."""
     if selected := app.selected_text:
         app.transcript.drop_selection()
         app.screen.clear_selection()
@@ -118,9 +115,8 @@ async def drop_queue(app: DirgeApp) -> None:
 async def edit_outside(app: DirgeApp) -> None:
     """Edit the whole draft in the editor; unchanged pastes become placeholders again."""
     composer = app.composer
-    draft = composer.draft
     try:
-        edited = await edit_in_editor(app, composer.pastes.expand(draft))
+        edited = await edit_in_editor(app, composer.pastes.expand(composer.draft))
     except DirgeError as error:
         _show_error(app, error)
     else:

@@ -1,7 +1,4 @@
-"""The presenter of the chrome around the transcript: panels, todo list, status line and face.
-
-For a hidden panel nothing is collected, and no program is started.
-"""
+"""The chrome around the transcript: panels, todos, status, face. Hidden panels collect nothing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -149,8 +146,7 @@ class ChromePresenter:
 
     def refresh_checkout(self) -> None:
         """Read the branch and the state of the checkout again."""
-        conversation = self._app.controller.conversation
-        if conversation is not None:
+        if (conversation := self._app.controller.conversation) is not None:
             self.place = folder_and_branch(conversation.cwd)
         self.refresh_git()
         self.show()
@@ -240,8 +236,7 @@ class ChromePresenter:
         if state in ("starting", "interrupting", "compacting"):
             return "waiting"
         mood = self.activity.mood
-        is_over = mood in ("idle", "done", "error")
-        return "idle" if state == "ready" and not is_over else mood
+        return "idle" if state == "ready" and mood not in ("idle", "done", "error") else mood
 
     def _phase(self) -> str:
         """The current work or wait, with its duration; "" if the state says it all."""

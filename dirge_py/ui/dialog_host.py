@@ -71,10 +71,7 @@ class DialogHost:
         app = self._app
         async with self._turn:
             options = DialogOptions(
-                styles=app.panel_styles,
-                keymap=app.keymap,
-                guard_s=self._guard_s,
-                clock=app.clock,
+                styles=app.panel_styles, keymap=app.keymap, guard_s=self._guard_s, clock=app.clock
             )
             panel = dialog(*subject, **options)
             await self._show_dialog(panel)

@@ -35,8 +35,7 @@ async def read_git_status(programs: ScreenPrograms, cwd: Path) -> GitStatus | No
     status = await ask("status", "--porcelain=v2", "--branch", "--ignore-submodules=all")
     if status is None:
         return None
-    subject = await ask("log", "-1", "--format=%s")
-    return parse_git_status(status, (subject or "").strip())
+    return parse_git_status(status, (await ask("log", "-1", "--format=%s") or "").strip())
 
 
 def parse_git_status(status: str, subject: str = "") -> GitStatus:

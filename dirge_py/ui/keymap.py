@@ -1,8 +1,7 @@
 """Every key of the terminal UI. No other module names a key; `/help` and the hints read this.
 
-A key is looked up in the active scopes, and the first match wins: an open list, the composer, the
-screen. `[keys]` in the configuration replaces the keys of an action; `none` removes them. Two keys
-with a blank between them are a chord: `ctrl+x ctrl+e`.
+The first active scope with a key wins: an open list, the composer, the screen. `[keys]` replaces
+the keys of an action; `none` removes them. Two keys with a blank between them are a chord.
 """
 
 import os
@@ -136,10 +135,7 @@ Scope = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An action, its keys, and the words for it in `/help`, which lists no action without words.
-
-    An action that begins with a slash is the slash command of that name.
-    """
+    """An action or `/command`, its keys, and its words in `/help`, which lists only those."""
 
     scope: Scope
     action: str
@@ -347,10 +343,8 @@ class Keymap:
 
     def action(self, key: str, *scopes: Scope) -> tuple[Scope, str] | None:
         """Return the action of a key or chord in the first of `scopes` that has one."""
-        for scope in scopes:
-            if action := self._by_key.get((scope, key)):
-                return scope, action
-        return None
+        bound = ((scope, self._by_key.get((scope, key))) for scope in scopes)
+        return next(((scope, action) for scope, action in bound if action), None)
 
     def begins_chord(self, key: str) -> bool:
         return key in self._firsts
@@ -378,9 +372,7 @@ class Keymap:
         rows, own = _rebound(rows, self._overrides, problems)
         rows = _give_way(rows, own, "", problems)
         self._asked = own
-        self._firsts = {
-            name.split()[0] for row in rows for name in row.keys if len(name.split()) == 2
-        }
+        self._firsts = {name.split()[0] for row in rows for name in row.keys if " " in name}
         self.keys: Sequence[Key] = [self._without_firsts(row, problems) for row in rows]
         """Every action with the keys it has now."""
         self._by_key = {
@@ -483,11 +475,9 @@ _SAME_BYTE = {
     "ctrl+backspace": "ctrl+h",
 }
 _PLAIN_WITHOUT_MODIFIERS = ("enter", "tab", "space", "escape", "backspace")
-_SENT_WITH_CTRL = frozenset(
-    (
-        *("up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete"),
-        *("underscore", "backslash", "right_square_bracket", "circumflex_accent", "at", "@"),
-    )
+_SENT_WITH_CTRL = (
+    *("up", "down", "left", "right", "home", "end", "pageup", "pagedown", "insert", "delete"),
+    *("underscore", "backslash", "right_square_bracket", "circumflex_accent", "at", "@"),
 )
 _FUNCTION = re.compile(r"f\d+$")
 _SPEAKS_KITTY = ("xterm-kitty", "xterm-ghostty", "foot", "foot-extra", "alacritty", "rio")

@@ -25,11 +25,7 @@ class ScreenPrograms:
         self._runner: Runner | None = None
 
     async def ask(
-        self,
-        program: str,
-        *arguments: str,
-        cwd: Path,
-        variables: Mapping[str, str] | None = None,
+        self, program: str, *arguments: str, cwd: Path, variables: Mapping[str, str] | None = None
     ) -> str | None:
         """Return the program's output; None if it is missing, fails or takes too long.
 

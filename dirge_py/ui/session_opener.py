@@ -152,8 +152,7 @@ class TuiSessionOpener:
 
     def _prepare(self) -> tuple[UiSettings, Registry]:
         # This imports about a hundred modules, so it runs after the first frame.
-        registry = discover(slash, commands)
-        return self.start.prepare(), registry
+        return self.start.prepare(), discover(slash, commands)
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
         app = self._app

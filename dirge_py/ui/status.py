@@ -136,11 +136,8 @@ def spending_of(
     """Return cost and tokens of the conversation; `run` is the running or last one."""
     is_capped = limits.cost_usd is not None
     used = run.usage if run is not None else Usage()
-    pairs = [
-        (used.total, limits.tokens),
-        (used.input, limits.input_tokens),
-        (used.output, limits.output_tokens),
-    ]
+    mosts = (limits.tokens, limits.input_tokens, limits.output_tokens)
+    pairs = zip((used.total, used.input, used.output), mosts, strict=True)
     limited = [(count, most) for count, most in pairs if most is not None]
     tokens, most_tokens = max(limited, key=lambda pair: pair[0] / pair[1], default=(0, None))
     return SpendingStatus(
@@ -200,9 +197,7 @@ def status_line(status: StatusModel, width: int, styles: Styles) -> Line:
 
 def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
     mode_style = {"yolo": styles.error, "plan": styles.accent, "accept": styles.good}
-    model = status.model
-    if status.thinking != "off":
-        model += f":{status.thinking}"
+    model = status.model + (f":{status.thinking}" if status.thinking != "off" else "")
     parts = [
         _Part(status.face, styles.accent, 6),
         _Part(_one_line(status.place), styles.dim, 4),

@@ -143,8 +143,7 @@ class Clipboard:
             self._send(passed_through(sequence))
         elif self._environment.get("STY"):
             pieces = range(0, len(sequence), _SCREEN_PIECE)
-            parts = [f"\x1bP{sequence[at : at + _SCREEN_PIECE]}\x1b\\" for at in pieces]
-            self._send("".join(parts))
+            self._send("".join(f"\x1bP{sequence[at : at + _SCREEN_PIECE]}\x1b\\" for at in pieces))
         else:
             self._send(sequence)
         if self._environment.get("VTE_VERSION") and not self._environment.get("TMUX"):

@@ -1,8 +1,4 @@
-"""The person's editor and pager, which get the screen, and the opening of changed files.
-
-`$VISUAL` or `$EDITOR` edits a text, `$PAGER` shows one, and `editor_open_command` opens files that
-the agent has changed in a program beside dirge.
-"""
+"""The person's editor (`$VISUAL`, `$EDITOR`), `$PAGER`, and opening of files the agent changed."""
 
 import os
 import shlex
@@ -122,9 +118,8 @@ def editor_command(command: str, path: Path, line: int) -> list[str]:
     except ValueError as error:
         raise ProcessError(f"[ui] editor_open_command: {error}.") from error
     if not any("{path}" in word for word in words):
-        raise ProcessError(
-            "[ui] editor_open_command has no {path}.", hint='Such as "code -g {path}:{line}".'
-        )
+        hint = 'Such as "code -g {path}:{line}".'
+        raise ProcessError("[ui] editor_open_command has no {path}.", hint=hint)
     # The path comes last, so that a `{line}` in it isn't replaced.
     return [word.replace("{line}", str(line)).replace("{path}", str(path)) for word in words]
 
@@ -152,8 +147,7 @@ class EditorFollower:
         while self._waiting and self._running < MOST_AT_ONCE:
             path, line, cwd = self._waiting.popleft()
             try:
-                words = editor_command(self.command, path, line)
-                self._start(words, cwd=cwd, ended=self._ended)
+                self._start(editor_command(self.command, path, line), cwd=cwd, ended=self._ended)
             except ProcessError as error:
                 self._give_up(error.in_one_line())
             else:

@@ -1,7 +1,6 @@
 """Parses the input of a terminal into events: keys, pastes, the mouse and the focus.
 
-Textual's own parser types unknown sequences: half a mouse report would become digits in the prompt,
-or answer a question. Here unknown sequences are dropped.
+Unknown sequences are dropped; Textual's own parser would type half a mouse report into the prompt.
 """
 
 import re
@@ -59,8 +58,7 @@ class TerminalInput:
         self._was_escape = False
         if self._was_cut_off and not text.startswith(_ESC):
             # The rest of a late paste must not be typed, as its lines would be sent.
-            is_rest = _PASTE_END in text or len(text) > _LONGEST
-            self._paste = [] if is_rest else None
+            self._paste = [] if _PASTE_END in text or len(text) > _LONGEST else None
         self._was_cut_off = False
         self._held += text
         while self._held:

@@ -80,5 +80,4 @@ class Notifier:
 
 def _plain(text: str) -> str:
     """Return one short line without control characters and `;`."""
-    line = " ".join(clean(text).replace(";", ",").split())
-    return line[:_LONGEST]
+    return " ".join(clean(text).replace(";", ",").split())[:_LONGEST]

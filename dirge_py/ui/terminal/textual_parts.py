@@ -1,7 +1,4 @@
-"""The private parts of Textual that dirge uses, and a check at the start that they exist.
-
-Textual may rename them in any release; the error names the missing part and a version that works.
-"""
+"""The private parts of Textual that dirge uses, which any release may rename; a check of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -50,8 +47,7 @@ PRIVATE_PARTS: Mapping[str, Sequence[str]] = {
 
 def check_textual() -> None:
     """Raise DirgeError if the installed Textual lacks a private part that dirge uses."""
-    missing = list(missing_parts())
-    if missing:
+    if missing := list(missing_parts()):
         raise DirgeError(
             f"dirge does not work with Textual {textual.__version__}, which is installed here: "
             f"it has no {', '.join(f'`{part}`' for part in missing)}.",

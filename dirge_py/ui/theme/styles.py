@@ -38,8 +38,7 @@ def theme_names() -> Sequence[str]:
 
 def load_theme(name: str) -> Theme:
     """Return the theme: the user's, an extension's or dirge's. Raises KeyError or ConfigError."""
-    own = user_theme_file(name)
-    if own is not None:
+    if (own := user_theme_file(name)) is not None:
         return read_theme(own, roles())
     return _extension_themes.get(name) or _bundled(name)
 
@@ -72,8 +71,7 @@ def _bundled(name: str) -> Theme:
 
 def complete_colors(theme: Theme) -> Mapping[str, str]:
     """Return the theme's colours; missing ones come from dirge's dark or light theme."""
-    ground = _bundled(DEFAULT_THEME if theme.dark else _LIGHT_THEME)
-    return {**ground.colors, **theme.colors}
+    return {**_bundled(DEFAULT_THEME if theme.dark else _LIGHT_THEME).colors, **theme.colors}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +174,7 @@ def _styles(ground: str, colors: tuple[tuple[str, str], ...]) -> Styles:
             comment=style("comment", italic=True),
         ),
         diff=DiffStyles(
-            added=style("added", "added_ground"),
-            removed=style("removed", "removed_ground"),
+            added=style("added", "added_ground"), removed=style("removed", "removed_ground")
         ),
     )
 

@@ -75,10 +75,9 @@ class ThemeSwitcher:
         return chosen
 
     async def _follow(self, file: Path) -> None:
-        # The file may be a link.
-        places = {file.parent, file.resolve().parent}
-        names = {file.name, file.resolve().name}
-        async for changes in awatch(*places, recursive=False):
+        linked = file.resolve()
+        names = {file.name, linked.name}
+        async for changes in awatch(*{file.parent, linked.parent}, recursive=False):
             if not names & {Path(path).name for _, path in changes} or not file.exists():
                 continue
             try:
