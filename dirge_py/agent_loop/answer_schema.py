@@ -1,7 +1,6 @@
 """The schema of a structured answer, as models and services get it, and the check of answers.
 
-Tools and services accept only objects. Any other schema is sent as an object with the one member
-`result`, and answers are unwrapped again.
+Any other schema than an object is sent as an object with the one member `result`.
 """
 
 import json

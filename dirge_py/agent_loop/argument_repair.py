@@ -1,14 +1,12 @@
 """Arguments as models write them: the schema that models get, and repairs of what they send.
 
-Models fill in deeply nested objects badly. A schema with more than ten leaves or more than two
-levels is sent as one object of dotted names (`a.b.c`); the arguments are nested again before they
-are validated.
+A schema with more than ten leaves or more than two levels is sent as one object of dotted names
+(`a.b.c`), because models fill in deeply nested objects badly.
 
-Invalid arguments are repaired where the intent is clear. The schema gives the type of each place,
-and the validation problems say where to look. Nothing is guessed: a value is only converted to the
-expected type, or dropped if it is optional. Valid arguments are adjusted in two cases only: a link
-in the place of a path is unwrapped, and the missing half of a pair gets its default. `x-together`
-in a schema names properties that only make sense together, and is never sent to a model:
+Invalid arguments are repaired where the intent is clear: a value is only converted to the expected
+type, or dropped if it is optional. Valid ones are adjusted in two cases only: a link in the place
+of a path is unwrapped, and the missing half of a pair gets its default. `x-together` in a schema
+names such pairs, and is never sent to a model:
 `[{"requires": ["offset", "limit"], "defaults": {"limit": 2000}}]`.
 """
 
@@ -231,13 +229,10 @@ def repair_arguments(
     reshape: Callable[[Any], Any] = lambda arguments: arguments,
     keep_nulls: bool = False,
 ) -> RepairedArguments:
-    """Return arguments that `validate` accepts.
+    """Return arguments that `validate` accepts. Raises ValueError if they can't be repaired.
 
-    Valid arguments are only adjusted, see `adjust_arguments`. Others are repaired in one pass and
-    validated once more. `reshape` is applied again to arguments unwrapped from a wrapper.
-
-    Raises:
-        ValueError: they don't fit, and can't be repaired.
+    Valid arguments are only adjusted. Others are repaired in one pass and validated once more.
+    `reshape` is applied again to arguments unwrapped from a wrapper.
     """
     try:
         valid = validate(arguments)

@@ -82,9 +82,8 @@ def _forget(task: asyncio.Future[Any]) -> None:
 def timeout_interceptor(default_s: float, per_tool: Mapping[str, float]) -> Interceptor:
     """Return an interceptor that limits a call's time: `per_tool`, the tool's or the default.
 
-    0 is no limit. A tool's own limit is its attribute `timeout_s`: 0 for one that handles time
-    limits itself. A tool that exceeds its time is cancelled, which stops the processes it started;
-    one that swallows the cancellation is abandoned after the grace period.
+    0 is no limit. A tool's own limit is its attribute `timeout_s`. A tool that exceeds its time is
+    cancelled; one that swallows the cancellation is abandoned after the grace period.
     """
 
     async def around(call: ToolCall, proceed: Proceed) -> LoopToolResult:

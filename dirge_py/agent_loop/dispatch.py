@@ -37,9 +37,7 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
 
     The calls run one at a time if the config or any called tool says so, else together. When this
     returns or raises, each call has one start, one end and one result; deferred calls have none.
-
-    Raises:
-        StopRun: a hook ended the run, or a call was deferred.
+    Raises StopRun if a hook ended the run, or a call was deferred.
     """
     batch = _Batch(run, blocks)
     try:
@@ -208,11 +206,7 @@ class _Batch:
             raise stops[0]
 
     async def _execute(self, slot: _Slot) -> None:
-        """Run the tool, pass the result through the hooks, and emit the call's end.
-
-        Raises:
-            StopRun: a hook asked for it; the call is still answered.
-        """
+        """Run the tool, pass the result through the hooks, and emit the call's end."""
         clock = self._run.config.clock
         began = clock()
         result = await self._executed(slot)

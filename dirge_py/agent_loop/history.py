@@ -18,11 +18,7 @@ GO_ON = "Go on."
 
 
 def is_turn(message: Message) -> bool:
-    """Whether this message is an answer that counts as a turn of its run.
-
-    Not counted: messages of the harness, an answer that the service paused, and a request that was
-    too long, because it is sent again with less in it.
-    """
+    """Whether this message counts as a turn: an answer that was neither paused nor too long."""
     return (
         isinstance(message, AssistantMessage)
         and message.origin == "model"
@@ -86,8 +82,7 @@ def check_resumable(
 ) -> OpenCalls | None:
     """Return the open calls to answer before the model is called again.
 
-    Raises:
-        ValueError: there is nothing to continue, or a decision fits no open call.
+    Raises ValueError if there is nothing to continue, or a decision fits no open call.
     """
     if not messages:
         raise ValueError("There is nothing to continue: the context holds no messages.")

@@ -1,8 +1,4 @@
-"""Merges several sets of hooks into one, with one rule per hook and one policy for failures.
-
-A hook that returns a value of a wrong type counts as failed. `default_convert_to_llm` decides what
-the model sees of a history unless a `convert_to_llm` hook replaces it.
-"""
+"""Merges several sets of hooks into one, with one rule per hook and one policy for failures."""
 
 import inspect
 import logging
@@ -296,10 +292,7 @@ def _report(bundle: Hooks, hook: Hook, info: TurnInfo, error: Exception, so: str
 
 
 def check_hook_result(name: str, answer: Any) -> Any:
-    """Return `answer` if the hook `name` may return it, since plugins may ignore types.
-
-    Raises TypeError otherwise.
-    """
+    """Return `answer` if the hook `name` may return it; raises TypeError otherwise."""
     if not isinstance(answer, ACCEPTED_RESULTS[name]):
         raise TypeError(f"It returned {type(answer).__name__}.")
     match answer:
@@ -346,9 +339,8 @@ def _check_items(items: Any, kinds: tuple[type, ...], what: str) -> None:
 def default_convert_to_llm(messages: Sequence[Message]) -> list[Message]:
     """Drop the messages that models do not read, and mark steering as guidance.
 
-    The mark is added here and not stored, so history keeps the text that the user typed. An
-    assistant message without content (aborted before its first word) is dropped: services reject
-    it. So is one that a guardrail withheld.
+    The mark is added here, so history keeps the text as typed. Assistant messages without content,
+    which services reject, and those that a guardrail withheld are dropped.
     """
     return [_as_guidance(message) for message in messages if _is_for_models(message)]
 

@@ -1,9 +1,4 @@
-"""The complete answer to one model call, assembled from its stream.
-
-`Assembler` turns deltas into the blocks of a message, `complete` makes one call outside of a run
-(for judges, summaries and plugins), and `on_complete` wraps a stream function so that each
-complete answer is checked before the loop acts on it.
-"""
+"""The complete answer to one model call, assembled from its stream."""
 
 import asyncio
 import json
@@ -86,11 +81,9 @@ class _Call:
 class Assembler:
     """Blocks under construction. `feed` takes events and yields the updates to emit.
 
-    `model` is the model that answers, as far as the stream has named it. A retry starts over.
-
-    An event of another kind closes the open text or thinking block, so text, thinking, text gives
-    three blocks. Calls may interleave; they are distinguished by key, or by id where a service uses
-    a key twice.
+    `model` is the model that answers, as far as the stream has named it. An event of another kind
+    closes the open text or thinking block. Calls may interleave; they are distinguished by key, or
+    by id where a service uses a key twice. A retry starts over.
     """
 
     def __init__(self, model: str = "") -> None:
@@ -280,9 +273,8 @@ async def complete(
 ) -> AssistantMessage:
     """Return the complete answer to one model call. The stream is closed on every way out.
 
-    Raises:
-        ProviderError: the call failed, broke off before its end, or was aborted (kind "aborted").
-            TimeoutError: there was no complete answer after `timeout_s` seconds.
+    Raises ProviderError if the call failed, broke off or was aborted (kind "aborted"), TimeoutError
+    if there was no complete answer after `timeout_s` seconds.
     """
     if signal.aborted:
         raise _stopped()

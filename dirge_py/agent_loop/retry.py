@@ -52,13 +52,11 @@ class RecoveryPolicy:
     base_s: float = 1.0
     """The first wait, in seconds."""
     jitter: float = 0.25
-    """Up to this share of the wait is added, so that many clients do not retry at the same
-    moment."""
+    """Up to this share of the wait is added, so that clients do not retry at the same moment."""
     server_wait_cap_s: float = 300.0
     """The longest wait that a server may ask for. A longer rate limit means a used-up quota."""
     commit_on: frozenset[Commitment] | Literal["seed"] = frozenset({"text", "thinking"})
-    """The kinds of delta after which nothing is retried, because the user has seen them; `"seed"`
-    stands for text and toolcall."""
+    """The kinds of delta after which nothing is retried; `"seed"` stands for text and toolcall."""
 
     def delay_s(self, retry: int, error: ProviderError, random: Callable[[], float]) -> float:
         """Return the seconds to wait before retry number `retry`, counted from 0."""

@@ -47,8 +47,7 @@ def run_agent_loop_continue(
 ) -> Coroutine[Any, Any, list[Message]]:
     """Continue from `context` without a new prompt: open calls first, in order, then the model.
 
-    Raises:
-        ValueError: at once, when there is nothing to continue, or a decision fits no open call.
+    Raises ValueError, at once, if there is nothing to continue or a decision fits no open call.
     """
     waiting = check_resumable(context.messages, decisions)
     run = RunState(

@@ -35,9 +35,7 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
     """Call the model once and record its answer, whether it succeeded or not.
 
     A failed call is an answer too: `stop_reason` "error" or "aborted", the text so far, no calls.
-
-    Raises:
-        StopRun: a hook ended the run, or it was aborted, before the model was called.
+    Raises StopRun if a hook ended the run, or it was aborted, before the model was called.
     """
     context = await run.hooks.transform_context(run.info())
     messages = await run.hooks.convert_to_llm(run.info(context=context), context.messages)
@@ -97,8 +95,7 @@ async def _options(run: RunState) -> StreamOptions:
 class _Answer:
     """The message being written: what the model sent, and which events were emitted.
 
-    Calls are not emitted before text or thinking, or before the answer is complete: until then the
-    attempt may be retried, and a message that was started has to be ended.
+    Calls alone are not emitted before the answer is complete, because the attempt may be retried.
     """
 
     def __init__(self, run: RunState) -> None:

@@ -1,8 +1,7 @@
 """Finds calls that a model wrote as text, in its thinking or its answer, instead of making them.
 
-Calls in thinking are taken as meant. Text in the answer may be an example or a quotation of a file:
-calls in code blocks, in quotes or behind `>` do not count there, nor do calls that would change
-anything.
+Text in the answer may be an example: calls in code blocks, in quotes or behind `>` do not count
+there, nor do calls that would change anything.
 """
 
 import json

@@ -1,10 +1,4 @@
-"""One tool call: parsed and prepared to run, and the results that no tool wrote.
-
-`prepare_call` turns a call as the model wrote it into one that can run, or into an explanation why
-it cannot: four parts, rejected, expected, got, try. Truncated arguments are closed where that is
-possible. The results here are for calls that failed, were answered by a hook, or never ran.
-`signature` says which calls are the same.
-"""
+"""One tool call: parsed and prepared to run, and the results that no tool wrote."""
 
 import json
 import logging
@@ -294,10 +288,7 @@ def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
 
 
 def close_json(raw: str) -> Any:
-    """Parse JSON that breaks off, with its strings, lists and objects closed; None if not possible.
-
-    A name without a value gets null. A truncated literal, as in `{"a": tru`, stays broken.
-    """
+    """Parse JSON that breaks off after closing its strings, lists and objects; None if invalid."""
     text = raw
     open_ends: list[str] = []
     for match in _SIGNIFICANT.finditer(text):
@@ -481,10 +472,7 @@ def signature(name: str, arguments: Any) -> str:
 
 
 def canonical_json(value: Any) -> str:
-    """Return compact JSON with keys sorted at every depth and `1.0` written as `1`.
-
-    A value that JSON cannot represent equals only itself.
-    """
+    """Return compact JSON with keys sorted at every depth and `1.0` written as `1`."""
     try:
         return json.dumps(_with_integers(value), sort_keys=True, separators=(",", ":"))
     except Exception:

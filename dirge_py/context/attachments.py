@@ -36,9 +36,7 @@ class Attacher:
         """Return a message of `text`, everything it mentions as `@path`, and `pictures` by name.
 
         The first block is the text as typed; a mention of a file that doesn't exist stays text.
-
-        Raises:
-            FileError: a mentioned file exists and can't be attached; send nothing.
+        Raises FileError if a mentioned file exists and can't be attached; send nothing then.
         """
         blocks: list[UserBlock] = [TextBlock(text)]
         attached: list[str] = []

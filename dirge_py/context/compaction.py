@@ -33,10 +33,7 @@ def effective_window(window_tokens: int, target_tokens: int) -> int:
 def level_of(
     size: int, window: int, *, is_measured: bool, fold_at: float
 ) -> Literal["fold", "aggressive", "forced", "start"] | None:
-    """Return the level of compaction that a request of this size needs; None if it needs none.
-
-    Sizes that no service has confirmed are too rough for the lower marks.
-    """
+    """Return the level of compaction that a request needs, if any; estimates have one mark only."""
     share = size / window
     if not is_measured:
         return "start" if share > START_AT else None
@@ -172,8 +169,7 @@ _SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
 async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
     """Return the shape after each strategy in turn, until the history is short enough.
 
-    Long results that a model has seen are cut first. If a summary makes clearing results
-    unnecessary, they are shown again.
+    Results that a summary makes unnecessary to clear are shown again.
     """
     shape = with_caps(job, job.shape)
     for name, strategy in strategies.items():

@@ -1,6 +1,5 @@
 """The context hooks of a conversation, which build each request and record compactions.
 
-`ContextHooks` applies the view, the budget of tool results and the reminders in the hooks of a run.
 Reminders and cut results change the request only, never the history.
 """
 
@@ -63,8 +62,7 @@ _MARKER_CHARS = 200
 class ResultBudget:
     """Cuts the results of each batch so that together they have at most `chars` characters.
 
-    Small results leave their share to large ones. The cut depends only on the batch, so it is the
-    same in every request.
+    Small results leave their share to large ones. The cut depends on nothing but the batch.
     """
 
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
@@ -138,10 +136,7 @@ def is_reminder_due(rule: ReminderTable, turn: int, tokens: int) -> bool:
 def add_reminders(
     messages: Sequence[Message], rules: Sequence[ReminderTable], *, turn: int, tokens: int
 ) -> Sequence[Message]:
-    """Return the messages followed by the reminders that are due; the same object when none is.
-
-    They follow the messages, so that the service's cache of the request stays valid.
-    """
+    """Return the messages followed by the reminders that are due; the same object when none is."""
     due = [rule.text for rule in rules if is_reminder_due(rule, turn, tokens)]
     if not due:
         return messages

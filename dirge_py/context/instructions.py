@@ -88,9 +88,8 @@ def find_project_files(
 ) -> ProjectFiles:
     """Return the user's own `AGENTS.md`, then the instruction files from the git root to `cwd`.
 
-    Outside a repository only `cwd` is searched, as others may own the folders above. The same text
-    is sent once. Because the repository's authors choose these files and a model gets them, links
-    that lead out of the repository and paths that `withholds` names aren't read.
+    Outside a repository only `cwd` is searched, as others may own the folders above. Links that
+    lead out of the repository and paths that `withholds` names aren't read.
     """
     folders = folders_down_to(cwd)
     candidates = list(_candidates(folders, folders[0]))
@@ -338,8 +337,7 @@ _TRAILING = ".,;:!?)]}>'\"*_"
 def imported_paths(text: str) -> list[str]:
     """Return the paths that are written as `@path`, each once, in order and as written.
 
-    Code is skipped: spans in backticks, and blocks between fences. A space within a path is
-    written `\\ `; a `#` and what follows it is left off.
+    Code is skipped. A space within a path is written `\\ `; a `#` and what follows is left off.
     """
     paths: dict[str, None] = {}
     for prose in _prose(text):
@@ -441,8 +439,7 @@ class TouchedFolders:
     """Sends one conversation the instruction files of folders that its calls read or change.
 
     Each file is sent once, until `forget`. `workspace` returns the physical folders it covers.
-    Files outside of them, and other people's files within them (dependencies, ignored files, other
-    repositories), are never sent this way.
+    Other people's files in them (dependencies, ignored files, other repositories) are never sent.
     """
 
     def __init__(

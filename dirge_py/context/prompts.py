@@ -1,8 +1,7 @@
 """Named prompts, `prompts/<name>.md`: additions to the system prompt.
 
 A file may begin with YAML between lines of `---`: `description` (for lists), `deny_tools` (denied
-while the prompt is in use, whatever allows them) and `chunk_s` (the seconds that a service may be
-silent within an answer).
+while it is in use) and `chunk_s` (the seconds that a service may be silent within an answer).
 """
 
 import math
@@ -85,13 +84,9 @@ def is_prompt_name(name: str) -> bool:
 
 
 def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedPrompt:
-    """Return the prompt in this file.
+    """Return the prompt in this file. Raises ConfigError if it or its head can't be read.
 
-    A tool that isn't among `known_tools` may come from elsewhere, but a name that is similar to one
-    of them is refused as a typo.
-
-    Raises:
-        ConfigError: the file can't be read, or its head is invalid.
+    A tool outside `known_tools` may come from elsewhere; a name similar to one of them is a typo.
     """
     text = _text(file)
     marked = _MARKED.match(text)
@@ -146,12 +141,7 @@ class PromptBook:
         return "; ".join(part for part in (prompt.description, denied) if part)
 
     def find(self, name: str) -> NamedPrompt:
-        """Return the prompt of this name.
-
-        Raises:
-            UsageError: there is none.
-            ConfigError: its file is invalid.
-        """
+        """Return the prompt. Raises UsageError if there is none, ConfigError if it is invalid."""
         file = self._files.get(name)
         if file is None:
             near = get_close_matches(name, self.names, 3)
@@ -175,13 +165,9 @@ def open_prompts(
     known_tools: Sequence[str] = (),
     chosen: str | None = None,
 ) -> PromptBook:
-    """Return the prompts of the user and of a trusted project, with `chosen` in use.
+    """Return the prompts of the user (which win) and of a trusted project, with `chosen` in use.
 
-    If both have a prompt of the same name, the user's is used.
-
-    Raises:
-        UsageError: there is no prompt `chosen`.
-        ConfigError: its file is invalid.
+    Raises UsageError if there is no prompt `chosen`, ConfigError if its file is invalid.
     """
     files = [*prompt_files(folder), *prompts_in_bytes(of_project or {})]
     book = PromptBook(files, known_tools=known_tools)

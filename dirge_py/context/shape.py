@@ -178,10 +178,7 @@ def _summary_text(folded: Sequence[Message], shape: ViewShape) -> str:
 
 
 def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
-    """Return the user's messages, verbatim, as many as fit: the first, then the newest.
-
-    A text that is longer than a quarter of `most_chars` is cut in its middle.
-    """
+    """Return the user's messages, verbatim, as many as fit: the first, then the newest."""
     quotes = [
         cut_middle(message.text, most_chars // 4, "\n[…]\n", tail=0.3)
         for message in messages

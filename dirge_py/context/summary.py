@@ -349,8 +349,7 @@ def checkpoint_marks(window_tokens: int) -> tuple[float, ...]:
 class Checkpoints:
     """Owns the background task that writes summaries ahead: one at a time, until `close`.
 
-    Each mark starts a task once until `reset`; marks passed together start one task. A summary that
-    fails or comes late is ignored.
+    Each mark starts a task once until `reset`. A summary that fails or comes late is ignored.
     """
 
     def __init__(self) -> None:

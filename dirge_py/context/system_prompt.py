@@ -1,8 +1,6 @@
 """The system prompt of a conversation: its sections, in a fixed order, built anew for every run.
 
-Providers cache the common prefix of requests, so nothing here may change between turns: the date
-has no time, git state is the branch only, and the prompt is built once per run.
-`CachePrefixMonitor` reports changes that happen anyway.
+Nothing here may change between turns, because providers cache the common prefix of requests.
 """
 
 import datetime
@@ -56,8 +54,7 @@ def standard_sections(
 ) -> list[Section]:
     """Return the sections that dirge itself adds.
 
-    `replacement` stands for identity and way of working; `named` is the prompt in use. The texts
-    `environment` and `project_files` come from `describe_environment` and `format_project_files`.
+    `replacement` stands for identity and way of working; `named` is the prompt in use.
     """
     if replacement is None:
         own = [
@@ -158,10 +155,7 @@ class SystemPrompt:
         edits: Sequence[PromptEdit] = (),
         sections: Callable[[], Sequence[Section]] = tuple,
     ) -> None:
-        """`replacement` replaces identity and way of working, `addition` comes last.
-
-        `sections` returns those of extensions.
-        """
+        """`replacement` replaces identity and way of working, `addition` comes last."""
         self.prompts = prompts
         self.instructions = instructions
         self._replacement = replacement
@@ -231,9 +225,7 @@ SectionsOf = Callable[[str], Mapping[str, str]]
 class CachePrefixMonitor:
     """Compares each request of one conversation with the one before, even if that failed.
 
-    Services cache the prefix of a request (tools, system prompt, then message by message), and an
-    equal prefix costs less. Identities are compared first, so this takes far less than a
-    millisecond while history only grows.
+    Services cache the prefix of a request: tools, system prompt, then message by message.
     """
 
     def __init__(self, sections_of: SectionsOf = lambda text: {}) -> None:

@@ -164,9 +164,8 @@ _MESSAGE_PARTS: Mapping[str, type] = {
 class ContextView:
     """The view of one conversation, for one caller at a time.
 
-    `summarise` asks a model; without it there are no summaries. `read_file` reads the files to show
-    again after a compaction, `standing` returns the todo list. `redact` removes secrets from new
-    text. `records` are those of earlier compactions, oldest first.
+    `read_file` reads the files to show again after a compaction, `standing` returns the todo list.
+    `records` are those of earlier compactions, oldest first. Without `summarise` none is written.
     """
 
     def __init__(
@@ -358,10 +357,7 @@ class ContextView:
             self.reset()
 
     def _rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages to send; reuses those rendered for the last request.
-
-        The same tuple as `messages` if nothing is omitted.
-        """
+        """Return the messages to send; the same tuple as `messages` if nothing is omitted."""
         if self.shape == ViewShape():
             return messages if isinstance(messages, tuple) else tuple(messages)
         known = len(self._seen)
@@ -384,10 +380,7 @@ class ContextView:
         )
 
     def _size(self, count: int) -> tuple[int, bool]:
-        """Return the size of a request with this count, and whether a service reported it.
-
-        The reported size of the last request is exact; only additions since are estimated.
-        """
+        """Return the size of a request with this count, and whether a service reported it."""
         if self._measured is None or count < self._measured[0]:
             return self.counter.corrected(count), False
         counted, reported = self._measured

@@ -135,8 +135,7 @@ class Subscription:
 class EventStream(AsyncIterator[LoopEvent]):
     """The events of one run for one reader, in order; ends after `agent_end`.
 
-    Raises:
-        Detached: the reader was too slow; raised when it has read what its subscription held.
+    Raises Detached to a reader that was too slow, once it has read what its subscription held.
     """
 
     def __init__(self, subscription: Subscription, *, is_whole: bool) -> None:

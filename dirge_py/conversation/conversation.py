@@ -1,8 +1,6 @@
 """One conversation and its runs, as every front end uses it.
 
-A `Conversation` owns the history, the queues of input that arrived during a run, and the
-subscribers. It decides no policy: `sdk/build.py` passes it `ConversationDeps`, and `agent_loop`
-drives every run (`conversation/run.py`).
+A `Conversation` owns the history, the queues of input and the subscribers, and decides no policy.
 """
 
 import asyncio
@@ -63,10 +61,7 @@ E = TypeVar("E", bound=Extension)
 
 
 class ExclusiveOwner(Protocol):
-    """Controls a conversation exclusively for a while, like a plan that works through its phases.
-
-    Only the owner starts runs then; what the user types waits, or steers the owner's runs.
-    """
+    """Controls a conversation exclusively for a while, like a plan: only it starts runs then."""
 
     @property
     def description(self) -> str:
@@ -258,8 +253,7 @@ class Conversation:
     ) -> Run:
         """Continue without a new prompt: from unanswered results, or with open calls decided.
 
-        Raises:
-            DirgeError: a run is active, there is nothing to continue, or a decision fits no call.
+        Raises DirgeError if a run is active or nothing can continue, or a decision fits no call.
         """
         try:
             check_resumable(self.messages, decisions)
@@ -319,8 +313,8 @@ class Conversation:
     async def compact(self, focus: str = "") -> ContextCompacted | None:
         """Compact the context; None if there was nothing to leave out.
 
-        `focus` is what a summary should keep above all. The change is emitted and recorded. Raises
-        DirgeError during a run, or if this conversation can't compact.
+        `focus` is what a summary should keep above all. Raises DirgeError during a run, or if this
+        conversation can't compact.
         """
         self.check_idle()
         if self.session.compact is None:
@@ -340,10 +334,7 @@ class Conversation:
         return view.dropped(self.messages) if view is not None else ()
 
     def send_whole_again(self, number: int) -> ContextCompacted | None:
-        """Send this message (counted from 1) whole again; None if it is not left out.
-
-        Raises DirgeError during a run.
-        """
+        """Send this message (counted from 1) whole again; None if it is not left out."""
         return self._change_view(lambda view: view.show_again(self.messages, number))
 
     def undo_compaction(self) -> ContextCompacted | None:

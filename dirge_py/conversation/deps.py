@@ -110,10 +110,7 @@ OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
 
 
 class EventForwarder:
-    """A sink for events from outside the loop, such as a judge's tokens.
-
-    Services get it before the conversation exists; until then events are dropped.
-    """
+    """A sink for events from outside the loop; drops those before the conversation exists."""
 
     def __init__(self) -> None:
         self.sink: Sink | None = None
@@ -288,9 +285,7 @@ class ConversationDeps:
     async def forked(self, options: ForkOptions, history: Sequence[Message]) -> "ConversationDeps":
         """Return the parts of a fork at `history`, as `options` says.
 
-        Raises:
-            ConfigError: `options` names a model that does not exist.
-            DirgeError: the workspace it asks for isn't available.
+        Raises ConfigError for a model that doesn't exist, DirgeError for an unavailable workspace.
         """
         model, level = self.model, self.thinking
         if options.model is not None:

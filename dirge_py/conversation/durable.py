@@ -1,11 +1,10 @@
 """The durable engine of a conversation, and the signals that reach it from other terminals.
 
 All side effects of a run go through a `DurableContext`: model calls, tool calls, signals, sleeping,
-the time. `LocalDurable` runs them in this process and writes tool calls ahead in the journal; an
-adapter to another engine makes each of them an activity of that engine.
+the time. An adapter to another engine makes each of them an activity of that engine.
 
 Signals are files in a folder of the session, read once, in the order they were sent, whether or not
-a process waits for them. `RemotelyAnswered` lets a signal answer a question.
+a process waits for them.
 """
 
 import asyncio
@@ -78,12 +77,7 @@ class SignalBox:
         self._folder = folder
 
     def send(self, name: str, payload: Any) -> Signal:
-        """Write a signal, atomically.
-
-        Raises:
-            UsageError: the name is invalid, or the payload is too long.
-            OSError: it can't be written.
-        """
+        """Write a signal, atomically. Raises UsageError if the name or the payload is invalid."""
         if not _NAME.fullmatch(name):
             raise UsageError(
                 f"{name!r} isn't a valid name of a signal.",
@@ -209,11 +203,7 @@ class DurableContext(Protocol):
         replay: Replay,
         options: ActivityOptions = UNBOUNDED,
     ) -> LoopToolResult:
-        """Return the call's result.
-
-        Raises:
-            ActivityFailed: it did not end within its limits, or its last try failed.
-        """
+        """Return the call's result; raises ActivityFailed if it exceeds a limit or fails."""
 
     async def wait_for_signal(self, name: str, timeout_s: float | None = None) -> Any | None:
         """Return the payload of the oldest unreceived signal of this name; None: none in time."""
@@ -243,8 +233,7 @@ async def run_activity(
 ) -> Result:
     """Return what `start()` returns; it is retried as the options say, if that is safe.
 
-    Raises:
-        ActivityFailed: the last try failed (its exception is the cause) or took too long.
+    Raises ActivityFailed if the last try failed (its exception is the cause) or took too long.
     """
     retry = options.retry if replay == "safe" else None
     for failures in count(1):

@@ -1,7 +1,6 @@
 """Messages that enter a history besides the prompts, such as commands that the user ran.
 
-They open no run. While no run is active they are stored at once. During a run they are delivered at
-the next boundary at which it continues anyway; the rest is stored when the run is over.
+They open no run. During a run they are delivered at the next boundary at which it continues anyway.
 """
 
 import logging
@@ -50,8 +49,7 @@ class PendingInserts:
     async def add(self, message: UserMessage) -> None:
         """Add the message to the next request, in the order of these calls.
 
-        Raises:
-            DirgeError: a check holds it back, or the session is read-only.
+        Raises DirgeError if a check holds it back, or the session is read-only.
         """
         reason = await objection(self._checks, message)
         if reason is not None:

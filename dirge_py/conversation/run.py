@@ -110,11 +110,7 @@ class Run:
         return tuple(self._unsent)
 
     def events(self) -> EventStream:
-        """Return the events of this run, read at the reader's own pace; they end after `agent_end`.
-
-        A reader that begins late also gets the earlier events if they are few. One that is too slow
-        gets `Detached`.
-        """
+        """Return the events of this run; a late reader gets the earlier ones, too, if they fit."""
         return self.broadcaster.subscribe()
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
@@ -368,10 +364,7 @@ class RunExecutor:
             self.deps.late_notices.append(closed_calls_text(names))
 
     def _complete_decisions(self) -> None:
-        """Decide about each interrupted call that may already have had its effect.
-
-        The decisions are recorded before anything runs, so that they are made only once.
-        """
+        """Decide, before anything runs, about interrupted calls that may have had their effect."""
         recorder = self.deps.session.recorder
         interruption = recorder.interruption if recorder is not None else None
         if recorder is None or interruption is None:
@@ -410,10 +403,7 @@ class RunExecutor:
     # -- the hooks of the conversation
 
     def _bundle(self) -> Hooks:
-        """Return the hooks that deliver queued input, changed settings and decisions to the run.
-
-        In them the run also waits for slow readers of its events, because sinks never wait.
-        """
+        """Return the hooks that deliver queued input, changed settings and decisions to the run."""
         settings, broadcaster = self.settings, self.run.broadcaster
         used = (settings.model, settings.thinking)
 

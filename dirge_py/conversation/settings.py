@@ -82,11 +82,7 @@ class ConversationSettings:
         return self._gate.grants
 
     def add_grant(self, rule: str) -> None:
-        """Allow what `rule` (`op:pattern`) matches, for this session.
-
-        Raises:
-            UsageError: it is not a rule, or a rule that can't allow anything.
-        """
+        """Allow what `rule` (`op:pattern`) matches in this session. Raises UsageError if it can't."""
         why = self._gate.why_ineffective(rule)
         if why:
             raise UsageError(
@@ -114,8 +110,7 @@ class ConversationSettings:
     def add_folder(self, folder: Path) -> str:
         """Add `folder` to the workspace until this session ends; returns its physical path.
 
-        Raises:
-            FileError: it is not a folder, or can't be opened.
+        Raises FileError if it is not a folder, or can't be opened.
         """
         real = self._gate.add_folder(folder)
         if self._recorder:

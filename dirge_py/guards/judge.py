@@ -1,7 +1,6 @@
 """Judge models, which answer one question outside the run, and the stop checks that use them.
 
-The checks ask: is the run complete, is its change correct, is its goal met? A judge gets the run as
-bounded plain text, and the agent's rules. An unclear answer counts as approval.
+An unclear answer counts as approval.
 """
 
 import json
@@ -147,16 +146,13 @@ class SideModels:
     on_usage: Callable[[Usage, str], None] = lambda usage, model: None
     """Called with all usage, for limits."""
     redact: Callable[[str], str] = lambda text: text
-    """Applied to every prompt, because the model may belong to another service than the main
-    one."""
+    """Applied to every prompt, because the model may belong to another service."""
 
     async def ask(self, role: str, system: str, prompt: str) -> str:
         """Return the answer of the role's model, or of the main model if that can't be used.
 
-        Raises:
-            ConfigError: the main model cannot be used either.
-            ProviderError: the call failed, or the model declined.
-            TimeoutError: a model took longer than `[timeouts] judge_s`.
+        Raises ConfigError if neither can be used, ProviderError if the call failed or the model
+        declined, TimeoutError if it took longer than `[timeouts] judge_s`.
         """
         main = main_model(self.config)
         choice = role_choice(self.config, role) or main
@@ -169,11 +165,7 @@ class SideModels:
         return await self._answer(main, system, prompt, role, self.emit)
 
     def judge(self, role: str, on_usage: UsageListener | None = None) -> Judge | None:
-        """Return the model of a role as a judge; None if `[roles]` names none.
-
-        Raises:
-            ConfigError: it names one that cannot be used.
-        """
+        """Return a role's model, None if `[roles]` names none; raises ConfigError if unusable."""
         spec = getattr(self.config.roles, role)
         if not spec:
             return None
@@ -357,10 +349,7 @@ def parse_verdict(answer: str) -> RunVerdict:
 
 
 def parse_goal(answer: str) -> str | None:
-    """Return what is left to do for an unmet goal, `no detail` if the answer has none; None if met.
-
-    Only a first line that begins with UNMET, or NOT MET, means that it is not met.
-    """
+    """Return what is left to do for an unmet goal, or `no detail`; None if the goal is met."""
     first, *others = _lines_of(answer)
     unmet = re.match(r"\W*(?:goal\W*)?(?:UNMET|NOT\s+MET)\b", first, re.IGNORECASE)
     return None if unmet is None else _rest(first, unmet, others) or "no detail"

@@ -1,9 +1,4 @@
-"""Recovery from failed turns, always through `prepare_next_turn` and with a limit.
-
-An answer that broke off is continued, a request that did not fit into the window is sent again with
-less in it, and a stronger model makes the next call after a failed one. A compaction by the service
-itself is reported.
-"""
+"""Recovery from failed turns, always through `prepare_next_turn` and with a limit."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

@@ -24,8 +24,7 @@ _POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "ti
 class DepthTracker:
     """Tracks the files that consecutive calls have in common. It may outlive a run.
 
-    A call about other files, or about none, starts a new streak; so does a user message that
-    mentions none of the files.
+    A call or a user message that shares no file with them starts a new streak.
     """
 
     def __init__(self) -> None:

@@ -60,15 +60,12 @@ class StormBreaker:
     out. After a timeout, the second equal call is answered. Cycles of a few calls are answered in
     their `threshold`-th round.
 
-    When every call of a turn is answered, the model is asked to reflect and change its approach;
-    when that happens again before it edits something or rests, the run ends with a message that
-    asks for a hint.
+    When every call of a turn is answered, the model is asked to change its approach; when that
+    happens again before it edits something or rests, the run ends with a message to the user.
 
     `exempt` are tools that may repeat, besides those that poll; `mutating` those that change
     something, besides tools that claim to edit or execute.
-
-    Raises:
-        ValueError: `threshold` is below 2, or `window` below `threshold`.
+    Raises ValueError if `threshold` is below 2, or `window` below `threshold`.
     """
 
     def __init__(
@@ -188,10 +185,7 @@ class _Memory:
             self._forget_before(entry)
 
     def _forget_before(self, edit: _Passed) -> None:
-        """Forget the calls before an edit: afterwards the same call may give another result.
-
-        Calls that timed out are kept until a file has changed.
-        """
+        """Forget the calls before an edit; those that timed out stay until a file has changed."""
         place = self._window.index(edit) if edit in self._window else len(self._window)
         self._window = [
             item
@@ -309,11 +303,7 @@ def short_signature(full_signature: str) -> str:
 
 
 def result_digest(result: LoopToolResult) -> str:
-    """Return a hash of a result's text: equal if nothing new was learned.
-
-    Colours, addresses, durations and trailing blanks, which differ from run to run, are ignored,
-    except in very long results.
-    """
+    """Return a hash of a result's text that ignores colours, addresses, durations and the like."""
     text = result.text
     if len(text) <= _LONGEST_NORMALIZED:
         text = _UNSTABLE.sub("", text)

@@ -1,7 +1,6 @@
 """Stop checks: when the agent wants to stop, one of them may make it continue, with one message.
 
-They are called in order when the agent would stop, until one of them answers. This module has their
-common rule and the checks that need no other model: todo items are open, or a call had just failed.
+They are called in order until one of them answers. The checks here need no other model.
 """
 
 import inspect

@@ -1,8 +1,7 @@
 """Structured output: a run whose answer must match a schema, enforced by its service or by a tool.
 
-The method is chosen for each model call, so that another model may take over. Every answer is
-checked here; the model is asked again with the problems, a few times at most. The state is read
-from the messages alone, so that this works for runs that are driven turn by turn.
+The method is chosen for each model call. The state is read from the messages alone, so that this
+works for runs that are driven turn by turn.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -87,10 +86,7 @@ class StructuredAnswer:
         )
 
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
-        """Return `stream_fn` with the schema in the request if the service supports that.
-
-        If a service rejects such a request, it is called again without the schema.
-        """
+        """Return `stream_fn` with the schema in the request, unless the service rejects that."""
 
         async def stream(
             context: LlmContext, options: StreamOptions, signal: AbortSignal

@@ -1,8 +1,4 @@
-"""Tracks whether code was edited in a run, and whether it was built, tested or linted since.
-
-It uses only the claims and outcomes of calls. `verification_check` makes an agent continue if it
-edited code and no check of it has passed.
-"""
+"""Tracks whether code was edited in a run, and whether it was built, tested or linted since."""
 
 import os
 import re
@@ -167,10 +163,7 @@ COMMAND_CHARS = 120
 
 
 def verification_check(verification: Verification, most: int = 1) -> Hooks:
-    """Return a stop check for edited code that was not checked since, or whose check failed.
-
-    `track_verification` keeps `verification` up to date.
-    """
+    """Return a stop check for edited code that was not checked since, or whose check failed."""
 
     def ask(_info: TurnInfo) -> Sequence[Message]:
         command = f"`{one_line(verification.command, COMMAND_CHARS)}`"
