@@ -45,17 +45,14 @@ class Attacher:
                 try:
                     blocks.extend(self._blocks(written, path))
                 except OSError as error:
-                    raise FileError(
-                        f"@{written}: {error.strerror}.",
-                        hint="Write the name without the @ to only mention it.",
-                    ) from error
+                    hint = "Write the name without the @ to only mention it."
+                    raise FileError(f"@{written}: {error.strerror}.", hint=hint) from error
                 attached.append(written)
         for name, content in (pictures or {}).items():
             kind = asset_type(content)
             if kind is None or not kind.is_picture:
-                raise FileError(
-                    f"{name} is not a PNG, JPEG, GIF or WebP.", hint="Remove it from the text."
-                )
+                hint = "Remove it from the text."
+                raise FileError(f"{name} is not a PNG, JPEG, GIF or WebP.", hint=hint)
             blocks += self._asset_blocks(name, name, content, kind)
             attached.append(name)
         return UserMessage(content=tuple(blocks), attached=tuple(attached))
@@ -69,20 +66,17 @@ class Attacher:
         if kind is not None:
             return self._asset_blocks(written, path.name, content, kind, prefix="@")
         if len(content) > MAX_TEXT_BYTES and lines is None:
-            raise FileError(
-                f"@{written} is larger than 256 KiB.",
-                hint=f"Name the lines that matter: @{written}:1-200.",
-            )
+            hint = f"Name the lines that matter: @{written}:1-200."
+            raise FileError(f"@{written} is larger than 256 KiB.", hint=hint)
         if b"\0" in content:
-            raise FileError(
-                f"@{written} is neither text nor a PNG, JPEG, GIF, WebP or PDF.",
-                hint="Write its name without the @ if the agent should look at it.",
-            )
+            hint = "Write its name without the @ if the agent should look at it."
+            problem = f"@{written} is neither text nor a PNG, JPEG, GIF, WebP or PDF."
+            raise FileError(problem, hint=hint)
         text = content.decode("utf-8-sig", "replace")
-        if lines is not None:
-            part = _part(written, text, lines)
-            return [TextBlock(f"Attached lines of file {written}:\n\n{part}")]
-        return [TextBlock(f"Attached file {written}:\n\n{_numbered(text)}")]
+        if lines is None:
+            return [TextBlock(f"Attached file {written}:\n\n{_numbered(text)}")]
+        part = _part(written, text, lines)
+        return [TextBlock(f"Attached lines of file {written}:\n\n{part}")]
 
     def _asset_blocks(
         self, written: str, name: str, content: bytes, kind: AssetType, *, prefix: str = ""
@@ -92,10 +86,8 @@ class Attacher:
             limit = f"{kind.limit >> 20} MiB"
             raise FileError(f"{prefix}{written} is larger than {limit}.", hint=hint)
         if self.asset_dir is None:
-            raise FileError(
-                f"{prefix}{written}: this session can't store images and documents.",
-                hint="Use a session that is stored.",
-            )
+            text = f"{prefix}{written}: this session can't store images and documents."
+            raise FileError(text, hint="Use a session that is stored.")
         asset_id = AssetStore(self.asset_dir).put(content)
         if kind.is_picture:
             image = ImageBlock(asset_id=asset_id, media_type=kind.media_type)
@@ -158,9 +150,8 @@ def _part(written: str, text: str, lines: tuple[int, int]) -> str:
     all_lines = text.removesuffix("\n").split("\n")
     first, last = lines
     if first > len(all_lines):
-        raise FileError(
-            f"@{written}: the file has {len(all_lines)} lines.", hint="Name lines that exist."
-        )
+        hint = "Name lines that exist."
+        raise FileError(f"@{written}: the file has {len(all_lines)} lines.", hint=hint)
     part = "\n".join(all_lines[first - 1 : last])
     if len(part.encode()) > MAX_TEXT_BYTES:
         raise FileError(f"@{written} is larger than 256 KiB.", hint="Name fewer lines.")

@@ -139,10 +139,8 @@ def boundaries(messages: Sequence[Message]) -> list[int]:
 
 def unseen_from(messages: Sequence[Message]) -> int:
     """Return the index from which on no model has seen the messages."""
-    seen = (
-        at for at in reversed(range(len(messages))) if isinstance(messages[at], AssistantMessage)
-    )
-    return next(seen, -1) + 1
+    backwards = reversed(range(len(messages)))
+    return next((n + 1 for n in backwards if isinstance(messages[n], AssistantMessage)), 0)
 
 
 def with_caps(job: CompactionJob, shape: ViewShape) -> ViewShape:
@@ -167,10 +165,7 @@ _SQUEEZED_TO = (8_000, 2_000, 500, 120, 30)
 
 
 async def truncate(job: CompactionJob, strategies: Mapping[StrategyName, Strategy]) -> ViewShape:
-    """Return the shape after each strategy in turn, until the history is short enough.
-
-    Results that a summary makes unnecessary to clear are shown again.
-    """
+    """Return the shape after each strategy in turn, until the history is short enough."""
     shape = with_caps(job, job.shape)
     for name, strategy in strategies.items():
         if job.size_of(shape) <= job.target:

@@ -51,19 +51,14 @@ from dirge_py.types.tools import LoopTool
 
 BUDGET_CHARS = 80_000
 Relay: TypeAlias = Callable[[str, str], str]
-"""Stores the full text of a call's result and returns the path at which it can be read.
-
-The same call and text always have the same path. Raises OSError or DirgeError.
-"""
+"""Stores the full text of a call's result, always at the same path; returns the path to read it.
+Raises OSError or DirgeError."""
 _TAIL_SHARE = 0.2
 _MARKER_CHARS = 200
 
 
 class ResultBudget:
-    """Cuts the results of each batch so that together they have at most `chars` characters.
-
-    Small results leave their share to large ones. The cut depends on nothing but the batch.
-    """
+    """Cuts the results of each batch so that together they have at most `chars` characters."""
 
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
         self._chars = chars
@@ -92,9 +87,7 @@ class ResultBudget:
     def _cut_batch(self, messages: list[Message]) -> bool:
         """Cut the results among these messages, in place; return False if they may stay."""
         results = {
-            at: message
-            for at, message in enumerate(messages)
-            if isinstance(message, ToolResultMessage)
+            n: each for n, each in enumerate(messages) if isinstance(each, ToolResultMessage)
         }
         sizes = [sum(text_sizes(result)) for result in results.values()]
         if sum(sizes) <= self._chars:
@@ -248,8 +241,9 @@ class ContextHooks:
 
     async def shrink(self) -> bool:
         """Shrink the last request by at least a tenth; False if that is impossible."""
-        compaction = await self._view.shrink(self._request, on_start=self._emit_start)
-        compacted = self._recorded(compaction)
+        compacted = self._recorded(
+            await self._view.shrink(self._request, on_start=self._emit_start)
+        )
         if compacted is not None:
             self._emit(compacted)
         return compacted is not None
@@ -280,11 +274,8 @@ class ContextHooks:
 
     def _request_for(self, messages: Sequence[Message]) -> ContextRequest:
         """Return a request of these messages, with the prompt and the tools that were sent last."""
-        return replace(
-            self._request,
-            messages=self._budget.apply(messages),
-            window_tokens=self._window_tokens(),
-        )
+        window = self._window_tokens()
+        return replace(self._request, messages=self._budget.apply(messages), window_tokens=window)
 
     def _window_tokens(self) -> int:
         return self._parts.window_tokens or self._parts.window_of(self._model)

@@ -1,7 +1,6 @@
 """Instruction files, AGENTS.md and CLAUDE.md, of a repository and of folders that are touched.
 
-A word `@path` in such a file imports another one. Every file is read once, none from outside the
-repository, and all files together have a limit.
+A word `@path` imports another file. Each is read once, none from outside the repository.
 """
 
 import asyncio
@@ -110,8 +109,7 @@ def find_in_folders(
 ) -> ProjectFiles:
     """Return the instruction files of these folders beneath `root`, without those that were `sent`.
 
-    All paths are physical. One total limit holds for both, so `marks` and `taken_bytes` of the
-    result include those of `sent`.
+    All paths are physical. `marks` and `taken_bytes` of the result include those of `sent`.
     """
     return _FileReader(sent, max_bytes, withholds).read_all(_candidates(folders, root))
 
@@ -251,9 +249,8 @@ class _FileReader:
         if is_new:
             self._left_bytes -= len(start)
             if left_off:
-                self._notices.append(
-                    f"{candidate.shown} is long: its last {left_off} bytes were left off."
-                )
+                notice = f"{candidate.shown} is long: its last {left_off} bytes were left off."
+                self._notices.append(notice)
         return ProjectFile(
             path=candidate.shown,
             text=clean(start.decode("utf-8-sig", "ignore" if left_off else "replace")).strip(),
@@ -277,9 +274,8 @@ class _FileReader:
                 return
             self._imports_left -= 1
             if not self._imports_left:
-                self._notices.append(
-                    f"More than {_MAX_IMPORTS} imports are named; the rest is left out."
-                )
+                notice = f"More than {_MAX_IMPORTS} imports are named; the rest is left out."
+                self._notices.append(notice)
             wanted = os.path.join(os.path.dirname(path), os.path.expanduser(named))
             shown = os.path.normpath(wanted)
             if not candidate.is_own and is_below(shown, candidate.root):
@@ -296,8 +292,7 @@ class _FileReader:
 
     def _note_left_out(self, candidate: _Candidate, reason: str) -> None:
         notice = f"{candidate.shown} was not read: {reason}."
-        if candidate.imported_by:
-            importer = candidate.imported_by
+        if importer := candidate.imported_by:
             notice = f"{importer} imports {candidate.shown}, which was left out: {reason}."
         self._notices.append(notice)
 
@@ -380,8 +375,7 @@ def _prose(text: str) -> Iterator[str]:
 class Instructions:
     """The instruction files that the settings allow to send.
 
-    `guard` opens the permission test for the files of a repository, in every permission mode:
-    the repository's authors choose the imports.
+    `guard` opens the permission test for files of a repository, whose authors choose the imports.
     """
 
     def __init__(
@@ -470,7 +464,8 @@ class TouchedFolders:
 
     async def _steering_messages(self, info: TurnInfo) -> Sequence[Message]:
         is_opening = info.message is None
-        newest_first = takewhile(_is_result, reversed(info.context.messages))
+        backwards = reversed(info.context.messages)
+        newest_first = takewhile(lambda each: isinstance(each, ToolResultMessage), backwards)
         paths = _touched_paths([*newest_first][::-1] if is_opening else info.tool_results)
         if not paths or not (is_opening or info.wants_more):
             return ()
@@ -511,10 +506,6 @@ class TouchedFolders:
                 between = [folder, *folder.parents][: len(folder.parts) - len(root.parts)]
                 new |= dict.fromkeys(between[::-1][:_MAX_LEVELS])
         return [folder for folder in new if folder not in self._looked_at]
-
-
-def _is_result(message: Message) -> bool:
-    return isinstance(message, ToolResultMessage)
 
 
 def _touched_paths(messages: Iterable[Message]) -> list[str]:

@@ -71,11 +71,8 @@ def prompts_in_bytes(files: Mapping[str, bytes]) -> list[PromptFile]:
 
 
 def _named(files: Mapping[Path, Callable[[], bytes]]) -> list[PromptFile]:
-    return [
-        PromptFile(name=path.stem, source=str(path), read=files[path])
-        for path in sorted(files)
-        if is_prompt_name(path.stem)
-    ]
+    named = [path for path in sorted(files) if is_prompt_name(path.stem)]
+    return [PromptFile(name=path.stem, source=str(path), read=files[path]) for path in named]
 
 
 def is_prompt_name(name: str) -> bool:
@@ -104,7 +101,7 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
 class PromptBook:
     """The available prompts, and the one in use. The first file with a name counts.
 
-    `notices` name the other files with that name. `on_change` is called with each choice.
+    `notices` name the others. `on_change` is called with each choice.
     """
 
     def __init__(self, files: Sequence[PromptFile], *, known_tools: Sequence[str] = ()) -> None:
@@ -116,9 +113,8 @@ class PromptBook:
         for file in files:
             first = self._files.setdefault(file.name, file)
             if first is not file:
-                self.notices.append(
-                    f"prompt `{file.name}` of {file.source} is not used: {first.source} is."
-                )
+                notice = f"prompt `{file.name}` of {file.source} is not used: {first.source} is."
+                self.notices.append(notice)
 
     @property
     def names(self) -> Sequence[str]:
@@ -167,7 +163,7 @@ def open_prompts(
 ) -> PromptBook:
     """Return the prompts of the user (which win) and of a trusted project, with `chosen` in use.
 
-    Raises UsageError if there is no prompt `chosen`, ConfigError if its file is invalid.
+    Raises UsageError if there is no such prompt, ConfigError if its file is invalid.
     """
     files = [*prompt_files(folder), *prompts_in_bytes(of_project or {})]
     book = PromptBook(files, known_tools=known_tools)
@@ -192,8 +188,7 @@ def follow_prompt(
 ) -> None:
     """Make `gate` deny what the prompt in use denies, now and after each choice.
 
-    `stored` is the name in the session, which a flag overrides. `note` stores the name of each
-    choice, "" for none. A stored prompt that no longer exists becomes one of the book's notices.
+    `stored` is the name in the session, which a flag overrides. `note` stores each choice.
     """
     if book.current is None and isinstance(stored, str) and stored:
         try:
@@ -232,10 +227,8 @@ def _text(file: PromptFile) -> str:
             f"{file.source} cannot be read: {error.strerror}.", hint="Make it a readable file."
         ) from error
     if len(content) > _MAX_BYTES:
-        raise ConfigError(
-            f"{file.source} is larger than 256 KiB.",
-            hint="A prompt is sent in full. Make it shorter.",
-        )
+        hint = "A prompt is sent in full. Make it shorter."
+        raise ConfigError(f"{file.source} is larger than 256 KiB.", hint=hint)
     try:
         return content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

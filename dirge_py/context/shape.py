@@ -1,8 +1,4 @@
-"""The shape of a context view: which messages of a history are sent, and in what form.
-
-The same history and the same `ViewShape` always produce the same messages, so a service's cache of
-a request stays valid until the shape changes.
-"""
+"""The shape of a context view: which messages of a history are sent, and in what form."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

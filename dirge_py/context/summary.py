@@ -210,10 +210,7 @@ class SummaryAttempt:
 
 
 class SummaryStrategy:
-    """The strategy `summarize`, and the summaries written ahead for it.
-
-    `standing` returns text from outside the history that each summary must keep.
-    """
+    """The strategy `summarize`; each summary must keep the text that `standing` returns."""
 
     def __init__(
         self,

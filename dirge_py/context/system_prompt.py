@@ -52,10 +52,7 @@ def standard_sections(
     named: str = "",
     addition: str = "",
 ) -> list[Section]:
-    """Return the sections that dirge itself adds.
-
-    `replacement` stands for identity and way of working; `named` is the prompt in use.
-    """
+    """Return dirge's own sections; `replacement` stands for identity and way of working."""
     if replacement is None:
         own = [
             Section(name="identity", priority=0, text=prompt_text("identity")),
@@ -94,9 +91,8 @@ def describe_sections(
     sections: Sequence[Section], edits: Sequence[PromptEdit] = ()
 ) -> list[tuple[str, int]]:
     """Name and estimated tokens of each section that is sent, in order."""
-    return [
-        (section.name, estimate_text(section.text)) for section in edit_sections(sections, edits)
-    ]
+    edited = edit_sections(sections, edits)
+    return [(section.name, estimate_text(section.text)) for section in edited]
 
 
 def tool_guidance(tool_names: Sequence[str]) -> str:

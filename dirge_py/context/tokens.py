@@ -42,11 +42,7 @@ class DescribedTool(Protocol):
 
 
 class TokenCounter:
-    """Estimates tokens by size, corrected by what services report.
-
-    `ratio` is bytes of UTF-8 per token. All images count the same, and so do all documents. A
-    message is counted only once.
-    """
+    """Estimates tokens by size (`ratio` bytes of UTF-8 each), corrected by services' reports."""
 
     def __init__(self, ratio: float = 4.0, *, image_tokens: int = 300) -> None:
         self.ratio = ratio

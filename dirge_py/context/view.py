@@ -1,7 +1,6 @@
 """The context view of a conversation: which part of its history is sent, and in what shape.
 
-The view never changes the history. Each of its records holds the complete shape, so the newest one
-restores the view of a resumed session.
+The view never changes the history. The newest of its records restores a resumed session's view.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -375,9 +374,8 @@ class ContextView:
         self._measured = None
 
     def _count(self, request: ContextRequest, messages: Sequence[Message]) -> int:
-        return self.counter.count(
-            messages, system_prompt=request.system_prompt, tools=request.tools
-        )
+        prompt, tools = request.system_prompt, request.tools
+        return self.counter.count(messages, system_prompt=prompt, tools=tools)
 
     def _size(self, count: int) -> tuple[int, bool]:
         """Return the size of a request with this count, and whether a service reported it."""
@@ -428,9 +426,8 @@ class ContextView:
     def _strategies(self, attempt: SummaryAttempt) -> dict[StrategyName, Strategy]:
         def may_leave_out(job: CompactionJob) -> bool:
             # If it isn't urgent, retry a failed summary in the next turn.
-            return attempt.outcome in ("", "off") or (
-                job.is_urgent and attempt.outcome != "written"
-            )
+            is_needed = job.is_urgent and attempt.outcome != "written"
+            return is_needed or attempt.outcome in ("", "off")
 
         known: dict[StrategyName, Strategy] = {
             "clear_results": clear_results(self.settings.keep_results),
@@ -444,15 +441,9 @@ def _compaction(
     shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
 ) -> Compaction:
     """Return the compaction that led to `shape`, with its record."""
-    members = {"kind": kind, "tokens_before": before, "tokens_after": after}
-    return Compaction(
-        kind=kind,
-        tokens_before=before,
-        tokens_after=after,
-        last=shape.last,
-        summary=summary,
-        record={**shape.as_record(), **members},
-    )
+    sizes = {"tokens_before": before, "tokens_after": after}
+    record = {**shape.as_record(), "kind": kind, **sizes}
+    return Compaction(kind=kind, last=shape.last, summary=summary, record=record, **sizes)
 
 
 def _kind(job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt) -> CompactionKind:
