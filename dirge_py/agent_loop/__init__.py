@@ -1,7 +1,6 @@
 """The agent loop: decides the order of a run, using only the standard library.
 
-The names below are loaded on first use. `Bundle` and `Answer` are the former names of `Hooks` and
-`ToolOverride`; the next release removes them.
+The names below are loaded on first use. `Bundle` and `Answer` are former names, to be removed.
 """
 
 from importlib import import_module

@@ -88,10 +88,7 @@ class _Leaf:
 
 
 def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema to send: flattened if it is deep or wide, without dirge's `x-` keywords.
-
-    The same schema always gives the same object.
-    """
+    """Return the schema to send, flattened if deep or wide; the same object for the same schema."""
     return _flat_schemas(schema)[0]
 
 

@@ -150,9 +150,8 @@ class _Batch:
             return
         slot.is_started = True
         block = slot.block
-        self._run.emit(
-            ToolExecutionStart(tool_call_id=block.id, tool_name=block.name, args=block.arguments)
-        )
+        name, args = block.name, block.arguments
+        self._run.emit(ToolExecutionStart(tool_call_id=block.id, tool_name=name, args=args))
 
     async def _preflight(self, slot: _Slot) -> Defer | None:
         """Ask the hooks whether the call may run; answer it if not."""

@@ -30,8 +30,8 @@ def is_turn(message: Message) -> bool:
 def final_text(messages: Sequence[Message]) -> str:
     """Return the text of a run: its last answer.
 
-    If a stop check made the agent continue, the text before it is kept, too: "Tests pass, too."
-    must not replace a report. Repeated text appears once.
+    If a stop check made the agent continue, the text before it is kept: "Tests pass, too." must not
+    replace a report. Repeated text appears once.
     """
     texts: list[str] = []
     was_cut = False
@@ -105,8 +105,7 @@ def check_resumable(
 def continuation_prompt(messages: Sequence[Message]) -> tuple[UserMessage, ...]:
     """Return the first messages of a continuing run: a prompt if the agent spoke last.
 
-    Empty if calls wait for their results, or the service paused its answer. Without the prompt,
-    most services would read the last answer as the beginning of the next one.
+    Without it, most services would read the last answer as the beginning of the next one.
     """
     if open_calls(messages) is not None:
         return ()

@@ -246,10 +246,7 @@ def _is_empty(block: AssistantBlock) -> bool:
 def finished_blocks(
     blocks: Sequence[AssistantBlock], new_id: Callable[[], str]
 ) -> tuple[AssistantBlock, ...]:
-    """Return the blocks of a complete answer: calls parsed, nameless ones dropped, ids unique.
-
-    An id identifies one call, so a missing or repeated one is replaced.
-    """
+    """Return the blocks of a complete answer: calls parsed, nameless ones dropped, ids unique."""
     used_ids = {""}
     finished: list[AssistantBlock] = []
     for block in blocks:
@@ -342,8 +339,7 @@ def _stopped() -> ProviderError:
 def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
     """Return `inner` with `look` called at the end of each answer that did not break off.
 
-    Deltas are passed on as they come: they cannot be taken back, only replaced in the stored
-    message. Wrap it around the function that retries, so that `look` sees each answer once.
+    Deltas are passed on as they come. Wrap it around the function that retries.
     """
 
     async def stream(

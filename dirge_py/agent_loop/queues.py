@@ -32,7 +32,6 @@ class QueuedInput:
 class InputQueue:
     """Waiting inputs of one kind, oldest first; safe to use from any thread.
 
-    Mode `all` delivers everything at the next poll, `one-at-a-time` only the oldest input.
     `on_delivered` is called with each input that was delivered; the loop records it at once.
     """
 

@@ -87,10 +87,7 @@ def retrying_stream_fn(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> StreamFn:
-    """Return `inner`, called again after a transient error if no answer was shown yet.
-
-    A `StreamRetry` announces each retry before its wait, which an abort ends at once.
-    """
+    """Return `inner`, called again after a transient error if no answer was shown yet."""
     rules = policy or RecoveryPolicy()
 
     async def stream(

@@ -149,9 +149,8 @@ class _Answer:
                 self._error = error
             case StreamRetry():
                 self._held_updates.clear()
-                self._run.emit(
-                    RetryNotice(attempt=event.attempt, delay_ms=event.delay_ms, error=event.error)
-                )
+                attempt, delay_ms = event.attempt, event.delay_ms
+                self._run.emit(RetryNotice(attempt=attempt, delay_ms=delay_ms, error=event.error))
             case StreamStart(stand_in=stand_in) if stand_in:
                 self._role = "fallback"
         for update in self._assembler.feed(event):

@@ -45,11 +45,7 @@ def with_written_calls(
     validate: ToolValidator | None,
     new_id: Callable[[], str],
 ) -> AssistantMessage:
-    """Return the message with the calls in its text added as tool calls.
-
-    Only a message without any call is searched. A call that does not fit its tool is skipped
-    silently: it may never have been meant as a call.
-    """
+    """Return the message with the calls in its text that fit a tool, if it has no other call."""
     if message.calls:
         return message
     thoughts = [block.text for block in message.content if isinstance(block, ThinkingBlock)]

@@ -113,10 +113,7 @@ def prepare_call(
     *,
     repair: bool = True,
 ) -> ToolCall:
-    """Return the call with its tool and the arguments to use, or with its `problem`.
-
-    With `repair` off, arguments run as they were written or not at all.
-    """
+    """Return the call with its tool and the arguments to use, or with its `problem`."""
     tool = next((tool for tool in tools if tool.name == block.name), None)
     written = block.arguments
     call = ToolCall(id=block.id, name=block.name, arguments=written, tool=tool, written=written)
@@ -183,18 +180,10 @@ def _fitted(
     if essential := _essential_properties(tool, repaired):
         return _refused(replace(call, arguments=arguments), essential)
     if repaired.kinds:
-        _logger.info(
-            "repaired the arguments of %s (%s): %s",
-            call.name,
-            ", ".join(repaired.kinds),
-            cut_json(call.written, _LOGGED_BYTES),
-        )
-    return replace(
-        call,
-        arguments=repaired.arguments,
-        repairs=(*call.repairs, *repaired.kinds),
-        notes=(*call.notes, *repaired.notes),
-    )
+        kinds, written = ", ".join(repaired.kinds), cut_json(call.written, _LOGGED_BYTES)
+        _logger.info("repaired the arguments of %s (%s): %s", call.name, kinds, written)
+    repairs, notes = (*call.repairs, *repaired.kinds), (*call.notes, *repaired.notes)
+    return replace(call, arguments=repaired.arguments, repairs=repairs, notes=notes)
 
 
 def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> ToolCall:
@@ -222,12 +211,10 @@ def _valid(tool: LoopTool, arguments: Any, validate: ToolValidator | None) -> Ma
 
 
 def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
+    message = str(error) or type(error).__name__
+    problems = error.problems if isinstance(error, InvalidArguments) else ()
     text = explain_invalid_arguments(
-        call.name,
-        tool.parameters,
-        call.arguments,
-        message=str(error) or type(error).__name__,
-        problems=error.problems if isinstance(error, InvalidArguments) else (),
+        call.name, tool.parameters, call.arguments, message=message, problems=problems
     )
     _logger.info("invalid arguments for %s: %s", call.name, error)
     return replace(call, problem="invalid_arguments", problem_text=text)
