@@ -1,7 +1,4 @@
-"""Judge models, which answer one question outside the run, and the stop checks that use them.
-
-An unclear answer counts as approval.
-"""
+"""Judge models, which answer one question outside the run, and the stop checks that use them."""
 
 import json
 import re
@@ -207,8 +204,8 @@ def judge_check(
     """Return a stop check for runs that the judge finds incomplete or faulty.
 
     Only runs that used a tool are judged. The change is reviewed if it differs from the state at
-    the start of the run and from the last reviewed one. `advisory` continues the run once,
-    `blocking` up to three times, and shows the judge its previous message.
+    the start and from the last reviewed one. `advisory` continues the run once, `blocking` up to
+    three times.
     """
     judge = _RunJudge(ask, verification, diff, mode)
     speaking = stop_check("judge", judge.check, most=BOUNDS[mode])
@@ -277,10 +274,9 @@ class _RunJudge:
         if self.mode == "blocking" and self.last_message:
             only_new = "Say again only what is still so, and what is new."
             sections["your earlier words"] = f"{only_new}\n\n{self.last_message}"
+        filled = [(name, text) for name, text in sections.items() if text]
         return "\n\n".join(
-            f"=== {name} ===\n{text}\n=== end of {name} ==="
-            for name, text in sections.items()
-            if text
+            f"=== {name} ===\n{text}\n=== end of {name} ===" for name, text in filled
         )
 
 

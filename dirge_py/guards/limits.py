@@ -46,10 +46,7 @@ class Limits:
 
 
 class SideUsage:
-    """Collects the usage of model calls outside a run's turns, such as judges and summaries.
-
-    It may outlive a run: each run's limits count what is added after the limits were created.
-    """
+    """Collects the usage of model calls outside a run's turns, such as judges and summaries."""
 
     def __init__(self) -> None:
         self._reports: list[tuple[Usage, str]] = []
@@ -69,11 +66,10 @@ class SideUsage:
 class Meter:
     """Limits one run to `most`. Create a new one for every run, because it counts.
 
-    Turns and requests stop a run that wants more, before waiting input is taken from its queue; a
-    turn that such input opened is stopped before its model call. Tokens, cost and time stop when
-    exceeded, not when reached; usage in `spending` counts for tokens and cost. A batch of calls
-    that would exceed `tool_calls` does not run at all. An error while checking stops the run. The
-    outcome of the run names the limit; `turns` also adds a closing message.
+    Turns and requests stop a run that wants more, before waiting input is taken from its queue.
+    Tokens, cost and time stop when exceeded, not when reached; tokens and cost include `spending`.
+    A batch of calls that would exceed `tool_calls` does not run at all. An error while checking
+    stops the run.
     """
 
     def __init__(
@@ -211,8 +207,7 @@ def stop_after_one_turn(
     """Return hooks that end the run with `NeedsMoreTurns` when the model wants another turn.
 
     Earlier runs about the same prompt had `turns_before` turns and used `usage_before`; `max_turns`
-    limits all of them together. A turn in which the model had not finished (a pause of the service,
-    an error that is retried) does not end the run. Compose it after all other hooks that may stop.
+    limits all of them together. Compose it after all other hooks that may stop.
     """
     before = usage_before or Usage()
 

@@ -41,9 +41,8 @@ _OVERFLOW_HINT = "Start a new session (`/clear`), or use a model with a larger w
 def resume_broken_answers(most: int) -> Hooks:
     """Return hooks that continue a broken answer, at most `most` times in a row; 0 is never.
 
-    Only if text or thinking had arrived: earlier errors were already retried by the stream. Any
-    successful turn resets the count. An answer cut at its length limit, without calls, is continued
-    once; if that is cut, too, the run ends with a notice. Create new hooks for every run.
+    Earlier errors were already retried by the stream. An answer cut at its length limit, without
+    calls, is continued once. Create new hooks for every run.
     """
     in_a_row, was_too_long = 0, False
 
@@ -74,11 +73,7 @@ def resume_broken_answers(most: int) -> Hooks:
 
 
 def shrink_on_overflow(shrink: Shrink) -> Hooks:
-    """Return hooks that answer a context-length error with `shrink` and a new call, once per turn.
-
-    The run ends with that error if nothing could be made smaller, or if it still does not fit. A
-    request that did not fit is not a turn (`history.is_turn`). Create new hooks for every run.
-    """
+    """Return hooks for one run that answer a context-length error with `shrink` and a new call."""
     has_shrunk = False
 
     async def after_turn(info: TurnInfo) -> TurnUpdate | None:
@@ -204,11 +199,7 @@ def _broken_file(result: ToolResultMessage) -> str:
 
 
 def announce_server_compaction() -> Hooks:
-    """Return a hook that announces every compaction block in an answer.
-
-    Its figures are the tokens that the service read, and those of the summary. A block without a
-    summary is a failed compaction, which shortened nothing.
-    """
+    """Return a hook that announces every compaction block in an answer that has a summary."""
 
     def after_turn(info: TurnInfo) -> None:
         if info.message is None:

@@ -91,9 +91,8 @@ class StormBreaker:
         if not self._is_enabled:
             return Hooks(name="storm")
         watch = _Watch(self)
-        return Hooks(
-            name="storm", before_tool_call=watch.before_call, after_tool_call=watch.after_call
-        )
+        before, after = watch.before_call, watch.after_call
+        return Hooks(name="storm", before_tool_call=before, after_tool_call=after)
 
     def note_compaction(self) -> None:
         """Forget all calls: the model may no longer have their results."""
@@ -187,11 +186,9 @@ class _Memory:
     def _forget_before(self, edit: _Passed) -> None:
         """Forget the calls before an edit; those that timed out stay until a file has changed."""
         place = self._window.index(edit) if edit in self._window else len(self._window)
-        self._window = [
-            item
-            for n, item in enumerate(self._window)
-            if n >= place or item.signature in {edit.signature, *self._timed_out}
-        ]
+        lasting = {edit.signature, *self._timed_out}
+        older, newer = self._window[:place], self._window[place:]
+        self._window = [*(item for item in older if item.signature in lasting), *newer]
 
     def _comes_round(self, latest: str) -> bool:
         """Whether `latest` completes the threshold-th round of a cycle in which nothing changed."""
@@ -231,11 +228,8 @@ class _Watch:
         if call.id not in self._repeated:
             return None
         count, full_signature = self._repeated[call.id]
-        details = {
-            "outcome": "suppressed",
-            "synthetic": "suppressed",
-            "storm": {"count": count, "signature": short_signature(full_signature)},
-        }
+        storm = {"count": count, "signature": short_signature(full_signature)}
+        details = {"outcome": "suppressed", "synthetic": "suppressed", "storm": storm}
         if len(self._repeated) < len(info.calls):
             before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
             text = _PARTIAL.format(before=before)
@@ -275,10 +269,8 @@ class _Watch:
         since = info.new_messages[self._seen_messages :]
         self._seen_messages = len(info.new_messages)
         # Steering by the user may have changed what calls return, or ask for it again.
-        is_steered = any(
-            isinstance(message, UserMessage) and message.origin in _TYPED_ORIGINS
-            for message in since
-        )
+        origins = {message.origin for message in since if isinstance(message, UserMessage)}
+        is_steered = not origins.isdisjoint(_TYPED_ORIGINS)
         if self._outer_turn != info.outer_turn or is_steered:
             self._outer_turn = info.outer_turn
             self._memory = _Memory(self._breaker)

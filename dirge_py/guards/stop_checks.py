@@ -1,7 +1,4 @@
-"""Stop checks: when the agent wants to stop, one of them may make it continue, with one message.
-
-They are called in order until one of them answers. The checks here need no other model.
-"""
+"""Stop checks: when the agent wants to stop, one of them may make it continue, with one message."""
 
 import inspect
 import logging
@@ -127,10 +124,7 @@ def todo_check(open_items: Callable[[], Sequence[str]], most: int = 3) -> Hooks:
 
 
 def failure_check(most: int = 3) -> Hooks:
-    """Return a stop check for runs that end right after a failed call.
-
-    Calls that were denied, suppressed or never ran don't count: repeating them would not help.
-    """
+    """Return a stop check for runs that end right after a failed call, if repeating it may help."""
 
     def ask(info: TurnInfo) -> Sequence[Message]:
         for result in _last_results(info.context.messages):

@@ -1,7 +1,6 @@
 """Structured output: a run whose answer must match a schema, enforced by its service or by a tool.
 
-The method is chosen for each model call. The state is read from the messages alone, so that this
-works for runs that are driven turn by turn.
+The state is read from the messages alone, so that runs can be driven turn by turn.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -62,10 +61,7 @@ _NOT_TAKEN = ("it was not accepted, or the user asked for more",)
 
 
 class StructuredAnswer:
-    """One run's answer by a schema. `tool` belongs among its tools, `bundle` among its hooks.
-
-    `is_native` says whether the service of a model (`alias/id`) enforces a schema.
-    """
+    """One run's answer by a schema. `tool` belongs among its tools, `bundle` among its hooks."""
 
     def __init__(self, schema: AnswerSchema, *, is_native: Callable[[str], bool]) -> None:
         self.tool = SubmitResult(schema)
@@ -138,12 +134,9 @@ class StructuredAnswer:
     def _fall_back(self, model: str, error: ProviderError) -> None:
         self._refused.add(model)
         self._by_tool = True
-        self._emit(
-            SystemNotice(
-                f"The service of {model} rejects the schema of the answer "
-                f"({one_line(error.message, 200)}) dirge uses a tool instead."
-            )
-        )
+        why = one_line(error.message, 200)
+        text = f"The service of {model} rejects the schema of the answer ({why})"
+        self._emit(SystemNotice(f"{text} dirge uses a tool instead."))
 
     # -- hooks
 

@@ -14,8 +14,7 @@ _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 def hide_unavailable_tools() -> Hooks:
     """Return hooks that hide tools which are unavailable (a true `unavailable`, the reason).
 
-    They are checked before every model call. A tool that was hidden from the model stays
-    unavailable for its answer; one that becomes unavailable in between reports that itself.
+    A tool that was hidden from the model stays unavailable for its answer.
     """
     missing: dict[str, str] = {}
 

@@ -106,7 +106,7 @@ def is_verification(command: str) -> bool:
 
 
 def _checks(words: Sequence[str]) -> bool:
-    plain = [each for each in (_plain(word) for word in words) if each]
+    plain = [each for word in words if (each := word.strip("\"'`()").lstrip("-").lower())]
     if not plain or _NO_CHECKS.intersection(plain):
         return False
     program, *rest = _without_wrappers([word.strip("\"'`()") for word in words]) or [""]
@@ -148,10 +148,6 @@ def _without_wrappers(words: list[str]) -> list[str]:
 def _has_marker(word: str) -> bool:
     pieces = re.split(r"[-_.:]", word.lower())
     return any(piece in _MARKERS or piece.removesuffix("s") in _MARKERS for piece in pieces)
-
-
-def _plain(word: str) -> str:
-    return word.strip("\"'`()").lstrip("-").lower()
 
 
 def _is_flag(word: str) -> bool:
