@@ -175,11 +175,7 @@ class EventStream(AsyncIterator[LoopEvent]):
 
 
 class EventBroadcaster:
-    """All readers of one run; it belongs to the event loop of that run.
-
-    A reader also gets the events before its subscription, as long as they fit one subscription.
-    `on_detached` gets a notice for the person.
-    """
+    """All readers of one run; it belongs to the event loop of that run."""
 
     def __init__(
         self,

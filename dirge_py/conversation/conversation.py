@@ -403,17 +403,15 @@ class Conversation:
         if self._is_closed:
             raise DirgeError("this conversation is closed.")
         if self.exclusive_owner is not None and self.exclusive_owner is not by:
-            raise DirgeError(
-                f"{self.exclusive_owner.description}.", hint="Wait for it to end, or interrupt it."
-            )
+            hint = "Wait for it to end, or interrupt it."
+            raise DirgeError(f"{self.exclusive_owner.description}.", hint=hint)
         if self.run is not None:
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")
         if self._is_compacting:
             raise DirgeError("the context is being compacted.", hint="Wait until that is done.")
         if self.timeline.is_moving:
-            raise DirgeError(
-                "the session is moving to another point.", hint="Wait until that is done."
-            )
+            hint = "Wait until that is done."
+            raise DirgeError("the session is moving to another point.", hint=hint)
 
     def _start(self, request: RunRequest, by: ExclusiveOwner | None) -> Run:
         self.check_idle(by)
@@ -480,12 +478,8 @@ class Conversation:
     def _save_queue(self) -> None:
         """Store the queued input, and what left the queue but is not yet in the history."""
         held = self.run.unsent if self.run is not None else ()
-        self.unsent.save_queue(
-            [
-                *((m.origin, m) for m in held if m.origin == "steering" or m.origin == "follow_up"),
-                *((item.kind, item.message) for item in self.queued()),
-            ]
-        )
+        sent = ((m.origin, m) for m in held if m.origin == "steering" or m.origin == "follow_up")
+        self.unsent.save_queue([*sent, *((item.kind, item.message) for item in self.queued())])
 
     def _emit_notices(self, run: Run | None) -> None:
         while self._deps.late_notices:

@@ -293,13 +293,11 @@ class ConversationDeps:
             level = asked or level
         if self.for_fork is None and options.workspace != "shared":
             raise DirgeError("this conversation has no other workspace for a fork.")
-        own = (
-            await self.for_fork(options, model)
-            if self.for_fork
-            else ForkEnvironment(
-                configure=self.run.configure, tools=self.run.tools, extensions=self.extensions
-            )
+        own = ForkEnvironment(
+            configure=self.run.configure, tools=self.run.tools, extensions=self.extensions
         )
+        if self.for_fork is not None:
+            own = await self.for_fork(options, model)
         tools = own.tools
         if options.tools is not None:
             tools = [tool for tool in tools if tool.name in set(options.tools)]

@@ -79,10 +79,8 @@ class SignalBox:
     def send(self, name: str, payload: Any) -> Signal:
         """Write a signal, atomically. Raises UsageError if the name or the payload is invalid."""
         if not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{name!r} isn't a valid name of a signal.",
-                hint="Use 1 to 64 letters, digits, hyphens or underscores.",
-            )
+            hint = "Use 1 to 64 letters, digits, hyphens or underscores."
+            raise UsageError(f"{name!r} isn't a valid name of a signal.", hint=hint)
         content = json.dumps(payload).encode()
         if len(content) > MOST_BYTES:
             raise UsageError(
@@ -116,9 +114,8 @@ class SignalBox:
             if match is None or name not in (None, match["name"]):
                 continue
             try:
-                content = read_regular(
-                    self._folder / entry, MOST_BYTES + 1, follow=False, is_own=True
-                )
+                path = self._folder / entry
+                content = read_regular(path, MOST_BYTES + 1, follow=False, is_own=True)
                 if len(content) <= MOST_BYTES:
                     yield Signal(id=match["id"], name=match["name"], payload=json.loads(content))
             except (OSError, ValueError, RecursionError):
@@ -246,11 +243,8 @@ async def run_activity(
         except Exception as error:
             kind = kind_of(error)
             if retry is None or not retry.allows(failures, kind):
-                raise ActivityFailed(
-                    str(error) or f"it took longer than {options.start_to_close_s:g} s.",
-                    kind=kind,
-                    attempts=failures,
-                ) from error
+                reason = str(error) or f"it took longer than {options.start_to_close_s:g} s."
+                raise ActivityFailed(reason, kind=kind, attempts=failures) from error
             await sleep(retry.wait_s(failures))
     raise AssertionError
 
@@ -272,10 +266,6 @@ class DurableLog(Protocol):
     def note_setting(self, name: str, value: Any) -> None: ...
 
 
-async def _proceed(call: ToolCall, proceed: Proceed) -> LoopToolResult:
-    return await proceed()
-
-
 class LocalDurable:
     """A `DurableContext` in one process.
 
@@ -290,7 +280,7 @@ class LocalDurable:
         log: DurableLog | None = None,
         signals: SignalBox | None = None,
         received: Callable[[], Iterable[str]] = tuple,
-        write_ahead: Interceptor = _proceed,
+        write_ahead: Interceptor = lambda call, proceed: proceed(),
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._log = log
@@ -516,7 +506,5 @@ class RemotelyAnswered:
             payload = await self._durable.wait_for_signal(SIGNAL)
             match payload:
                 case {"call_id": str(call_id), "effect": "allow" | "deny" as effect, **rest}:
-                    comment = rest.get("comment", "")
-                    sent[call_id] = PermissionAnswer(
-                        effect=effect, comment=comment if isinstance(comment, str) else ""
-                    )
+                    comment = text if isinstance(text := rest.get("comment"), str) else ""
+                    sent[call_id] = PermissionAnswer(effect=effect, comment=comment)

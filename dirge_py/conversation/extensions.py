@@ -145,9 +145,8 @@ class ExtensionSet:
         host = self._host
         if host is None:
             return
-        started = await asyncio.gather(
-            *(each.start(host) for each in self.all), return_exceptions=True
-        )
+        starts = (each.start(host) for each in self.all)
+        started = await asyncio.gather(*starts, return_exceptions=True)
         for each, failure in zip(self.all, started, strict=True):
             if isinstance(failure, Exception):
                 host.notify(f"The extension {each.name} did not start: {failure}")

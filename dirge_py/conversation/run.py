@@ -301,9 +301,8 @@ class RunExecutor:
             if not isinstance(prompt, UserMessage) or not self.deps.run.prompt_checks:
                 continue
             try:
-                reason = await until_aborted(
-                    objection(self.deps.run.prompt_checks, prompt), self.run.signal
-                )
+                checking = objection(self.deps.run.prompt_checks, prompt)
+                reason = await until_aborted(checking, self.run.signal)
             except Aborted:
                 return Cancelled(reason=self.run.signal.reason)
             if reason is not None:

@@ -82,12 +82,11 @@ class ConversationSettings:
         return self._gate.grants
 
     def add_grant(self, rule: str) -> None:
-        """Allow what `rule` (`op:pattern`) matches in this session. Raises UsageError if it can't."""
+        """Allow what `rule` (`op:pattern`) matches. Raises UsageError if it would allow nothing."""
         why = self._gate.why_ineffective(rule)
         if why:
-            raise UsageError(
-                f"`{rule}` would allow nothing: {why}.", hint="A rule can't allow such names."
-            )
+            hint = "A rule can't allow such names."
+            raise UsageError(f"`{rule}` would allow nothing: {why}.", hint=hint)
         self._gate.add_grant(rule)
         if self._recorder:
             self._recorder.note_grant(rule)
