@@ -88,7 +88,7 @@ class _Leaf:
 
 
 def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema to send, flattened if deep or wide; the same object for the same schema."""
+    """Return the schema to send (cached): flattened if deep or wide, without `x-` keywords."""
     return _flat_schemas(schema)[0]
 
 

@@ -18,7 +18,7 @@ GO_ON = "Go on."
 
 
 def is_turn(message: Message) -> bool:
-    """Whether this message counts as a turn: an answer that was neither paused nor too long."""
+    """Whether this is a model's answer, not paused and not to a request that was too long."""
     return (
         isinstance(message, AssistantMessage)
         and message.origin == "model"

@@ -82,7 +82,7 @@ class ConversationSettings:
         return self._gate.grants
 
     def add_grant(self, rule: str) -> None:
-        """Allow what `rule` (`op:pattern`) matches. Raises UsageError if it would allow nothing."""
+        """Allow what `rule` (`op:pattern`) matches, for this session. May raise UsageError."""
         why = self._gate.why_ineffective(rule)
         if why:
             hint = "A rule can't allow such names."
