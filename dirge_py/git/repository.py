@@ -104,10 +104,7 @@ def branch_of(folder: Path) -> str:
 
 
 def repository_setting(git_dir: str, key: str) -> str:
-    """The last value of `key` (in lower case) in the repository's own settings, or "".
-
-    Raises OSError, UnreadableRepository: they cannot be read.
-    """
+    """The last value of `key` (lower case) in its own settings, or "". Raises as `read_bytes`."""
     every = parse_settings(read_text(f"{git_dir}/config", MAX_CONFIG_BYTES))
     return next((value for name, value in reversed(every) if name.lower() == key), "")
 

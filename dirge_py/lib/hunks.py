@@ -16,8 +16,7 @@ JOINED_ACROSS = 2
 """The most unchanged lines between two changes of one hunk."""
 
 _MAX_PAIRS = 250_000
-"""The most pairs of lines to compare, which is quadratic; a larger stretch is split at unique
-lines."""
+"""The most pairs of lines to compare (quadratic); a larger stretch is split at unique lines."""
 _MAX_CUTS = 6
 """How often a part is split again; a stretch that is still too large differs as a whole."""
 L = TypeVar("L", str, bytes)
@@ -94,9 +93,7 @@ def diff_hunks(before: str, after: str) -> Change:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their ends. Only a line feed ends one, as in every tool
-    here.
-    """
+    """Return the lines of a text with their ends. Only a line feed ends one."""
     lines = text.split("\n")
     last = lines.pop()
     return [f"{line}\n" for line in lines] + ([last] if last else [])

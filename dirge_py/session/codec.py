@@ -1,8 +1,4 @@
-"""Messages as plain JSON objects and back.
-
-Reading is tolerant: unknown members and blocks are skipped, missing ones get the vocabulary's
-defaults, the old role `tool` is a tool result. Only an unknown role is refused.
-"""
+"""Messages as JSON objects and back. Reading is tolerant; only an unknown role is refused."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, assert_never, cast, get_args

@@ -141,10 +141,7 @@ async def find_hidden_files(
     states: Sequence[FileState],
     now: Snapshot,
 ) -> frozenset[str]:
-    """The files that `changes` would remove although they may have existed at `state`.
-
-    `states` are all known states, in order. Raises SessionError: a tree is gone.
-    """
+    """The removed files that may have existed at `state`. Raises SessionError: a tree is gone."""
     removed = [change.path for change in changes if change.kind == "removed"]
     if not removed:
         return frozenset()

@@ -58,10 +58,7 @@ class SessionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSession:
-    """A session replayed from its journal: its current branch, and totals of all branches.
-
-    Usage and cost are of all branches, because you paid for abandoned ones, too.
-    """
+    """A session replayed from its journal: its current branch, and totals of all branches."""
 
     messages: tuple[Message, ...] = ()
     """The messages of the current branch, each call with its answer."""

@@ -22,11 +22,7 @@ _SECONDS_PER_DAY = 24 * 60 * 60
 
 
 def new_session_id(now: float) -> str:
-    """An id like `20261120-b3k7qx` that sorts by time.
-
-    The date is in UTC. Four digits are the time of day, to 0.08 s, and two are random. The part
-    after the date is enough to open the session.
-    """
+    """An id like `20261120-b3k7qx` (UTC) that sorts by time, to 0.08 s; the last two are random."""
     moment = datetime.fromtimestamp(now, UTC)
     midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
     part = (moment - midnight).total_seconds() / _SECONDS_PER_DAY

@@ -62,10 +62,7 @@ def lock_session(first: Path) -> FileLock:
 
 
 class SegmentFile:
-    """One segment, open for writing. Its file appears with the first append.
-
-    `records` counts its records, `size` its bytes.
-    """
+    """One segment with its number of `records` and `size` in bytes, created by the first append."""
 
     def __init__(self, path: Path, *, number: int) -> None:
         self.path = path

@@ -1,7 +1,4 @@
-"""The recorder of a session: an event sink, and an interceptor that records calls before they run.
-
-Secrets are removed from every record before it is stored.
-"""
+"""Records a session's events, and tool calls before they run, with secrets removed."""
 
 import dataclasses
 import os
@@ -367,10 +364,7 @@ def _fields_of(value: PlanPhase | EvidenceTaken | Outcome) -> dict[str, Any]:
 
 
 class SessionMetadata:
-    """JSON values of a session by name, such as the todo list; see `SessionChoices`.
-
-    `note` stores a value, and `begin` begins the session; without them, values stay in memory.
-    """
+    """JSON values of a session by name; `note` stores one, `begin` begins the session."""
 
     def __init__(
         self,

@@ -1,8 +1,4 @@
-"""Rewind, redo, fork and switch: moves of the conversation, and of the files to a snapshot.
-
-Each move appends a record, after which the conversation continues. Moves delete nothing, and the
-last one can be undone.
-"""
+"""Moves of the conversation and of the files; each appends a record, and nothing is deleted."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field

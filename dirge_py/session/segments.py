@@ -105,10 +105,7 @@ def scan(lines: Iterable[bytes]) -> Scan:
 
 
 def _scan_of(found: Sequence[Record], damage: Sequence[bytes], torn_at: int | None) -> Scan:
-    """The records ordered by `seq`, identical ones once.
-
-    If two programs wrote at once, the second record with the same `seq` counts as damage.
-    """
+    """The records by `seq`; a different second record with the same `seq` counts as damage."""
     by_seq: dict[int, Record] = {}
     conflicting = [
         record for record in found if by_seq.setdefault(record.seq, record).id != record.id

@@ -175,10 +175,7 @@ class SessionTree:
 
 
 def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
-    """The prompts and answers of the current branch, oldest first.
-
-    Messages that a hook substituted for others are left out, because they have no record.
-    """
+    """The recorded prompts and answers of the current branch, oldest first."""
     path = branch(records)
     points: list[RewindPoint] = []
     run_id = before_run = ""

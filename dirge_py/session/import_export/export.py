@@ -1,7 +1,4 @@
-"""Exporting a session as Markdown, as one HTML page, or as JSON.
-
-The HTML page is self-contained: no scripts, no requests, all text escaped.
-"""
+"""Exports a session as Markdown, JSON, or one HTML page without scripts or requests."""
 
 import contextlib
 import json

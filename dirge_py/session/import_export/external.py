@@ -1,7 +1,4 @@
-"""A session of another program, converted line by line to messages.
-
-Each call is followed by exactly one result, however the other program stored them.
-"""
+"""A session of another program as messages; each call is followed by exactly one result."""
 
 import contextlib
 import json

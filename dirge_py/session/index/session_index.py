@@ -147,10 +147,7 @@ def _index_errors() -> tuple[type[Exception], ...]:
 
 @contextlib.contextmanager
 def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
-    """A connection that is committed, and its checksum stored, when the block succeeds.
-
-    Raises StaleIndex, OSError, or ImportError if this Python has no SQLite.
-    """
+    """A connection, committed at the end of the block. Raises StaleIndex, OSError, ImportError."""
     sqlite = _sqlite()
     is_new = not path.exists()
     stored = Path(f"{path}.sum")

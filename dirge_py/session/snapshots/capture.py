@@ -258,10 +258,7 @@ class SnapshotCapture:
         )
 
     def _tracked_listing(self) -> str:
-        """The command that lists the ignored files that the project's git tracks.
-
-        Once they are in dirge's index, the rules don't apply to them any more.
-        """
+        """The command that lists ignored files that the project's git tracks, to hold them, too."""
         output = self._scratch / "tracked"
         listing = self._listing("--cached", "--ignored", stdout=output)
         # A split index can't be read alone; it yields an empty list.

@@ -52,10 +52,7 @@ _MOST_DAMAGED = 50
 
 
 class StoreFolder:
-    """The store `<name>.git` in the folder of all snapshots, and the damaged stores beside it.
-
-    Reading uses the current store, then the damaged ones.
-    """
+    """The store `<name>.git`; reading uses it, then the damaged stores beside it, newest first."""
 
     def __init__(self, above: Path, name: str, git: Git) -> None:
         self._above = above
