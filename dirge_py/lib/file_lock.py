@@ -26,13 +26,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def wait_for_lock(descriptor: int, patience_s: float) -> None:
-    """Lock an open file, waiting while another process holds it.
-
-    It is tried again and again, as a wait in the kernel would have no time limit.
-
-    Raises:
-        OSError: it cannot be locked, or others hold it for longer than `patience_s`.
-    """
+    """Lock an open file within `patience_s`. Raises OSError: it can't, or others hold it."""
     deadline = time.monotonic() + patience_s
     while not try_lock(descriptor):
         if time.monotonic() >= deadline:
@@ -68,12 +62,7 @@ class FileLock:
 
     @classmethod
     def acquire(cls, path: Path) -> "FileLock":
-        """Take the lock immediately or not at all.
-
-        Raises:
-            LockHeld: it is held already.
-            OSError: it cannot be opened, or its file system has no locks (see `filename`).
-        """
+        """Take the lock at once. Raises LockHeld, or OSError (no `filename`: no locks there)."""
         while True:
             descriptor = os.open(path, _FLAGS, 0o600)
             try:

@@ -24,10 +24,7 @@ L = TypeVar("L", str, bytes)
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Replaces lines `before_at` to `before_end` of one text by those of the other.
-
-    Counted from 0, end excluded; one of the two may be empty.
-    """
+    """Replaces lines `before_at` to `before_end` (from 0, end excluded) by the other text's."""
 
     before_at: int
     before_end: int

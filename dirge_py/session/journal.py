@@ -36,10 +36,7 @@ from dirge_py.types.errors import SessionBusy, SessionError
 
 
 def lock_session(first: Path) -> FileLock:
-    """Take the writer's lock of the session with this first segment, without waiting.
-
-    Raises SessionBusy, or SessionError if the folder can't be written or has no locks.
-    """
+    """Take the writer's lock without waiting. Raises SessionBusy, or SessionError."""
     path = first.with_suffix(".lock")
     try:
         return FileLock.acquire(path)

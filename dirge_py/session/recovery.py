@@ -299,10 +299,7 @@ def save_continuation(continuation: Mapping[str, Any], folder: Path) -> Path:
 
 
 def load_continuation(path: Path) -> Continuation:
-    """The continuation in a file.
-
-    Raises SessionError: it is missing, belongs to another user, or isn't of this version.
-    """
+    """The continuation in a file. Raises SessionError: unreadable, or another version."""
     shown = f"The continuation {str(path)!r}"
     hint = "Name the file that the paused run gave as `continuation`."
     try:

@@ -304,10 +304,7 @@ class Store:
                 path.unlink(missing_ok=True)
 
     def find(self, name: str) -> str:
-        """The id that matches `name`: an id, its prefix, or a prefix of the part after the date.
-
-        Raises SessionError: none or several match.
-        """
+        """The id that `name` fits (see `ids_fitting`). Raises SessionError: none or several."""
         if segment_numbers(self._path(check_session_id(name))):
             return name
         ids = sorted(path.stem for path in self.folder.glob("*.jsonl"))

@@ -32,12 +32,7 @@ UNSENT_SETTINGS = frozenset({"draft", "queue"})
 
 
 def branch(records: Sequence[Record], at: str | None = None) -> list[Record]:
-    """The records of the branch from the first one to `at` (None: the last), in order.
-
-    A record whose parent is missing or comes later continues the record before it in the file.
-
-    Raises SessionError: there is no record `at`.
-    """
+    """The branch up to `at` (None: the last), in order. Raises SessionError: no record `at`."""
     parents = _parents(records)
     here = len(records) - 1
     while at is not None and records[here].id != at:

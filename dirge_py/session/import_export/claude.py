@@ -137,13 +137,8 @@ def _blocks(line: Line, kind: str) -> list[Line]:
 def _read_user(found: ExternalSession, line: Line, at: float) -> None:
     content = line["message"].get("content")
     for block in _blocks(line, "tool_result"):
-        is_error = block.get("is_error") is True
-        found.add_result(
-            text_member(block, "tool_use_id"),
-            block_texts(block.get("content")),
-            at,
-            is_error=is_error,
-        )
+        call_id, output = text_member(block, "tool_use_id"), block_texts(block.get("content"))
+        found.add_result(call_id, output, at, is_error=block.get("is_error") is True)
     text, is_summary = block_texts(content), bool(line.get("isCompactSummary"))
     is_written = is_summary or line.get("isMeta") or _WRITTEN_BY_PROGRAM.match(text)
     found.add_prompt(text, at, origin="harness" if is_written else "user", anew=is_summary)

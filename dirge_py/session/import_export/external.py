@@ -108,11 +108,8 @@ class ExternalSession:
 
     def forget_turns(self, count: int) -> None:
         """Remove the last `count` prompts and everything after them."""
-        prompts = [
-            place
-            for place, entry in enumerate(self._entries)
-            if getattr(entry.message, "origin", "") == "user"
-        ]
+        origins = [getattr(entry.message, "origin", "") for entry in self._entries]
+        prompts = [place for place, origin in enumerate(origins) if origin == "user"]
         if count > 0 and prompts:
             del self._entries[prompts[-min(count, len(prompts))] :]
 

@@ -152,10 +152,7 @@ class StoreFolder:
         timeout_s: float = _READ_S,
         is_partial: bool = False,
     ) -> bytes:
-        """Run a pipe of git commands on all stores; returns its output.
-
-        Raises GitFailed: a command failed, unless `is_partial`.
-        """
+        """The output of a pipe of git commands. Raises GitFailed unless `is_partial`."""
         store, *others = self._stores()
         with self.scratch() as scratch:
             input_file, output_file = scratch / "stdin", scratch / "stdout"
