@@ -52,12 +52,7 @@ class ProviderAccess:
 
 
 def provider_access(config: Config, alias: str, *, is_main: bool = False) -> ProviderAccess:
-    """How to reach `alias`. With `is_main` the flags for address and key apply to it.
-
-    Raises:
-        NoProvider: it has no key; the message names where the key should be.
-        ConfigError: its address is not acceptable, or a file or variable doesn't exist.
-    """
+    """How to reach `alias`; flags apply if it `is_main`. Raises NoProvider: no key; ConfigError."""
     entry = entry_of(config, alias)
     url = _base_url(config, entry, alias, is_main=is_main)
     chosen = config.origin.chosen
@@ -69,10 +64,8 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
     if key is None and _needs_key(entry, url):
         place = key_place(config, alias)
         fix = f"`export {place}=…`" if place.isidentifier() else "Put it there"
-        raise NoProvider(
-            f"Provider `{alias}` has no key: there is none in {place}.",
-            hint=f"{fix}, or run `dirge config init`.",
-        )
+        hint = f"{fix}, or run `dirge config init`."
+        raise NoProvider(f"Provider `{alias}` has no key: there is none in {place}.", hint=hint)
     service = SERVICE_OF.get(entry.type)
     dialect = service.dialect if service else {}
     if entry.system_role:
@@ -277,10 +270,7 @@ class ApiKey(str):
 def resolve_key(
     api_key_env: str | None, api_key: str | None, key_file: Path | None, environ: Mapping[str, str]
 ) -> ApiKey | None:
-    """The first key of: `api_key` (with `${VAR}` filled in), the variable, the file; None for none.
-
-    Raises ConfigError: the file exists but can't be read, or has no usable key.
-    """
+    """The first of `api_key` (`${VAR}` filled in), the variable, the file. Raises ConfigError."""
     names = _VARIABLE.findall(api_key or "")
     if api_key and all(environ.get(name) for name in names):
         key = _VARIABLE.sub(lambda match: environ[match[1]], api_key).strip()
@@ -295,9 +285,8 @@ def resolve_key(
 def read_key(path: Path) -> ApiKey:
     """The key in the file `path`, without blanks around it. Pipes (`<(pass show key)`) are fine.
 
-    Raises:
-        ConfigError: the file holds no key, or more than one line, or other users can write it:
-            with a key of their own they could see everything you send.
+    Raises ConfigError if there isn't one line of text, or other users can write the file: with a
+    key of their own they could see everything you send.
     """
     try:
         with path.open("rb") as file:
@@ -318,9 +307,8 @@ def read_key(path: Path) -> ApiKey:
         text = ""
     if not text or not text.isprintable():
         # Don't quote the content: it may be half a key.
-        raise ConfigError(
-            f"The key file {path} holds no key.", hint="Write the key into it, as one line."
-        )
+        hint = "Write the key into it, as one line."
+        raise ConfigError(f"The key file {path} holds no key.", hint=hint)
     return ApiKey(text)
 
 

@@ -43,9 +43,8 @@ def config_init(
     """Write a commented first settings file. Raises ConfigError: it exists; FileError."""
     file = path or config_file(environment)
     if os.path.lexists(file):
-        raise ConfigError(
-            f"{file} exists.", hint="Edit it; in a terminal, `dirge config init` adds to it."
-        )
+        hint = "Edit it; in a terminal, `dirge config init` adds to it."
+        raise ConfigError(f"{file} exists.", hint=hint)
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     atomic_write(file, _STARTER.read_bytes(), mode=0o600)
     return ConfigReport(f"Wrote {file}.")

@@ -34,17 +34,13 @@ def save_provider(
     """Write one provider into the settings file and make it the default; returns the file.
 
     A `key` goes to `keys/<alias>` beside the file, readable by the owner alone, and the entry names
-    that file. Everything else in the file stays, comments too.
-
-    Raises:
-        ConfigError: the file can't be read or would be invalid afterwards; it is unchanged.
-        FileError: it can't be written.
+    that file. Everything else in the file stays, comments too. Raises FileError, and ConfigError,
+    with the file unchanged, if it is or would be invalid.
     """
     file = file or config_file()
     if not alias.replace("-", "").replace("_", "").isalnum() or not alias.isascii():
-        raise ConfigError(
-            f"{alias!r} cannot name a provider.", hint="Use letters, digits, `-` and `_`."
-        )
+        hint = "Use letters, digits, `-` and `_`."
+        raise ConfigError(f"{alias!r} cannot name a provider.", hint=hint)
     entry: dict[str, Any] = {
         "type": kind,
         "base_url": base_url,

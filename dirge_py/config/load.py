@@ -57,11 +57,7 @@ def load(
 
 
 def read_text(file: Path, *, may_be_absent: bool) -> str | None:
-    """The text of the settings file; None if it doesn't exist and `may_be_absent`.
-
-    Raises:
-        ConfigError: it can't be read, or other users can write it.
-    """
+    """The text of the settings file; None if it `may_be_absent` and is. Raises ConfigError."""
     try:
         # A file named with `--config` may belong to another user.
         content = read_regular(file, _MAX_BYTES + 1, is_own=may_be_absent)
@@ -72,16 +68,14 @@ def read_text(file: Path, *, may_be_absent: bool) -> str | None:
     except FileNotFoundError:
         if may_be_absent:
             return None
-        raise ConfigError(
-            f"{file} does not exist.", hint="`dirge config init` writes a first one."
-        ) from None
+        hint = "`dirge config init` writes a first one."
+        raise ConfigError(f"{file} does not exist.", hint=hint) from None
     except OSError as error:
         hint = "Make it a regular file that you may read."
         raise ConfigError(f"{file}: {error.strerror}.", hint=hint) from error
     if len(content) > _MAX_BYTES:
-        raise ConfigError(
-            f"{file} is larger than 1 MiB.", hint="Settings belong here, nothing else."
-        )
+        hint = "Settings belong here, nothing else."
+        raise ConfigError(f"{file} is larger than 1 MiB.", hint=hint)
     return decode(content, str(file))
 
 
@@ -129,10 +123,8 @@ def _flags(flags: Overrides) -> dict[str, tuple[Any, str]]:
 
 def _chosen(flags: Overrides, environment: Mapping[str, str]) -> RequestedModel:
     if flags.thinking is not None and flags.thinking not in THINKING_LEVELS:
-        raise ConfigError(
-            f"--thinking: {flags.thinking!r} is not a level.",
-            hint=f"Use one of {', '.join(THINKING_LEVELS)}.",
-        )
+        hint = f"Use one of {', '.join(THINKING_LEVELS)}."
+        raise ConfigError(f"--thinking: {flags.thinking!r} is not a level.", hint=hint)
     provider = flags.provider or environment.get("DIRGE_PROVIDER") or None
     model = flags.model or environment.get("DIRGE_MODEL") or None
     source = "--model" if flags.model else "DIRGE_MODEL" if model else ""

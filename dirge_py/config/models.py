@@ -79,9 +79,7 @@ class ModelChoice:
 def main_model(config: Config) -> ModelChoice:
     """The main model: from the flag, the environment, `[roles] main`, or the default provider.
 
-    Raises:
-        NoProvider: no usable provider is configured and no key is set.
-        ConfigError: the named provider doesn't exist.
+    Raises NoProvider if none is usable, ConfigError if the named one doesn't exist.
     """
     chosen, main = config.origin.chosen, config.roles.main
     spec = chosen.model
@@ -97,11 +95,8 @@ def resolve_model(config: Config, spec: str) -> ModelChoice:
     """The model that `[alias/]id[:level]` means.
 
     A bare id belongs to the entry that lists it, else to the default provider if that may serve
-    such models, else to a usable provider of the id's family.
-
-    Raises:
-        NoProvider: no provider is usable, or none that serves the id's family.
-        ConfigError: the alias is unknown, or has no model.
+    such models, else to a usable provider of the id's family. Raises NoProvider if there is none,
+    ConfigError if the alias is unknown or has no model.
     """
     parsed = parse_model(spec, _nameable(config))
     alias, because = parsed.alias, ""
@@ -157,16 +152,12 @@ def local_types(config: Config) -> tuple[str, ...]:
     except ConfigError:
         return ()
     local = [service.type for service in SERVICES if service.local]
-    if not config.providers:
+    own, chosen = config.providers, config.origin.chosen
+    if not own:
         return tuple(local)
-    chosen = config.origin.chosen
     aliases = [chosen.provider, config.provider, parse_model(chosen.model or "", local).alias]
-    types = [
-        config.providers[name].type if name in config.providers else name
-        for name in aliases
-        if name
-    ]
-    only = [entry.type for entry in config.providers.values()] if len(config.providers) == 1 else []
+    types = [own[name].type if name in own else name for name in aliases if name]
+    only = [entry.type for entry in own.values()] if len(own) == 1 else []
     return tuple(name for name in local if name in (*types, *only))
 
 
@@ -239,14 +230,8 @@ def _nameable(config: Config) -> list[str]:
         # A service of the user's that a flag or variable names counts as a router, too.
         is_own = default == named and default in config.providers
         has_router = bool(service and service.is_router) or (is_own and is_custom(config, default))
-    return [
-        alias
-        for alias in entries
-        if alias in config.providers
-        or alias == default
-        or not has_router
-        or has_access(config, alias)
-    ]
+    own = {*config.providers, default}
+    return [name for name in entries if not has_router or name in own or has_access(config, name)]
 
 
 def _alias_listing(config: Config, model: str | None) -> str | None:
@@ -298,10 +283,8 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
         return listed[0]
     service = SERVICE_OF.get(entry.type)
     if entry.base_url is not None or service is None:
-        raise ConfigError(
-            f"Provider `{alias}` names no model.",
-            hint=f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`.",
-        )
+        hint = f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`."
+        raise ConfigError(f"Provider `{alias}` names no model.", hint=hint)
     if service.default_model:
         return service.default_model
     url = provider_access(config, alias).base_url

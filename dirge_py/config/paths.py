@@ -33,8 +33,6 @@ def _folder(environment: Mapping[str, str], own: str, xdg: str, default: str) ->
         return Path(base) / "dirge"
     home = environment.get("HOME") or os.path.expanduser("~")
     if not os.path.isabs(home):
-        raise ConfigError(
-            "There is no home folder to keep settings in.",
-            hint="Set HOME, or DIRGE_CONFIG_DIR and DIRGE_STATE_DIR.",
-        )
+        hint = "Set HOME, or DIRGE_CONFIG_DIR and DIRGE_STATE_DIR."
+        raise ConfigError("There is no home folder to keep settings in.", hint=hint)
     return Path(home, default, "dirge")

@@ -1,7 +1,4 @@
-"""Error messages about settings: the place, the problem, and the nearest known setting.
-
-`key_lines` finds the line of each key in a TOML text, because `tomllib` doesn't report lines.
-"""
+"""Error messages about settings: the place, the problem, and the nearest known setting."""
 
 import functools
 import re

@@ -386,16 +386,12 @@ def entry_of(config: Config, alias: str) -> ProviderEntry:
 
 @cache
 def _built_in() -> Mapping[str, ProviderEntry]:
-    return {
-        service.type: ProviderEntry.model_validate({"type": service.type}) for service in SERVICES
-    }
+    return {row.type: ProviderEntry.model_validate({"type": row.type}) for row in SERVICES}
 
 
 def with_own_names(settings: Any) -> Any:
     """`settings` with `SEED_NAMES` in `[plan]`. Raises ValueError: names of one setting differ."""
-    if not isinstance(settings, Mapping):
-        return settings
-    plan = settings.get("plan", {})
+    plan = settings.get("plan", {}) if isinstance(settings, Mapping) else None
     if not isinstance(plan, Mapping):
         return settings
     own = {key: value for key, value in plan.items() if key not in SEED_NAMES}

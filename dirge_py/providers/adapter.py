@@ -67,11 +67,9 @@ def filter_blocks(
 
 
 def drop_foreign_blocks(messages: Sequence[Message], alias: str, model: str = "") -> list[Message]:
-    """`messages` without the sealed blocks of other services; the same objects otherwise.
+    """`messages` without the sealed blocks of other services, which would refuse the request.
 
-    Signatures, hidden thinking and compacted history are valid only for the service that made them
-    (see `AssistantMessage.model`); any other service refuses the whole request. With `model` the
-    blocks of the service's other models are dropped as well, as behind a router.
+    With `model` the blocks of the service's other models are dropped as well, as behind a router.
     """
 
     def is_own(message: AssistantMessage, block: AssistantBlock) -> bool:
@@ -114,10 +112,7 @@ def function_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 class JsonCache:
-    """The JSON encoded for the last request, by the identity of its object, which must not change.
-
-    Entries that a request doesn't use are dropped with the next one.
-    """
+    """The JSON of the last request by the identity of its encoded object, which must not change."""
 
     def __init__(self) -> None:
         self._before: dict[int, tuple[object, Any]] = {}

@@ -2,8 +2,7 @@
 
 In a request the roles alternate, thinking goes back unchanged, and the prefix that later requests
 share is marked for the cache: at most four marks, each behind content that doesn't change. A later
-request finds the longest marked prefix it shares, but looks back only about twenty blocks from each
-of its own marks. An answer is a sequence of blocks that open, grow and close.
+request looks back only about twenty blocks from each of its own marks for a marked prefix.
 """
 
 import re
@@ -258,11 +257,8 @@ def _content(entry: HistoryEntry, assets: AssetEncoder, *, with_thinking: bool) 
         case ToolResultMessage():
             return [_result(entry)]
         case AssistantMessage():
-            return [
-                _block(block)
-                for block in entry.content
-                if with_thinking or not isinstance(block, ThinkingBlock)
-            ]
+            blocks = entry.content
+            return [_block(b) for b in blocks if with_thinking or not isinstance(b, ThinkingBlock)]
 
 
 def _result(message: ToolResultMessage) -> dict[str, Any]:
@@ -277,11 +273,7 @@ def _result(message: ToolResultMessage) -> dict[str, Any]:
 
 
 def _parts(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) -> list[dict[str, Any]]:
-    return [
-        _part(block, assets)
-        for block in blocks
-        if not isinstance(block, TextBlock) or block.text.strip()
-    ]
+    return [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text.strip()]
 
 
 def _part(block: TextBlock | Asset, assets: AssetEncoder) -> dict[str, Any]:
@@ -472,8 +464,7 @@ class AnthropicParser(StreamParser):
                 signature = as_text(block.raw.get("signature")) or None
                 self._events.append(ThinkingEnd(signature=signature))
             case "redacted_thinking":
-                redacted = as_text(block.raw.get("data")) or None
-                self._events.append(ThinkingEnd(redacted=redacted))
+                self._events.append(ThinkingEnd(redacted=as_text(block.raw.get("data")) or None))
             case "compaction":
                 text = as_text(block.raw.get("content"))
                 self._events.append(CompactionDone(data=block.raw, text=text))
@@ -504,16 +495,11 @@ def _usage(counted: Mapping[str, Any]) -> Usage:
     return Usage(input=fresh + read + write, output=output, cache_read=read, cache_write=write)
 
 
-PROVIDER = Provider(
+_FORMAT = ApiFormat(
     name="anthropic",
-    make=partial(
-        make_stream_fn,
-        ApiFormat(
-            name="anthropic",
-            path=lambda call: "/v1/messages",
-            headers=_headers,
-            body=messages_request,
-            parser=AnthropicParser,
-        ),
-    ),
+    path=lambda call: "/v1/messages",
+    headers=_headers,
+    body=messages_request,
+    parser=AnthropicParser,
 )
+PROVIDER = Provider(name="anthropic", make=partial(make_stream_fn, _FORMAT))

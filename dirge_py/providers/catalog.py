@@ -186,11 +186,7 @@ def thinking_budget(level: ThinkingLevel, budgets: ThinkingBudgets) -> int:
 
 
 def thinking_effort(level: ThinkingLevel, known: Collection[str] | None = None) -> str | None:
-    """The effort to ask for, of those that the model knows (`ModelProfile.efforts`).
-
-    None for `known` means the usual three. The result is None if no effort should be sent, such as
-    `off` for a model that doesn't know `none`.
-    """
+    """The effort to request, of those `known` (None: the usual three); None to send none."""
     known = USUAL_EFFORTS if known is None else known
     return next((word for word in _thinking_table()["effort"][level] if word in known), None)
 

@@ -1,9 +1,8 @@
 """HTTP to model services: the client of a process, whole responses, and streamed answers.
 
-Only this module uses httpx. It loads it with the first request: the import takes a tenth of a
-second. A streamed answer is read by a task, which connects, reads, parses and queues the events.
-The generator that the loop reads only empties the queue, so that a slow reader never looks like a
-silent service. An abort ends the generator and cancels the task, which closes the connection.
+Only this module uses httpx, loaded with the first request, as the import takes a tenth of a second.
+A task reads a streamed answer and queues its events, so that a slow reader never looks like a
+silent service. An abort cancels the task, which closes the connection.
 """
 
 import asyncio
@@ -103,11 +102,7 @@ def bearer_header(key: str | None) -> Mapping[str, str]:
 
 
 def request_headers(*layers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers of all layers; later layers win, in whatever case names are written.
-
-    Raises:
-        ProviderError: a value holds a character that HTTP cannot carry.
-    """
+    """The headers of all layers; later ones win, in any case. Raises ProviderError: odd values."""
     headers = {"user-agent": "dirge"}
     for layer in layers:
         for written, value in layer.items():
@@ -171,10 +166,7 @@ class HttpClient:
     async def fetch(
         self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
     ) -> FetchedResponse:
-        """The whole response to `request`.
-
-        Raises TransportError, also if the body exceeds `max_bytes`, and TimeoutError.
-        """
+        """The whole response. Raises TimeoutError, and TransportError, also above `max_bytes`."""
         async with asyncio.timeout(timeout_s) as limit:
             got = await self.send(request, connect_s=None, is_late=limit.expired, is_whole=True)
             async with contextlib.aclosing(got):
@@ -252,11 +244,7 @@ class _HttpxResponse:
 
 @cache
 def _httpx() -> Any:
-    """The module `httpx`, loaded without its command line.
-
-    `import httpx` loads that program as well where click is installed, and with it rich and
-    pygments: 40 ms and 5 MB. httpx works without it, so the import is made to fail.
-    """
+    """The module `httpx` without its command line, which loads rich and pygments (40 ms, 5 MB)."""
     if "httpx" in sys.modules:
         return sys.modules["httpx"]
     # None in sys.modules makes an import raise ModuleNotFoundError.

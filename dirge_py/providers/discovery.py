@@ -72,10 +72,7 @@ async def find_local_servers(
 
 
 def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None = None) -> Config:
-    """`config` with the local servers, if it needs a model that only they can have.
-
-    Asks the servers, or uses those that are `known`. Blocks the event loop if called in one.
-    """
+    """`config` with the local servers, `known` or asked (it blocks), if only they have a model."""
     types = local_types(config)
     if not types:
         return config

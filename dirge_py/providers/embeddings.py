@@ -157,10 +157,8 @@ class EmbeddingProvider:
         Raises ConfigError: the format has no embeddings, or the address is not acceptable.
         """
         if wire not in EMBEDDING_FORMATS:
-            raise ConfigError(
-                f"`{settings.alias}` ({settings.type}) has no embeddings.",
-                hint=f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have.",
-            )
+            hint = f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have."
+            raise ConfigError(f"`{settings.alias}` ({settings.type}) has no embeddings.", hint=hint)
         self._format = EMBEDDING_FORMATS[wire]
         self._settings = settings
         self._base_url = (settings.base_url or SERVICE_OF[wire].base_url).rstrip("/")

@@ -287,17 +287,12 @@ def _thinking_config(call: ModelCall) -> tuple[dict[str, Any], int]:
     return {"includeThoughts": True, "thinkingBudget": tokens}, tokens
 
 
-PROVIDER = Provider(
+_FORMAT = ApiFormat(
     name="gemini",
-    make=partial(
-        make_stream_fn,
-        ApiFormat(
-            name="gemini",
-            path=_path,
-            history="contents",
-            headers=lambda call: {"x-goog-api-key": call.key} if call.key else {},
-            body=content_request,
-            parser=GeminiParser,
-        ),
-    ),
+    path=_path,
+    history="contents",
+    headers=lambda call: {"x-goog-api-key": call.key} if call.key else {},
+    body=content_request,
+    parser=GeminiParser,
 )
+PROVIDER = Provider(name="gemini", make=partial(make_stream_fn, _FORMAT))

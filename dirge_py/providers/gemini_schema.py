@@ -1,9 +1,7 @@
 """Converts JSON Schema to Gemini's `Schema`, which has few keywords and refuses all others.
 
-One unknown keyword in one tool fails the whole request. So what can't be converted is left out, or
-goes into the description; tools check their arguments themselves. There is a member for plain JSON
-Schema (`parametersJsonSchema`), but some proxies drop it, and then the model doesn't know the
-arguments of its tools.
+What can't be converted is left out or described, as tools check their arguments themselves. The
+member for plain JSON Schema (`parametersJsonSchema`) isn't used, because some proxies drop it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,8 +127,7 @@ class _Converter:
                 if single not in converted:
                     converted.append(single)
         if not converted:
-            converted = [{"type": "STRING"}]
-            is_nullable = True
+            converted, is_nullable = [{"type": "STRING"}], True
         if is_nullable:
             converted = [{**schema, "nullable": True} for schema in converted]
         converted[0] = _described(converted[0], raw.get("description"))

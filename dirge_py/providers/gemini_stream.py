@@ -1,9 +1,8 @@
 """The answer of Gemini's `generateContent`: parts of text, thought and calls, in chunks.
 
-Gemini signs its thinking with a `thoughtSignature` on a part of its answer (a call, a piece of text
-or a thought), and wants it back on the same part. History stores it in the `signature` of a
-`ThinkingBlock`: directly before its call, directly behind its text, or in the thought itself. A
-marker distinguishes it from the signatures of other services, which never get one.
+Gemini signs its thinking with a `thoughtSignature` on a part of its answer, and wants it back on
+the same part. History stores it, with a marker, in the `signature` of a `ThinkingBlock`: directly
+before its call, directly behind its text, or in the thought itself.
 """
 
 import json

@@ -1,11 +1,8 @@
-"""OpenAI's Responses API, and services that speak it: requests and answers.
+"""OpenAI's Responses API, and services that speak it: requests and answers, as lists of items.
 
-The service stores nothing: each request contains the whole conversation, as a list of items. An
-answer is a list of items that open, grow in parts, and close.
-
-Encrypted thinking and the phase of a message must be sent back in their place. A `ThinkingBlock`
-carries such an item as JSON in its `signature`: a `reasoning` item in its own place, a `message`
-item without its text behind that text.
+The service stores nothing, so each request holds the whole conversation. Encrypted thinking and the
+phase of a message go back in their place: a `ThinkingBlock` carries such an item as JSON in its
+`signature`, a `reasoning` item in its place, a `message` item without its text behind that text.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
-"""Recordings of model requests and responses; `replay.py` plays them back.
+"""Recordings of model requests and responses, as JSON Lines; `replay.py` plays them back.
 
-A recording is a file of JSON Lines. The first line is `{"dirge_recording": 1, …}`. Then each
-exchange has a line for its request, one for the head of the response, one for each piece of the
-body and one for its end, all with its number. Lines of simultaneous exchanges alternate.
+The first line is `{"dirge_recording": 1, …}`. Each other line is a part of a numbered exchange: the
+request, the head of the response, a piece of its body, or its end. Exchanges may alternate.
 """
 
 import asyncio
@@ -63,37 +62,30 @@ class HttpRecording:
         return self._fd is not None
 
     def open(self, notify: Callable[[str], None]) -> str:
-        """Create the file, readable by its owner alone; returns a notice for the user, once.
+        """Create the file, for its owner alone; returns a notice for the user, once.
 
-        `notify` gets a message when a write fails.
-
-        Raises:
-            ConfigError: the file exists, or can't be created.
+        `notify` gets a message when a write fails. Raises ConfigError if it can't be created.
         """
         if self._began:
             self._notify = notify
             return ""
         self.path = self.path.absolute()
+        flag = f"--record {self.path}"
         try:
             self._fd = os.open(self.path, _FLAGS, 0o600)
         except FileExistsError as error:
-            raise ConfigError(
-                f"--record {self.path}: this file exists already.", hint="Choose another name."
-            ) from error
+            hint = "Choose another name."
+            raise ConfigError(f"{flag}: this file exists already.", hint=hint) from error
         except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
             why = getattr(error, "strerror", None) or error
-            raise ConfigError(
-                f"--record {self.path}: the file can't be created: {why}.",
-                hint="Choose a folder that you may write to.",
-            ) from error
+            hint = "Choose a folder that you may write to."
+            raise ConfigError(f"{flag}: the file can't be created: {why}.", hint=hint) from error
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._write({"dirge_recording": VERSION, "dirge": __version__, "began": now})
         if self._fd is None:
             self._remove()
-            raise ConfigError(
-                f"--record {self.path}: the file can't be written.", hint="Is the disk full?"
-            )
+            raise ConfigError(f"{flag}: the file can't be written.", hint="Is the disk full?")
         self._notify = notify
         return (
             f"All requests to model services and their responses are recorded in {self.path}, "
@@ -319,9 +311,8 @@ class _RecordedResponse:
 
 def _changed_quirks(quirks: Quirks) -> Mapping[str, Any]:
     """The quirks that differ from the defaults."""
-    usual, names = Quirks(), [field.name for field in fields(quirks)]
-    values = {name: getattr(quirks, name) for name in names}
-    return {name: value for name, value in values.items() if value != getattr(usual, name)}
+    values = ((field.name, getattr(quirks, field.name)) for field in fields(quirks))
+    return {name: value for name, value in values if value != getattr(Quirks(), name)}
 
 
 def _recorded_body(body: bytes, redact: Redact) -> Mapping[str, Any]:

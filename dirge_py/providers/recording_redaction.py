@@ -142,9 +142,8 @@ def _without_secrets(raw: bytes, redact: Redact) -> _BodyLine:
         lead, event = redact(lead), _redacted(event, redact)
         # JSON stays JSON, whatever a secret looks like.
         clean = clean if event is None else lead + json.dumps(event) + end
-    return _BodyLine(
-        raw=clean.encode("utf-8", "surrogateescape"), pieces=[], event=event, lead=lead
-    )
+    encoded = clean.encode("utf-8", "surrogateescape")
+    return _BodyLine(raw=encoded, pieces=[], event=event, lead=lead)
 
 
 def _redacted(value: Any, redact: Redact) -> Any:

@@ -59,11 +59,7 @@ class RecordedExchange:
 
 
 def read_recording(path: str) -> Sequence[RecordedExchange]:
-    """All exchanges of the file. An incomplete last line, of a killed process, is ignored.
-
-    Raises:
-        ConfigError: it can't be read, or isn't a recording of this version.
-    """
+    """All exchanges of the file, without an incomplete last line. Raises ConfigError."""
     try:
         with open(path, "rb") as file:
             content = file.read()
@@ -126,10 +122,8 @@ def _add_line(exchanges: dict[int, RecordedExchange], line: Mapping[str, Any]) -
 
 
 def _refuse(path: str, line: int, why: str) -> NoReturn:
-    raise ConfigError(
-        f"recording {path}, line {line}: {why}.",
-        hint="`dirge --record FILE` writes recordings; a newer dirge may write others.",
-    )
+    hint = "`dirge --record FILE` writes recordings; a newer dirge may write others."
+    raise ConfigError(f"recording {path}, line {line}: {why}.", hint=hint)
 
 
 class Cassette:
@@ -222,10 +216,8 @@ async def _end(exchange: RecordedExchange) -> NoReturn:
 
 def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
     if settings.script is None:
-        raise ConfigError(
-            f"provider `{settings.alias}` has no recording to replay.",
-            hint='Set `script = "run.jsonl"`.',
-        )
+        hint = 'Set `script = "run.jsonl"`.'
+        raise ConfigError(f"provider `{settings.alias}` has no recording to replay.", hint=hint)
     cassette = Cassette(settings.script)
     adapters: dict[str, tuple[ReplayClient, StreamFn]] = {}
 

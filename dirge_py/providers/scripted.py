@@ -229,10 +229,8 @@ def _reply(values: dict[str, Any], where: str) -> Reply:
 
 def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
     if settings.script is None:
-        raise ConfigError(
-            f"provider `{settings.alias}` is scripted but has no script.",
-            hint='Set `script = "replies.toml"`.',
-        )
+        hint = 'Set `script = "replies.toml"`.'
+        raise ConfigError(f"provider `{settings.alias}` is scripted but has no script.", hint=hint)
     return load_script(settings.script).stream
 
 
@@ -244,11 +242,7 @@ REPLY_KEYS = {member.name for member in fields(Reply)} - {"wait", "hold", "event
 
 
 def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each reply's values with its number, from 1.
-
-    Raises:
-        ConfigError: the file can't be read, has no list `replies`, or has an unknown name.
-    """
+    """Each reply's values with its number, from 1. Raises ConfigError if the file is unusable."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -265,8 +259,6 @@ def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             raise ConfigError(f"{path}, reply {number} is not a table.")
         unknown = sorted(set(reply) - REPLY_KEYS)
         if unknown:
-            raise ConfigError(
-                f"{path}, reply {number}: a reply has no `{unknown[0]}`.",
-                hint=f"There are: {', '.join(sorted(REPLY_KEYS))}.",
-            )
+            hint = f"There are: {', '.join(sorted(REPLY_KEYS))}."
+            raise ConfigError(f"{path}, reply {number}: a reply has no `{unknown[0]}`.", hint=hint)
         yield number, reply

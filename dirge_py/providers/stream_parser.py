@@ -1,8 +1,7 @@
 """From the bytes of an answer to stream events: decoders, and the base of the formats' parsers.
 
-Unlike httpx-sse, the decoders of server-sent events and JSON lines (NDJSON) start from bytes in any
-pieces (so they also read answers with a wrong content type), return an event as soon as its blank
-line is there, limit its size, and take half a microsecond an event.
+Unlike httpx-sse, the decoders take bytes in any pieces, whatever the content type, return an event
+as soon as its blank line is there, limit its size, and take half a microsecond an event.
 """
 
 import json
@@ -41,10 +40,7 @@ class EventTooLong(ValueError):
 
 
 class NdjsonDecoder:
-    """Decodes JSON lines (NDJSON): one JSON object per line.
-
-    Lines end in LF or CRLF; empty ones are ignored. Bytes that are not UTF-8 become U+FFFD.
-    """
+    """Decodes JSON lines, which end in LF or CRLF; bytes that are not UTF-8 become U+FFFD."""
 
     __slots__ = ("_is_started", "_limit", "_open", "_open_bytes", "_skip_lf")
     _separator = b"\n"
@@ -211,14 +207,12 @@ class StreamParser(ABC):
             self._events.append(StreamStart(as_text(model)))
 
     def _text(self, text: str) -> None:
-        """Emit a piece of text."""
         if text:
             self._end_thinking()
             self.has_content = True
             self._events.append(TextDelta(text))
 
     def _think(self, text: str) -> None:
-        """Emit a piece of thinking."""
         if text:
             self._is_thinking = self.has_content = True
             self._events.append(ThinkingDelta(text))
@@ -227,7 +221,6 @@ class StreamParser(ABC):
         """Emit the end of the thinking before a text, where the service doesn't mark it."""
 
     def _call(self, key: str, call_id: str, name: str, arguments: str = "") -> None:
-        """Emit the beginning of a tool call."""
         self.has_content = self._has_calls = True
         self._events.append(ToolCallDelta(key=key, id=call_id, name=name, arguments=arguments))
 
@@ -239,7 +232,6 @@ class StreamParser(ABC):
         self._events.append(StreamError(error))
 
     def _done(self, reason: StopReason) -> None:
-        """Emit the end of the answer."""
         if reason == "stop" and self._has_calls:
             reason = "toolUse"
         self._events.append(StreamDone(stop_reason=reason, usage=self._usage))
