@@ -85,10 +85,7 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
 
 
 def has_access(config: Config, alias: str) -> bool:
-    """Whether `alias` has the key it needs; makes no request.
-
-    Other problems are reported when it is used: without it dirge would choose another service.
-    """
+    """Whether `alias` has its key, without a request. Its use reports any other problem."""
     if alias not in config.providers and not _is_at_hand(config, SERVICE_OF[alias]):
         return False
     try:
@@ -218,10 +215,7 @@ def owners_of(model: str) -> Sequence[Service]:
 
 
 def serving_alias(config: Config, model: str, default: str) -> str:
-    """The provider for `model`, which no entry lists: `default`, or one of the model's family.
-
-    Raises NoProvider if it is a model of another service, which can't be used.
-    """
+    """The provider for an unlisted `model`: `default`, or one of its family. Raises NoProvider."""
     owners = owners_of(model)
     if not owners or entry_of(config, default).type in [owner.type for owner in owners]:
         return default

@@ -77,10 +77,7 @@ def has_provider(alias: str, *, file: Path | None = None) -> bool:
 
 
 def save_rules(rules: Sequence[str], *, file: Path) -> Path:
-    """Append allow rules (`op:pattern`) to the settings file; returns the file.
-
-    Rules that are already behind the last ask rule are not repeated. Raises as `save_provider`.
-    """
+    """Append allow rules (`op:pattern`) that aren't behind the last ask rule; returns the file."""
 
     def change(document: tomlkit.TOMLDocument) -> None:
         table = document.setdefault("permission", tomlkit.table(is_super_table=True))

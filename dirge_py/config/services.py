@@ -124,10 +124,7 @@ def is_loopback(host: str) -> bool:
 
 
 def ollama_url(host: str) -> str:
-    """The address that `OLLAMA_HOST` means: a host, a host with a port, or a URL.
-
-    `0.0.0.0`, at which a server listens, means this machine.
-    """
+    """The address that `OLLAMA_HOST` means: host, host:port or URL; `0.0.0.0` is this machine."""
     scheme, slashes, rest = host.strip().rpartition("://")
     place, slash, path = rest.partition("/")
     name, colon, port = place.rpartition(":") if not place.endswith("]") else (place, "", "")

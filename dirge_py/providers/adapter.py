@@ -101,14 +101,8 @@ def call_arguments(call: ToolCallBlock) -> Mapping[str, Any]:
 
 def function_tool(tool: ToolSpec) -> dict[str, Any]:
     """A tool as Chat Completions describes it."""
-    return {
-        "type": "function",
-        "function": {
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": dict(tool.parameters),
-        },
-    }
+    function = {"name": tool.name, "description": tool.description}
+    return {"type": "function", "function": {**function, "parameters": dict(tool.parameters)}}
 
 
 class JsonCache:

@@ -299,10 +299,7 @@ _EVENTS_AHEAD = 8192
 # The limits after the end of an answer, for a service that keeps the connection open.
 _SETTLE_S = 5.0
 _DRAIN_S = 1.0
-_NO_STREAM: Mapping[Framing, frozenset[bytes]] = {
-    "events": frozenset({b"{", b"[", b"<"}),
-    "lines": frozenset({b"[", b"<"}),
-}
+_NO_STREAM: Mapping[str, Sequence[bytes]] = {"events": (b"{", b"[", b"<"), "lines": (b"[", b"<")}
 """The first bytes of web pages and whole answers; no stream starts with them."""
 _BLANK = b" \t\r\n\xef\xbb\xbf"
 # `json.loads` without its check for blanks, which is a third of the cost of a small event.

@@ -183,10 +183,7 @@ _MAX_ID_CHARS = 256
 async def list_models(
     settings: ProviderSettings, client: HttpClient, *, wire: str, limit_s: float
 ) -> Sequence[str]:
-    """The ids of the service's models, as it lists them; `wire` is its wire format.
-
-    Raises ConfigError, and ProviderError, whose `status` is 404 or 405 if there is no list.
-    """
+    """The ids the service lists. Raises ConfigError, ProviderError (404 or 405: it has no list)."""
     check_base_url(settings.base_url, settings.allow_insecure)
     path, key_headers, _ = _MODEL_LISTS[wire]
     base_url = settings.base_url.rstrip("/")

@@ -152,10 +152,7 @@ class EmbeddingProvider:
             attempt()
         ),
     ) -> None:
-        """`wire` is the wire format of the service; `run_attempt` makes one request.
-
-        Raises ConfigError: the format has no embeddings, or the address is not acceptable.
-        """
+        """`run_attempt` makes one request. Raises ConfigError: no embeddings, or wrong address."""
         if wire not in EMBEDDING_FORMATS:
             hint = f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have."
             raise ConfigError(f"`{settings.alias}` ({settings.type}) has no embeddings.", hint=hint)
@@ -168,10 +165,7 @@ class EmbeddingProvider:
         check_base_url(self._base_url, settings.allow_insecure)
 
     async def embed(self, request: EmbeddingRequest) -> Embeddings:
-        """The vectors of `request.input`.
-
-        Raises ProviderError: there is no text, or the answer is not one vector for each text.
-        """
+        """The vectors of `request.input`. Raises ProviderError, also if a text has no vector."""
         if not request.input:
             raise ProviderError("There is no text to embed.", kind="invalid_request")
         batches = []
@@ -182,16 +176,11 @@ class EmbeddingProvider:
 
     async def _fetched(self, request: EmbeddingRequest) -> Embeddings:
         model = request.model or self._format.default_model
-        at = endpoint_of(
-            self._settings,
-            url=self._base_url + self._format.path,
-            model=model,
-            key=self._settings.api_key,
-        )
+        settings, url = self._settings, self._base_url + self._format.path
+        at = endpoint_of(settings, url=url, model=model, key=settings.api_key)
+        key_header = bearer_header((settings.api_key or "").strip())
         headers = request_headers(
-            {"content-type": "application/json"},
-            bearer_header((self._settings.api_key or "").strip()),
-            self._settings.headers,
+            {"content-type": "application/json"}, key_header, settings.headers
         )
         body = {"model": model, **self._format.members}
         if request.dimensions is not None:
@@ -322,10 +311,7 @@ async def retry_embedding(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> Embeddings:
-    """The result of `attempt`, retried as model calls are; `notice` gets a message for each retry.
-
-    Raises ProviderError: the last error, or one that isn't temporary.
-    """
+    """The result of `attempt`, retried as model calls are, with notices. Raises ProviderError."""
     rules = policy or RETRY_POLICY
     retry = 0
     while True:

@@ -1,8 +1,6 @@
 """The `ProviderError` for each failure: what happened, where, and what to do.
 
-`classify_text` finds the kind of a failure in a service's own words; the first pattern that matches
-wins. A missing key isn't a rate limit even if the text says "too many", and a cap that resets
-tomorrow isn't worth a retry.
+A service's own words decide the kind: the first pattern that matches wins (`classify_text`).
 """
 
 import json
@@ -316,16 +314,12 @@ def _any_of(*patterns: str) -> Callable[[str], re.Match[str] | None]:
 NO_CREDIT = _any_of(
     r"insufficient[_ ](?:quota|credits?|funds|balance)",
     r"(?:credit )?balance is (?:too low|insufficient)",
-    r"check your plan and billing",
-    r"billing (?:hard )?(?:limit|quota)",
-    r"payment required",
-    r"\barrearage\b",
+    r"check your plan and billing|billing (?:hard )?(?:limit|quota)",
+    r"payment required|\barrearage\b",
 )
 _AUTH = _any_of(
     r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?40[13]\b",
-    r"\b40[13] (?:unauthorized|forbidden)",
-    r"\bunauthori[sz]ed\b",
-    r"\bforbidden\b",
+    r"\b40[13] (?:unauthorized|forbidden)|\bunauthori[sz]ed\b|\bforbidden\b",
     r"(?:invalid|incorrect|missing|wrong|expired|revoked|no) (?:\w+[- ])?(?:x-)?api[- _]?key",
     r"api[- _]?key (?:is |was )?(?:not valid|invalid|missing|required|expired)",
     r"authentication[_ ](?:error|failed|required)",
@@ -344,48 +338,35 @@ _CAP = _any_of(
 )
 _RATE = _any_of(
     r"(?:status|code|error|http)\W{0,3}(?:code\W{0,3})?(?:429|529)\b",
-    r"\b429\b.{0,20}too many",
-    r"rate[-_ ]?limit",
-    r"too many requests",
-    r"resource[_ ](?:has been )?exhausted",
-    r"\boverloaded(?:_error)?\b",
-    r"throttl(?:ed|ing)",
-    r"quota",
+    r"\b429\b.{0,20}too many|too many requests|rate[-_ ]?limit|throttl(?:ed|ing)|quota",
+    r"resource[_ ](?:has been )?exhausted|\boverloaded(?:_error)?\b",
 )
 _SERVER = _any_of(
     r"(?:status|code|error|http(?:/[\d.]+)?)\W{0,3}(?:code\W{0,3})?5\d\d\b",
     r"\b5\d\d (?:internal server error|bad gateway|service unavailable|gateway time-?out)",
-    r"internal[_ ]server[_ ]error",
-    r"service (?:is )?(?:temporarily )?unavailable",
-    r"gateway time-?out",
-    r"\bapi_error\b",
+    r"internal[_ ]server[_ ]error|\bapi_error\b",
+    r"service (?:is )?(?:temporarily )?unavailable|gateway time-?out",
 )
 CONTEXT_LENGTH = _any_of(
-    r"context[_ ]length[_ ]exceeded",
-    r"maximum context length",
+    r"context[_ ]length[_ ]exceeded|maximum context length",
     r"context (?:window|length|size|limit).{0,60}(?:exceed|too (?:long|large|small)|overflow|full)",
     r"exceed(?:s|ed|ing)?\b.{0,60}context (?:window|length|size|limit)",
-    r"(?:prompt|input|request) (?:is )?too long",
     r"input (?:token count|length).{0,60}exceeds",
     r"(?:prompt|input) (?:contains|has) .{0,60}tokens.{0,60}(?:limit|maximum)",
-    r"too many (?:input )?tokens",
+    r"too many (?:input )?tokens|(?:prompt|input|request) (?:is )?too long",
     r"tokens? (?:exceeds?|in (?:your )?(?:prompt|request) exceeds?)",
     r"reduce the length of the (?:messages|prompt|input)",
-    r"(?:maximum|max) (?:prompt|input) (?:length|tokens)",
+    r"(?:maximum|max) (?:prompt|input) (?:length|tokens)|input tokens exceed",
     r"request_too_large|request (?:entity )?too large",
     r"model_context_window_exceeded|context_window_exceeded",
-    r"input tokens exceed",
     r"larger than the maximum .{0,30}tokens",
 )
 HTML_PAGE = _any_of(r"<!doctype html", r"<html[\s>]", r"\bbad gateway\b", r"\bcloudflare\b")
 _NETWORK = _any_of(
     r"connection (?:was )?(?:refused|reset|aborted)",
     r"connection closed (?:before|by (?:the )?(?:peer|remote|server))",
-    r"broken pipe",
-    r"\bdns\b|name (?:or service )?not known|name resolution",
-    r"\b(?:ssl|tls)\b",
-    r"tim(?:ed|e)[- ]?out",
-    r"\bserver error\b|\bserver_error\b",
+    r"broken pipe|\bdns\b|name (?:or service )?not known|name resolution",
+    r"\b(?:ssl|tls)\b|tim(?:ed|e)[- ]?out|\bserver error\b|\bserver_error\b",
     r"error sending request|connect error|connection error|network (?:error|is unreachable)",
     r"error decoding|decod(?:e|ing) (?:failure|error)|unexpected (?:eof|end of (?:file|stream))",
     r"(?:incomplete|peer closed).{0,30}(?:read|body|chunk|connection)",

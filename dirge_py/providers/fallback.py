@@ -119,6 +119,8 @@ class FallbackChain:
         """The options for another model; keys and headers go only to the provider they are for."""
         if candidate.model == options.model:
             return options
+        # The answer is checked afterwards in any case.
+        schema = options.response_schema if self._holds_schema(candidate.model) else None
         is_elsewhere = candidate.model.partition("/")[0] != options.model.partition("/")[0]
         return replace(
             options,
@@ -126,10 +128,7 @@ class FallbackChain:
             thinking_level=candidate.level or options.thinking_level,
             api_key=None if is_elsewhere else options.api_key,
             headers={} if is_elsewhere else options.headers,
-            # The answer is checked afterwards in any case.
-            response_schema=options.response_schema
-            if self._holds_schema(candidate.model)
-            else None,
+            response_schema=schema,
         )
 
 

@@ -5,7 +5,7 @@ of schema (`gemini_schema.py`), and each family of models has its own thinking l
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -217,11 +217,7 @@ _LATEST = (3, 99)
 """The version of an id without one (`gemini-flash-latest`): newer than all known ones."""
 _FIRST_WITH_LEVELS = (3, 0)
 _LAST_FLASH_WITH_MINIMAL = (3, 6)
-_BUDGETS: Mapping[str, tuple[int, int]] = {
-    "pro": (128, 32_768),
-    "flash": (1, 24_576),
-    "flash-lite": (512, 24_576),
-}
+_BUDGETS = {"pro": (128, 32_768), "flash": (1, 24_576), "flash-lite": (512, 24_576)}
 _USUAL_BUDGETS = (128, 24_576)
 _ALWAYS_THINKS = "pro"
 

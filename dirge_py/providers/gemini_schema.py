@@ -8,18 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
-_FORMATS = {
-    "STRING": frozenset({"date-time"}),
-    "NUMBER": frozenset({"float", "double"}),
-    "INTEGER": frozenset({"int32", "int64"}),
-}
-_TYPE_NAMES: Mapping[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    list: "array",
-    dict: "object",
-}
+_FORMATS = {"STRING": {"date-time"}, "NUMBER": {"float", "double"}, "INTEGER": {"int32", "int64"}}
+_TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 _ANY_TYPES = ("STRING", "NUMBER", "BOOLEAN", "OBJECT")
 _MAX_DEPTH = 24
 _MAX_NODES = 4000

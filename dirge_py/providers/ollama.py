@@ -226,41 +226,33 @@ class OllamaParser(StreamParser):
         self._end_call(key, call_id)
 
 
-_CASES: tuple[tuple[str, ErrorKind, str], ...] = (
-    (
-        r"model\b.{0,200}\bnot found",
+_CASES: Mapping[str, tuple[ErrorKind, str]] = {
+    r"model\b.{0,200}\bnot found": (
         "invalid_request",
         "`ollama pull {model}` downloads it; `/model` or `--model` chooses another.",
     ),
-    (
-        r"requires more (?:system |gpu )?memory|out of memory|insufficient memory",
+    r"requires more (?:system |gpu )?memory|out of memory|insufficient memory": (
         "invalid_request",
         'Free memory, choose a smaller model, or a smaller `window_tokens` in [models."{model}"].',
     ),
-    (
-        r"does not support (?:tools|chat|completion)",
+    r"does not support (?:tools|chat|completion)": (
         "invalid_request",
         "dirge needs tools: choose a model for which `ollama show` lists them.",
     ),
-    (
-        r"missing data required for image input|does not support (?:images?|vision)",
+    r"missing data required for image input|does not support (?:images?|vision)": (
         "invalid_request",
         "Choose a model for which `ollama show` lists vision.",
     ),
-    (
-        r"(?:context length|context window|context size)",
+    r"(?:context length|context window|context size)": (
         "context_length",
         "`/compact` shortens the conversation.",
     ),
-    (
-        (
-            r"server busy|maximum pending requests|loading model|runner (?:to start|process has)|"
-            r"model runner has unexpectedly stopped|model failed to load|running the model"
-        ),
+    r"server busy|maximum pending requests|loading model|runner (?:to start|process has)|"
+    r"model runner has unexpectedly stopped|model failed to load|running the model": (
         "server",
         "Try again later; the log of `ollama serve` has details.",
     ),
-)
+}
 """Words in an error, its kind, and the hint."""
 # A part of the message, because the loop sets the hint once it has shortened the request.
 _WINDOW = ' The window is `window_tokens` in [models."{model}"], or Ollama\'s few thousand tokens.'
@@ -279,7 +271,7 @@ def explain_error(error: ProviderError, *, model: str, base_url: str) -> Provide
         return explained
     if error.kind in {"auth", "aborted", "rate_limit"}:
         return error
-    for words, kind, hint in _CASES:
+    for words, (kind, hint) in _CASES.items():
         if re.search(words, error.raw, re.IGNORECASE):
             explained.kind, explained.hint = kind, hint.format(model=model)
             if kind == "context_length":

@@ -61,6 +61,7 @@ from dirge_py.types.messages import (
     StopReason,
     TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
     ToolResultMessage,
     Usage,
     UserMessage,
@@ -186,11 +187,8 @@ def _message(message: SendableMessage, *, thinking_back: str) -> dict[str, Any]:
         case AssistantMessage():
             return _assistant(message, thinking_back)
         case ToolResultMessage():
-            return {
-                "role": "tool",
-                "tool_call_id": message.tool_call_id,
-                "content": "\n".join(result_texts(message)),
-            }
+            content = "\n".join(result_texts(message))
+            return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
 
 
 def _assistant(message: AssistantMessage, thinking_back: str) -> dict[str, Any]:
@@ -206,20 +204,15 @@ def _assistant(message: AssistantMessage, thinking_back: str) -> dict[str, Any]:
         details = [part for thought in thoughts for part in unpack_details(thought.signature)]
         if details:
             written[thinking_back] = details
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {
-                "name": call.name,
-                "arguments": json.dumps(call_arguments(call), ensure_ascii=False),
-            },
-        }
-        for call in message.calls
-    ]
-    if calls:
-        written["tool_calls"] = calls
+    if message.calls:
+        written["tool_calls"] = [_call(call) for call in message.calls]
     return written
+
+
+def _call(call: ToolCallBlock) -> dict[str, Any]:
+    arguments = json.dumps(call_arguments(call), ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
 
 
 def _part(block: TextBlock | Asset, assets: AssetEncoder) -> dict[str, Any]:

@@ -28,19 +28,16 @@ class Provider:
 
 def provider_names() -> tuple[str, ...]:
     """Every provider type there is, sorted; imports none of them."""
-    files = sorted(_FOLDER.glob("*.py"))
-    return tuple(
-        file.stem.replace("_", "-") for file in files if _EXPORT.search(file.read_text("utf-8"))
-    )
+    files = (f for f in sorted(_FOLDER.glob("*.py")) if _EXPORT.search(f.read_text("utf-8")))
+    return tuple(file.stem.replace("_", "-") for file in files)
 
 
 def find_provider(name: str) -> Provider:
     """The provider of that name. Raises ConfigError: there is none."""
     module = name.replace("-", "_")
     if name.isascii() and module.isidentifier() and (_FOLDER / f"{module}.py").exists():
-        exported = getattr(
-            importlib.import_module(f"dirge_py.providers.{module}"), "PROVIDER", None
-        )
+        imported = importlib.import_module(f"dirge_py.providers.{module}")
+        exported = getattr(imported, "PROVIDER", None)
         if isinstance(exported, Provider):
             return exported
     near = nearest(name, provider_names())

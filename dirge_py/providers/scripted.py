@@ -168,12 +168,8 @@ def _deltas(reply: Reply, context: LlmContext, options: StreamOptions) -> Iterat
 
 def _calls(reply: Reply, context: LlmContext) -> Iterator[ToolCallBlock]:
     # A script restarts in every process, but a resumed history has ids already: skip those.
-    taken = {
-        call.id
-        for message in context.messages
-        if isinstance(message, AssistantMessage)
-        for call in message.calls
-    }
+    answers = (m for m in context.messages if isinstance(m, AssistantMessage))
+    taken = {call.id for answer in answers for call in answer.calls}
     number = len(taken)
     for call in reply.calls:
         if isinstance(call, ToolCallBlock):
