@@ -132,11 +132,8 @@ def offered_models(config: Config) -> list[str]:
 
 def usable_services(config: Config) -> list[str]:
     """The aliases of all usable providers that list models; those that play a file don't."""
-    return [
-        alias
-        for alias, entry in all_entries(config).items()
-        if entry.type not in OFFLINE and has_access(config, alias)
-    ]
+    online = (alias for alias, entry in all_entries(config).items() if entry.type not in OFFLINE)
+    return [alias for alias in online if has_access(config, alias)]
 
 
 def local_types(config: Config) -> tuple[str, ...]:
@@ -236,11 +233,8 @@ def _nameable(config: Config) -> list[str]:
 
 def _alias_listing(config: Config, model: str | None) -> str | None:
     """The configured alias that lists `model`; the chosen provider comes first."""
-    listing = [
-        alias
-        for alias, entry in config.providers.items()
-        if model is not None and model in (entry.model, *entry.models)
-    ]
+    entries = config.providers.items() if model is not None else ()
+    listing = [alias for alias, entry in entries if model in (entry.model, *entry.models)]
     named = config.origin.chosen.provider or config.provider
     return named if named in listing else next(iter(listing), None)
 

@@ -476,9 +476,8 @@ class AnthropicParser(StreamParser):
     def _count(self, usage: Any) -> None:
         """Store the newest counts: later events repeat, correct or omit them."""
         counted = as_object(usage)
-        self._counts |= {
-            name: as_count(counted[name]) for name in _COUNTS if counted.get(name) is not None
-        }
+        present = (name for name in _COUNTS if counted.get(name) is not None)
+        self._counts |= {name: as_count(counted[name]) for name in present}
         self._iterations = as_objects(counted.get("iterations")) or self._iterations
 
 

@@ -565,8 +565,7 @@ _CHECK_EVERY_S = 30.0
 class IdleTimeout:
     """Calls `give_up` after the allowed silence, or after `total_s` in all.
 
-    `allow` only stores a time, and one timer checks it now and then: a new timer for each piece of
-    an answer would cost more than reading it.
+    One timer checks a stored time: a new timer for each piece would cost more than reading it.
     """
 
     def __init__(self, give_up: Callable[[], None], total_s: float | None = None) -> None:

@@ -148,9 +148,7 @@ class EmbeddingProvider:
         settings: ProviderSettings,
         http: HttpClient,
         *,
-        run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = lambda attempt: (
-            attempt()
-        ),
+        run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = lambda make: make(),
     ) -> None:
         """`run_attempt` makes one request. Raises ConfigError: no embeddings, or wrong address."""
         if wire not in EMBEDDING_FORMATS:
@@ -279,17 +277,13 @@ def configured_embeddings(
     chosen = alias or main_model(config).alias
     wire = wire_of(entry_of(config, chosen).type)
     if wire not in EMBEDDING_FORMATS:
-        able = [
-            name
-            for name, entry in all_entries(config).items()
-            if wire_of(entry.type) in EMBEDDING_FORMATS and has_access(config, name)
-        ]
-        raise ConfigError(
-            f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings.",
-            hint=f"Choose one with `--provider`: {', '.join(able)}."
-            if able
-            else f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}.",
-        )
+        entries = all_entries(config).items()
+        speaking = (name for name, entry in entries if wire_of(entry.type) in EMBEDDING_FORMATS)
+        able = [name for name in speaking if has_access(config, name)]
+        hint = f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}."
+        hint = f"Choose one with `--provider`: {', '.join(able)}." if able else hint
+        problem = f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings."
+        raise ConfigError(problem, hint=hint)
     settings = provider_settings(config, chosen, Redactor(), is_main=True)
     return EmbeddingProvider(wire, settings, http, run_attempt=run_attempt)
 

@@ -103,12 +103,7 @@ class _Converter:
         self, raw: Mapping[str, Any], options: Sequence[Any], depth: int, *, is_nullable: bool
     ) -> Schema:
         """One of several schemas. Nothing may stand beside `anyOf`, so the rest goes inside."""
-        others = [
-            option
-            for option in options
-            if not isinstance(option, Mapping)
-            or (option.get("type") != "null" and _values(option) != [None])
-        ]
+        others = [option for option in options if not _is_null(option)]
         is_nullable = is_nullable or len(others) < len(options)
         converted: list[Schema] = []
         for option in others:
@@ -255,6 +250,10 @@ def _described(converted: Schema, words: Any) -> Schema:
         return converted
     old = converted.get("description")
     return {**converted, "description": f"{words.strip()} {old}" if old else words}
+
+
+def _is_null(raw: Any) -> bool:
+    return isinstance(raw, Mapping) and (raw.get("type") == "null" or _values(raw) == [None])
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

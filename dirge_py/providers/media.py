@@ -42,10 +42,9 @@ class AssetEncoder:
 
     def encoded(self, asset: Asset) -> str | None:
         """The bytes in base64; None if they can't be read or sent (`missing` says so)."""
-        if self.folder is None or not self._is_sendable(asset):
-            return None
         # The id comes from a stored transcript, which may be wrong.
-        if not _ASSET_ID.fullmatch(asset.asset_id):
+        is_id = _ASSET_ID.fullmatch(asset.asset_id)
+        if self.folder is None or not is_id or not self._is_sendable(asset):
             return None
         try:
             path = Path(self.folder, asset.asset_id)
@@ -129,8 +128,7 @@ def encode_messages(
 ) -> list[dict[str, Any]]:
     """The messages of a chat. Those of the last request are the same objects as then.
 
-    `encode_user` makes a user message of texts and assets. It isn't cached: the file of an asset
-    may be gone by now, and is too large to keep.
+    What `encode_user` makes is not cached: the file of an asset may be gone, and is too large.
     """
     messages: list[dict[str, Any]] = []
     for entry in with_tool_media(history):
@@ -148,8 +146,6 @@ def encode_messages(
 
 def result_texts(result: ToolResultMessage) -> list[str]:
     """The texts of a result, at least one; a note stands in for each asset."""
-    texts = [
-        b.text if isinstance(b, TextBlock) else f"[The {_kind(b)} follows the results.]"
-        for b in result.content
-    ]
+    blocks, note = result.content, "[The {} follows the results.]"
+    texts = [b.text if isinstance(b, TextBlock) else note.format(_kind(b)) for b in blocks]
     return [text for text in texts if text.strip()] or ["(no output)"]

@@ -136,9 +136,9 @@ _UNREADABLE = re.compile(
 
 
 def _note_refusals(alias: str, refused: RefusedParts) -> LearnFromError:
-    """Records in `refused` what a service did not accept, so that it isn't sent again.
+    """Return a function that adds to `refused` what a service did not accept.
 
-    Accounts without a verified organization get no summaries, and can't decrypt each other's items.
+    Accounts without a verified organization get no summaries, and can't decrypt others' items.
     """
 
     def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:

@@ -1,7 +1,7 @@
 """Removes secrets from the body of a response that is recorded; the pieces stay the same.
 
-A secret may continue in the next piece, or in the next events of a stream. So a piece is held back
-until its last line is whole, and until the last word of each of its texts has ended.
+A secret may continue in the next piece or event, so a piece is held back until its last line is
+whole and the last word of each of its texts has ended.
 """
 
 import json

@@ -110,8 +110,7 @@ def _choice_of_service(service: Service) -> ProviderChoice:
     is_own = service.type == _OWN_TYPE
     named, variable = service.named_url(os.environ)
     named = ollama_url(named) if variable == "OLLAMA_HOST" else named
-    if base_url_problem(named):
-        named = ""
+    named = "" if base_url_problem(named) else named
     has_key = any(os.environ.get(name) for name in service.key_env)
     return ProviderChoice(
         type=service.type,
