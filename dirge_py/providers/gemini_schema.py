@@ -140,15 +140,11 @@ class _Converter:
         alternatives = [self._flat(o) for o in _options(raw) if isinstance(o, Mapping)]
         for option in alternatives:
             properties = {**_mapping(option.get("properties")), **properties}
-        in_all = [_names(option.get("required")) for option in alternatives]
-        for name in in_all[0] if in_all else ():
-            if all(name in names for names in in_all):
-                required.append(name)
-        members = {
-            str(name): self.any(value, depth + 1)
-            for name, value in properties.items()
-            if value is not False
-        }
+        in_each = [_names(option.get("required")) for option in alternatives]
+        for first in in_each[:1]:
+            required += [name for name in first if all(name in names for names in in_each)]
+        possible = ((name, value) for name, value in properties.items() if value is not False)
+        members = {str(name): self.any(value, depth + 1) for name, value in possible}
         if not members:
             return {}
         due = [name for name in dict.fromkeys(required) if name in members]

@@ -255,11 +255,8 @@ class _RecordedResponse:
     def begin(self, answer: HttpResponse) -> None:
         """Write the head of the response."""
         self._answer, self.status, self.headers = answer, answer.status, answer.headers
-        shown = {
-            name.lower(): self._redact(value)
-            for name, value in answer.headers.items()
-            if name.lower() not in _PRIVATE_HEADERS
-        }
+        headers = ((name.lower(), value) for name, value in answer.headers.items())
+        shown = {name: self._redact(v) for name, v in headers if name not in _PRIVATE_HEADERS}
         self.write({"status": answer.status, "headers": shown})
 
     def end(self, error: BaseException | None = None) -> None:
