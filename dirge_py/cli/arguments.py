@@ -199,13 +199,7 @@ def _output_flags(group: Any) -> None:
 
 def _session_flags(group: Any) -> None:
     add = group.add_argument
-    add(
-        "-c",
-        "--continue",
-        action="store_true",
-        dest="continue_",
-        help="the newest session here",
-    )
+    add("-c", "--continue", action="store_true", dest="continue_", help="the newest session here")
     resume_help = "pick a session, or resume this one (an id or its beginning)"
     add("-r", "--resume", nargs="?", const="", metavar="ID", help=resume_help)
     add("--session", metavar="ID", type=_session_id, help="open this session, or create it")
@@ -236,11 +230,7 @@ def _shared_flags(parser: Parser) -> None:
     add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(npm test)")
     add("--disallowedTools", metavar="TOOLS", action="append", default=[], help="the same")
-    add(
-        "--on-ask",
-        choices=("deny", "defer", "abort"),
-        help="headless: the answer to questions",
-    )
+    add("--on-ask", choices=("deny", "defer", "abort"), help="headless: the answer to questions")
     add("--sandbox", metavar="MODE", choices=SANDBOX_MODES, help="off, preferred, required")
     add("--tools", metavar="A,B", help="only these tools")
     add("--no-tools", action="store_true", help="no tools at all")

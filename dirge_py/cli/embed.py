@@ -113,10 +113,7 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
         answer = await provider.embed(request)
     finally:
         await http.aclose()
-    usage = {
-        "prompt_tokens": answer.usage.prompt_tokens,
-        "total_tokens": answer.usage.total_tokens,
-    }
+    usage = {"prompt_tokens": answer.usage.prompt_tokens, "total_tokens": answer.usage.total_tokens}
     value = {"model": answer.model, "embeddings": answer.embeddings, "usage": usage}
     return json.dumps(value) + "\n"
 

@@ -78,10 +78,8 @@ def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -
     """Replace the content of the file at `path`; its folder must exist.
 
     A link is followed and kept. An existing file keeps its mode, owner and extended attributes; a
-    new one gets `mode`, else 0666 minus the umask. The content is on disk when this returns.
-
-    Raises:
-        FileError: it could not be written; the old content is untouched.
+    new one gets `mode`, else 0666 minus the umask. The content is on disk when this returns. Raises
+    FileError if it could not be written; the old content is untouched.
     """
     real = resolve(absolute(os.fspath(path), os.getcwd())).real
     try:
@@ -220,10 +218,8 @@ def replace(
     """Put `content` at `place` and return the status of the new file.
 
     `check` is called when everything is prepared, directly before the change becomes visible; an
-    exception in it stops the change.
-
-    Raises:
-        FileError: it could not be done, or the existing file is not a regular, writable file.
+    exception in it stops the change. Raises FileError if it could not be done, or the existing file
+    is not a regular, writable file.
     """
     try:
         old = place.status()

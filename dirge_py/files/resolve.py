@@ -65,10 +65,8 @@ def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Res
     """Return where the absolute `path` leads now, with every link on the way resolved.
 
     Components at the end may be missing, but without a `..` after them. `on_step` is called with
-    every physical place on the way, links included.
-
-    Raises:
-        FileError: a link loop, a file used as a folder, a folder that may not be searched.
+    every physical place on the way, links included. Raises FileError for a link loop, a file used
+    as a folder, or a folder that may not be searched.
     """
     pending = _reversed_parts(path)
     real = ""
@@ -159,8 +157,7 @@ def open_folder_handle(real: str, folder: int | None = None) -> int:
 def open_beneath(anchor: int, relative: str, flags: int) -> int:
     """Open the physical path `relative` (no `..`, no leading `/`) below the folder `anchor`.
 
-    Raises:
-        OSError: as `os.open`; ELOOP (or ENOTDIR) if a component is a link.
+    Raises OSError as `os.open`; ELOOP (or ENOTDIR) if a component is a link.
     """
     opened = _openat2(anchor, relative or ".", flags)
     return walk_beneath(anchor, relative, flags) if opened is None else opened
@@ -233,10 +230,8 @@ def _openat2(anchor: int, relative: str, flags: int) -> int | None:
 def make_folders(anchor: int, relative: str, shown: str) -> Iterator[int]:
     """Yield a descriptor of the folder of the file `relative` below `anchor`, created if missing.
 
-    If the block fails, created folders that are still empty are removed again.
-
-    Raises:
-        FileError: a folder cannot be created or opened. `shown` is the file's name in errors.
+    If the block fails, created folders that are still empty are removed again. Raises FileError if
+    a folder cannot be created or opened. `shown` is the file's name in errors.
     """
     created: list[str] = []
     try:

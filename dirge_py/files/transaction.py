@@ -60,10 +60,8 @@ def run_transaction(
 ) -> list[os.stat_result | None]:
     """Execute all steps, or none; return the new status of each file.
 
-    `journals` is the folder for journals that survive a crash; a single step needs none.
-
-    Raises:
-        FileError: a step failed. Everything is as before, or the message says what is not.
+    `journals` is the folder for journals that survive a crash; a single step needs none. Raises
+    FileError if a step failed. Everything is as before, or the message says what is not.
     """
     entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
     journal = None

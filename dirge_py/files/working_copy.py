@@ -70,10 +70,8 @@ class WorkingCopy:
         """Copy the files and links at these relative paths, with their modes and times. Blocks.
 
         Every file is independent: bytes are shared only if the file system makes sure that a change
-        to one does not affect the other. Links are copied as they are, never followed.
-
-        Raises:
-            FileError: there is not enough space, or the copy cannot be written.
+        to one does not affect the other. Links are copied as they are, never followed. Raises
+        FileError if there is not enough space, or the copy cannot be written.
         """
         wanted = sorted(set(paths))
         copied = CopyResult()
@@ -273,10 +271,7 @@ def _empty(folder: str, last: str) -> None:
     """Remove the contents of the folder, whatever their modes are.
 
     Deeper folders are moved up first, so that neither the length of a path nor the number of open
-    folders is a limit.
-
-    Raises:
-        OSError: the folder cannot be opened.
+    folders is a limit. Raises OSError if the folder cannot be opened.
     """
     token = secrets.token_hex(8)
     unused = (f".{token}.{number}" for number in itertools.count())

@@ -156,8 +156,7 @@ class Workspace:
     def locate(self, path: str, cwd: str | None = None) -> LocatedPath:
         """Return where `path` leads now, relative to `cwd` (else the workspace's). Opens nothing.
 
-        Raises:
-            FileError: it leads nowhere: a link loop, a file used as a folder, a bad name.
+        Raises FileError if it leads nowhere: a link loop, a file used as a folder, a bad name.
         """
         asked = absolute(path, cwd or self.cwd)
         resolved = resolve(asked)
@@ -230,8 +229,7 @@ class CallFiles:
     def locate(self, path: str) -> LocatedPath:
         """Call `Workspace.locate`, and reject a path that this call may not open.
 
-        Raises:
-            FileError: it leads nowhere, or outside of what was approved.
+        Raises FileError if it leads nowhere, or outside of what was approved.
         """
         located = self._workspace.locate(path)
         if not is_below_any(located.real, self._allowed()):
@@ -255,8 +253,7 @@ class CallFiles:
     def read(self, path: str) -> FileContent:
         """Return the whole file. Does not count as having read it: see `remember_read`.
 
-        Raises:
-            FileError: as `open`, it is larger than `WHOLE_FILE_LIMIT`, or not as it was shown.
+        Raises FileError as `open`, or if it is above `WHOLE_FILE_LIMIT` or not as it was shown.
         """
         with self.open(path) as (stream, located, status):
             content = b""
@@ -320,10 +317,8 @@ class CallFiles:
     def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> None:
         """Write `content` to the file if its version is still `expected` (None: it does not exist).
 
-        Missing folders are created. Counts as having read the file.
-
-        Raises:
-            FileError: it has another version now, or it cannot be written; nothing changed.
+        Missing folders are created. Counts as having read the file. Raises FileError if it has
+        another version now, or it cannot be written; nothing changed.
         """
         real = self.locate(path).real
         with self._workspace.ledger.lock(real), contextlib.ExitStack() as stack:
@@ -336,10 +331,8 @@ class CallFiles:
     def write_all(self, targets: Sequence[WriteTarget]) -> None:
         """Write all of `targets`, or none; no two of them are the same file.
 
-        Missing folders are created. Counts as having read what was written.
-
-        Raises:
-            FileError: one of them has another version now, or cannot be written.
+        Missing folders are created. Counts as having read what was written. Raises FileError if one
+        of them has another version now, or cannot be written.
         """
         reals = [self.locate(target.path).real for target in targets]
         pairs = list(zip(reals, targets, strict=True))

@@ -192,9 +192,7 @@ def run_program(
     """Run one of the user's programs, see `find_program`, with dirge's environment, to its end.
 
     `reads=False` is for programs that leave a child behind, which would keep the output pipe open.
-
-    Raises:
-        ProcessError: it cannot be started, or took longer than `limit_s` and was killed.
+    Raises ProcessError if it cannot be started, or took longer than `limit_s` and was killed.
     """
     output = subprocess.PIPE if reads else subprocess.DEVNULL
     found = find_program(arguments[0])
@@ -223,9 +221,7 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
     """Start a program with dirge's environment, but without its terminal, and do not wait for it.
 
     It outlives dirge. While dirge runs, `ended` gets its exit code, on the running event loop.
-
-    Raises:
-        ProcessError: it cannot be started.
+    Raises ProcessError if it cannot be started.
     """
     try:
         # Its own group protects it from Ctrl+C. In its own session it would count as an orphan of
@@ -254,10 +250,8 @@ def start_detached(arguments: Sequence[str], *, cwd: Path, ended: Callable[[int]
 async def run_in_foreground(arguments: Sequence[str]) -> int:
     """Run a program with dirge's own terminal and environment; return its exit code.
 
-    Ctrl+C reaches dirge, too: the caller has to ignore it.
-
-    Raises:
-        ProcessError: the program cannot be started.
+    Ctrl+C reaches dirge, too: the caller has to ignore it. Raises ProcessError if the program
+    cannot be started.
     """
     try:
         found = program_of_person(arguments[0])

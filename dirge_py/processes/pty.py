@@ -44,10 +44,7 @@ def open_terminal(
     """Start a command line with the user's shell (`$SHELL`, else bash) on a new terminal.
 
     Returns the process, which has its own session, and two descriptors of the terminal: dirge's
-    end, for keys and output, and the process's end.
-
-    Raises:
-        ProcessError: nothing was started.
+    end, for keys and output, and the process's end. Raises ProcessError if nothing was started.
     """
     try:
         keyboard_fd, program_fd = os.openpty()

@@ -125,9 +125,7 @@ class Runner:
 
         Returns when the process has exited or was stopped, and no process it started runs any more.
         If the caller is cancelled, this raises immediately, and the command is ended soon after.
-
-        Raises:
-            ProcessError: it could not be started.
+        Raises ProcessError if it could not be started.
         """
         if signal is not None and signal.aborted:
             self._approvals.pop(options.get("call_id", ""), None)
@@ -186,10 +184,8 @@ class Runner:
     ) -> PtyCommand:
         """Start a command that the user typed, on its own terminal, outside of any sandbox.
 
-        It has no time limit: it ends by itself, when it is stopped, or with the runner.
-
-        Raises:
-            ProcessError: it could not be started.
+        It has no time limit: it ends by itself, when it is stopped, or with the runner. Raises
+        ProcessError if it could not be started.
         """
 
         def start(marker: str) -> PtyCommand:

@@ -83,10 +83,7 @@ def start_command(
     Its output is stdout and stderr in the order written. Its input is `stdin_text`, else empty. It
     gets its own session and process group; the session has no terminal, so a program that asks
     there for a password fails immediately instead of waiting. With `restrict`, the process is
-    started by a thread that called that first.
-
-    Raises:
-        ProcessError: nothing was started.
+    started by a thread that called that first. Raises ProcessError if nothing was started.
     """
     output_fd, write_end = os.pipe()
     stdin_fd = None

@@ -201,11 +201,7 @@ def test_servers_of_this_machine_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "path", "is_told"),
-    [
-        ("ollama", "", False),
-        ("ollama", "/", False),
-        ("openai", "/nothing", True),
-    ],
+    [("ollama", "", False), ("ollama", "/", False), ("openai", "/nothing", True)],
 )
 def test_a_server_of_this_machine_is_told_of_once(
     tmp_path: Path, kind: str, path: str, is_told: bool

@@ -24,9 +24,7 @@ BUILT = set(
     --prompt --config --no-context-files --no-color -v --verbose --record --version -h --help
     """.split()  # noqa: SIM905
 )
-NOT_BUILT = [
-    *("--agent", "--api-key"),
-]
+NOT_BUILT = [*("--agent", "--api-key")]
 HIDDEN = {
     "--effort",
     "--max-budget-usd",

@@ -171,10 +171,7 @@ def test_more_than_anybody_could_judge_cannot_be_trusted(product: Product) -> No
     for number in range(257):
         product.file(f".dirge/skills/s{number}", "x")
     report = shown(product)
-    assert (report["files"], report["obstacle"]) == (
-        [],
-        ".dirge holds more than 256 files to load",
-    )
+    assert (report["files"], report["obstacle"]) == ([], ".dirge holds more than 256 files to load")
     assert product.run("trust", "--accept", report["digest"]).exit_code == 1
 
 

@@ -75,10 +75,7 @@ async def test_silence_is_said(shell):
 async def test_a_signal_is_named_and_counts_as_128_more(shell):
     result = await shell.run("kill -KILL $$")
 
-    assert result.text.split("\n")[1:] == [
-        "The command was ended by SIGKILL.",
-        "Exit code: 137",
-    ]
+    assert result.text.split("\n")[1:] == ["The command was ended by SIGKILL.", "Exit code: 137"]
 
 
 async def test_d49_a_timeout_ends_background_and_foreground_alike(shell):

@@ -33,10 +33,7 @@ def scrubbed(tools):
     [
         ("write", {"path": "a.env", "content": SHOWN.replace("0\n", "1\n")}),
         ("edit", {"path": "a.env", "old_text": OLD, "new_text": SHOWN}),
-        (
-            "apply_patch",
-            {"patch": f"*** Update File: a.env\n@@\n{CHANGED}"},
-        ),
+        ("apply_patch", {"patch": f"*** Update File: a.env\n@@\n{CHANGED}"}),
     ],
 )
 async def test_the_mark_does_not_take_the_place_of_a_secret(scrubbed, tool, arguments):

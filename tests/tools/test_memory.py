@@ -49,8 +49,7 @@ async def test_a_match_that_fits_nothing_names_what_is_near(remembering: ToolDri
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [{"action": "add"}, {"action": "replace", "content": " "}, {"action": "remove"}],
+    "arguments", [{"action": "add"}, {"action": "replace", "content": " "}, {"action": "remove"}]
 )
 async def test_what_is_missing_is_named(remembering: ToolDriver, arguments: dict[str, str]) -> None:
     refused = await remembering.refusal("memory", **arguments)

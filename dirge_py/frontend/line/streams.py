@@ -115,10 +115,8 @@ class LineSource(Protocol):
     async def answer(self, label: str) -> str | None:
         """The next line, typed after `label` was shown; None at the end of the input.
 
-        Text that the user was typing is set aside, and restored afterwards.
-
-        Raises:
-            AnswerInterrupted: Ctrl+C instead of an answer.
+        Text that the user was typing is set aside, and restored afterwards. Raises
+        AnswerInterrupted for Ctrl+C instead of an answer.
         """
 
     def remember(self, prompts: Iterable[str]) -> None:

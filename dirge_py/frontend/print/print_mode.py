@@ -195,10 +195,8 @@ def print_all(
 async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
     """Take one turn and print it; without a prompt, continue the session.
 
-    The prompt is always a message: a prompt from a queue must not run a command.
-
-    Raises:
-        DirgeError: there is nothing to continue, or a call waits for a decision.
+    The prompt is always a message: a prompt from a queue must not run a command. Raises DirgeError
+    if there is nothing to continue, or a call waits for a decision.
     """
     conversation = printer.conversation
     printer.tells_turns = True
@@ -220,10 +218,7 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
     """Continue the run that was cut off when dirge was killed, and print the rest of it.
 
     `choice` applies to every call of unknown outcome; None means the earlier choice, else
-    `inspect`.
-
-    Raises:
-        SessionError: the last run of the session finished.
+    `inspect`. Raises SessionError if the last run of the session finished.
     """
     conversation = printer.conversation
     interruption = conversation.interruption

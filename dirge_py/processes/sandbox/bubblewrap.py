@@ -70,9 +70,8 @@ class Bubblewrap:
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
         """Return the argument list that runs `arguments` inside.
 
-        Raises:
-            ProcessError: as `plan_mounts`; the proxy for its hosts cannot be started; this is
-                closed.
+        Raises ProcessError as `plan_mounts`, if the proxy for its hosts cannot be started, or if
+        this is closed.
         """
         if self._is_closed:
             raise ProcessError("No command is started while dirge ends.")

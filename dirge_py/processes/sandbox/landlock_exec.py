@@ -71,10 +71,8 @@ def main(words: list[str]) -> None:
 def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
     """Return a descriptor of a new ruleset, which may be used repeatedly; the caller closes it.
 
-    `rules` are pairs of a path and a key of `RIGHTS`. A missing path allows nothing.
-
-    Raises:
-        OSError: the kernel refused it; `filename` says which call.
+    `rules` are pairs of a path and a key of `RIGHTS`. A missing path allows nothing. Raises OSError
+    if the kernel refused it; `filename` says which call.
     """
     version = abi()
     handled = _ALL_OF_FILES
@@ -98,10 +96,8 @@ def make_ruleset(rules: Iterable[tuple[str, str]]) -> int:
 def restrict_thread(ruleset: int, call_filter: bytes) -> None:
     """Restrict the calling thread, and every process it starts, to `ruleset` and `call_filter`.
 
-    Other threads keep their rights. This cannot be undone.
-
-    Raises:
-        OSError: the kernel refused it; `filename` says which call. Rights may be lost already.
+    Other threads keep their rights. This cannot be undone. Raises OSError if the kernel refused it;
+    `filename` says which call. Rights may be lost already.
     """
     _checked("prctl", _libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _checked("landlock", _libc.syscall(_RESTRICT, ruleset, 0))
@@ -113,10 +109,8 @@ def restrict_thread(ruleset: int, call_filter: bytes) -> None:
 def drop_capabilities(kept: Collection[int] = ()) -> None:
     """Give up root's capabilities, except those with the numbers `kept`.
 
-    Applies to the calling thread and the processes it starts. Other users have none.
-
-    Raises:
-        OSError: the kernel refused it; `filename` says which call.
+    Applies to the calling thread and the processes it starts. Other users have none. Raises OSError
+    if the kernel refused it; `filename` says which call.
     """
     for number in range(64):
         if number not in kept:

@@ -62,9 +62,8 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
 def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     """Return the mount plan for one command. `profile` is physical.
 
-    Raises:
-        ProcessError: the command would start in a folder that it cannot see, or a root has a
-            `.git` or `.dirge` that cannot be guarded.
+    Raises ProcessError if the command would start in a folder that it cannot see, or a root has a
+    `.git` or `.dirge` that cannot be guarded.
     """
     try:
         for root in profile.roots:

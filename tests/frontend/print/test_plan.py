@@ -181,7 +181,7 @@ def test_native_lines_tell_of_phases_and_evidence(product: Product) -> None:
     assert (evidence["command"], evidence["exit_code"], evidence["step"]) == (CHECK, 0, 1)
     assert evidence["tree"] and evidence["output_sha256"]
     assert [e["role"] for e in lines if e["type"] == "usage" and e["role"]] == [
-        *("explore", "plan", "review", "review"),
+        *("explore", "plan", "review", "review")
     ]
     assert "fork_event" not in {e["type"] for e in lines}
     assert [e["seq"] for e in lines] == list(range(len(lines)))
@@ -194,7 +194,7 @@ def test_the_other_shape_has_the_messages_of_the_ordinary_runs(product: Product)
     result = product.run("-p", "--output-format", "stream-json", "/plan make the total 42")
 
     assert [line["type"] for line in result.lines] == [
-        *("system", "assistant", "user", "assistant", "user", "result"),
+        *("system", "assistant", "user", "assistant", "user", "result")
     ]
     assert result.lines[-2]["isSynthetic"] is True  # The report, for the model.
     assert "plan" in result.lines[0]["slash_commands"]

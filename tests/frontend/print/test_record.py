@@ -118,10 +118,7 @@ def test_a_start_that_fails_leaves_no_file_in_the_way_of_the_next(product: Produ
     product.will(ModelReply(text="ok"))
     words = ("-p", "--record", "run.jsonl", "x")
 
-    failed = [
-        product.run(*words, env={"FAKE_KEY": ""}),
-        product.run("--allow", "nonsense", *words),
-    ]
+    failed = [product.run(*words, env={"FAKE_KEY": ""}), product.run("--allow", "nonsense", *words)]
     result = product.run(*words)
 
     assert [each.exit_code for each in failed] == [2, 2]

@@ -26,7 +26,7 @@ def test_the_key_is_in_no_output_and_no_file(product: Product, wire: Wire) -> No
     )
 
     result = product.run(
-        *("-p", "-v", "--yolo", "--output-format", "stream-json", f"my key is {KEY}"),
+        *("-p", "-v", "--yolo", "--output-format", "stream-json", f"my key is {KEY}")
     )
 
     assert result.exit_code == 0
@@ -93,16 +93,13 @@ OTHERS = {
 }
 
 
-def test_keys_of_other_services_are_in_no_result_no_file_and_no_recording(
-    product: Product,
-) -> None:
+def test_keys_of_other_services_are_in_no_result_no_file_and_no_recording(product: Product) -> None:
     product.configure("[providers.fake.headers]\nx-proxy = '${HEADER_VALUE}'\n")
     product.file("environ", "\n".join(f"{name}={value}" for name, value in OTHERS.items()))
     product.will(ModelReply(calls=[("bash", {"command": "cat environ"})]), ModelReply(text="ok"))
 
     process = product.run(
-        *("-p", "--yolo", "--output-format", "stream-json", "--record", "tape", "look"),
-        env=OTHERS,
+        *("-p", "--yolo", "--output-format", "stream-json", "--record", "tape", "look"), env=OTHERS
     )
 
     assert process.exit_code == 0

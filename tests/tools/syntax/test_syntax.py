@@ -197,11 +197,7 @@ PIECES = st.sampled_from(
 
 
 @settings(max_examples=size(50, 150))
-@given(
-    st.sampled_from(sorted(_FILES)),
-    st.lists(PIECES, max_size=30),
-    st.lists(PIECES, max_size=9),
-)
+@given(st.sampled_from(sorted(_FILES)), st.lists(PIECES, max_size=30), st.lists(PIECES, max_size=9))
 @example("yaml", [], ["`"])
 def test_no_text_makes_it_raise_and_nothing_to_complain_of_in_what_stays(language, pieces, more):
     endings = {"bash": "sh", "javascript": "js", "python": "py", "ruby": "rb", "rust": "rs"}

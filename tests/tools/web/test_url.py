@@ -34,11 +34,7 @@ def test_one_spelling_is_left_of_many(text: str, url: str) -> None:
 
 def test_a_target_says_what_is_connected_to() -> None:
     assert parse_url("https://[::1]:8443/x?y") == ParsedUrl(
-        scheme="https",
-        host="::1",
-        port=8443,
-        path="/x?y",
-        address=ipaddress.ip_address("::1"),
+        scheme="https", host="::1", port=8443, path="/x?y", address=ipaddress.ip_address("::1")
     )
     assert parse_url("https://[::1]:8443/x").place == "[::1]:8443"
 
