@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema
 from dirge_py.agent_loop.tool_calls import refuse_constant
-from dirge_py.tools.schema import schema_fault, value_problems
+from dirge_py.tools.toolbox import schema_fault, value_problems
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.outcomes import Done, Outcome
 

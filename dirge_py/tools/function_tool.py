@@ -21,8 +21,8 @@ from pydantic_core import to_jsonable_python
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolArgs, ToolContext, ToolServices
-from dirge_py.tools.schema import parameters_of
 from dirge_py.tools.threads import in_thread
+from dirge_py.tools.toolbox import parameters_of
 from dirge_py.types.tools import (
     Claim,
     Interceptor,

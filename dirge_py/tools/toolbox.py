@@ -4,23 +4,19 @@ It finds the built-in tools: every `<name>.py` in this folder with a `<name>.md`
 """
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.schemas import Path as SchemaPath
+from dirge_py.lib.schemas import Schema, child, parts, properties_of, types_at
 from dirge_py.tools.base import Tool, ToolContext, ToolServices
-from dirge_py.tools.schema import (
-    booleans_for_numbers,
-    describe_mistakes,
-    invalid_arguments,
-    parameters_of,
-    undeclared_properties,
-    validate_schema,
-)
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
@@ -37,6 +33,10 @@ from dirge_py.types.tools import (
     ToolExecutionMode,
     text_result,
 )
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError as SchemaViolation
+    from jsonschema.protocols import Validator
 
 
 class BoundTool:
@@ -223,3 +223,260 @@ def tool_names() -> list[str]:
 def discover_tools() -> list[Tool[Any]]:
     """Return the built-in tools, sorted by name."""
     return [importlib.import_module(f"dirge_py.tools.{name}").TOOL for name in tool_names()]
+
+
+_KINDS: Mapping[str, Literal["missing", "enum", "extra"]] = {
+    "missing": "missing",
+    "extra_forbidden": "extra",
+    "literal_error": "enum",
+    "enum": "enum",
+}
+"""The kinds of problems by pydantic's error types."""
+_OPENING = ("additionalProperties", "patternProperties")
+"""Keywords that allow properties with other names."""
+
+
+@lru_cache(maxsize=256)
+def parameters_of(args: type[BaseModel]) -> Mapping[str, Any]:
+    """Return the JSON Schema of `args`, as short as possible: every request contains it."""
+    schema: dict[str, Any] = _slim(args.model_json_schema())
+    schema.pop("description", None)
+    return schema
+
+
+def invalid_arguments(
+    error: ValidationError, tool: str, schema: Schema, arguments: Any
+) -> InvalidArguments:
+    """Return the error for the loop: a text for the model, and the place of each problem."""
+    problems = [
+        ArgumentProblem(
+            path=_argument_path(each["loc"], arguments),
+            kind=_KINDS.get(each["type"])
+            or ("type" if each["type"].endswith(("_type", "_parsing")) else "other"),
+            message=each["msg"],
+        )
+        for each in error.errors(include_url=False, include_context=False)
+    ]
+    return InvalidArguments(describe_mistakes(error, tool, schema), problems)
+
+
+def describe_mistakes(error: ValidationError, tool: str, schema: Mapping[str, Any]) -> str:
+    """Describe what is wrong with the arguments, one line per mistake, and what was expected."""
+    known, required = list(schema.get("properties", {})), schema.get("required", [])
+    lines = [f"- {_mistake(each, known)}" for each in error.errors(include_url=False)]
+    expected = ", ".join(name if name in required else f"{name} (optional)" for name in known)
+    return "\n".join([f"The arguments of `{tool}` do not fit:", *lines, f"Expected: {expected}."])
+
+
+def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> SchemaPath:
+    """Return the path in the arguments, without pydantic's names for branches of a union."""
+    path: list[str | int] = []
+    for number, step in enumerate(steps, start=1):
+        items = dict(enumerate(arguments)) if isinstance(arguments, list) else arguments
+        if not isinstance(items, Mapping):
+            continue
+        if step in items or (number == len(steps) and items is arguments):
+            arguments = items.get(step)
+            path.append(step)
+    return tuple(path)
+
+
+def booleans_for_numbers(
+    value: Any, schema: Any, root: Schema, path: SchemaPath = ()
+) -> Iterator[ArgumentProblem]:
+    """Yield every `true` or `false` where a number belongs: pydantic would read it as 1 or 0."""
+    if isinstance(value, bool):
+        types = types_at(schema, root)
+        if "boolean" not in types and "integer" in types:
+            yield ArgumentProblem(path=path, kind="type", message="a number, not a boolean")
+        return
+    steps: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
+    for step, each in value.items() if isinstance(value, Mapping) else steps:
+        if isinstance(each, bool | Mapping | list):
+            yield from booleans_for_numbers(each, child(schema, step, root), root, (*path, step))
+
+
+def undeclared_properties(
+    value: Any, schema: Any, root: Schema, path: SchemaPath = ()
+) -> Iterator[ArgumentProblem]:
+    """Yield every property that the schema does not declare.
+
+    By default, an embedder's models accept unknown properties, and drop them.
+    """
+    if isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from undeclared_properties(each, child(schema, place, root), root, (*path, place))
+        return
+    known = properties_of(schema, root)
+    if not isinstance(value, Mapping) or not known:
+        return
+    is_open = any(part.get(word) for part in parts(schema, root) for word in _OPENING)
+    for name, each in value.items():
+        if name in known:
+            yield from undeclared_properties(each, child(schema, name, root), root, (*path, name))
+        elif not is_open:
+            yield ArgumentProblem(path=(*path, name), kind="extra", message="no such property")
+
+
+def _slim(node: Any) -> Any:
+    """Return `node` without titles, and without `null` beside another type."""
+    if isinstance(node, list):
+        return [_slim(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    slim: dict[str, Any] = {
+        # A property may be called `title`: its name must stay.
+        key: {name: _slim(each) for name, each in value.items()}
+        if key == "properties"
+        else _slim(value)
+        for key, value in node.items()
+        if key != "title" and not (key == "default" and value is None)
+    }
+    choices = [each for each in slim.get("anyOf", []) if each != {"type": "null"}]
+    if len(choices) == 1:
+        del slim["anyOf"]
+        slim = {**choices[0], **slim}
+    return slim
+
+
+def _mistake(error: Any, known: list[str]) -> str:
+    place = ".".join(str(step) for step in error["loc"]) or "arguments"
+    if error["type"] == "missing":
+        return f"`{place}` is required."
+    if error["type"] == "extra_forbidden":
+        near = nearest(place, known)
+        return f"`{place}` is unknown." + (f" Did you mean `{near}`?" if near else "")
+    message, value = error["msg"], repr(error["input"])
+    shown = value if len(value) <= 60 else f"{value[:57]}…"
+    return f"`{place}`: {message[:1].lower()}{message[1:]} (got {shown})."
+
+
+_KEYWORD_KINDS = {"type": "type", "enum": "enum", "const": "enum"}
+_LONGEST_MESSAGE = 300
+
+
+def validate_schema(
+    schema: Mapping[str, Any], arguments: Any, *, tool: str = "the tool"
+) -> Mapping[str, Any]:
+    """Return the arguments if they match. Raises InvalidArguments; a `$ref` is never fetched."""
+    if not isinstance(arguments, Mapping):
+        raise InvalidArguments(f"The arguments of `{tool}` must be one JSON object.")
+    try:
+        validator = _compiled(schema)
+        problems = [
+            each for error in validator.iter_errors(arguments) for each in _problems_of(error)
+        ]
+    except Exception as error:
+        raise InvalidArguments(
+            f"The parameters of `{tool}` are not a valid JSON Schema ({_first_line(error)}), so no "
+            "call can be checked. Use another tool, and tell the user."
+        ) from error
+    if not problems:
+        return arguments
+    lines = [f"- {each.message}" for each in problems]
+    raise InvalidArguments("\n".join([f"The arguments of `{tool}` do not fit:", *lines]), problems)
+
+
+def value_problems(schema: Mapping[str, Any], value: Any) -> Sequence[str]:
+    """Return what is wrong with a value, one line each with its place. The schema must be valid."""
+    try:
+        errors = list(_compiled(schema).iter_errors(value))
+        return [_describe_problem(each) for error in errors for each in _problems_of(error)]
+    except Exception as error:
+        return [f"it cannot be checked ({_first_line(error)})"]
+
+
+def schema_fault(schema: Mapping[str, Any]) -> str:
+    """Return why no value can be checked against this schema, such as a lost `$ref`; else ""."""
+    if not isinstance(schema.get("$schema", ""), str):
+        return "its $schema must be text"
+    try:
+        validator = _compiled(schema)
+        if lost := _lost_reference(schema):
+            return f"its $ref {lost!r} leads nowhere; nothing is fetched"
+        # A schema with endless references fails with any value.
+        list(validator.iter_errors(None))
+        list(validator.iter_errors({}))
+    except RecursionError:
+        return "it is nested too deeply, or refers to itself without end"
+    except Exception as error:
+        path = getattr(error, "json_path", "$")
+        # `type` may be a list, too, but the error about a wrong word should list the right ones.
+        inner = (each for each in getattr(error, "context", ()) if each.validator == "enum")
+        return _first_line(next(inner, error)) + (f" (at {path})" if path != "$" else "")
+    return ""
+
+
+def _lost_reference(schema: Mapping[str, Any]) -> str:
+    """Return a `$ref` that leads out of the schema, or nowhere; "" if there is none."""
+    from referencing import jsonschema  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    draft = jsonschema.specification_with(schema.get("$schema", ""), default=jsonschema.DRAFT202012)
+    root = draft.create_resource(schema)
+    waiting = [(root, jsonschema.EMPTY_REGISTRY.resolver_with_root(root))]
+    while waiting:
+        resource, resolver = waiting.pop()
+        contents = resource.contents
+        reference = contents.get("$ref") if isinstance(contents, Mapping) else None
+        if isinstance(reference, str):
+            try:
+                resolver.lookup(reference)
+            except Unresolvable:
+                return reference
+        waiting += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
+    return ""
+
+
+def _describe_problem(problem: ArgumentProblem) -> str:
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in problem.path)
+    place = "".join(steps).lstrip(".")
+    is_named = problem.kind in ("missing", "extra") or not place
+    return f"{place}: {problem.message}" if not is_named or "." in place else problem.message
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).split("\n")[0] or type(error).__name__)[:_LONGEST_MESSAGE]
+
+
+def _compile(schema: Any) -> "Validator":
+    # Imported late: most starts don't need it.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+    from jsonschema.validators import validator_for  # noqa: PLC0415
+    from referencing.jsonschema import EMPTY_REGISTRY  # noqa: PLC0415
+
+    kind = validator_for(schema, default=Draft202012Validator)
+    kind.check_schema(schema)
+    # Without an explicit registry, it would fetch the targets of `$ref`.
+    validator: Validator = kind(schema, registry=EMPTY_REGISTRY)
+    return validator
+
+
+_compiled = IdentityCache(_compile)
+
+
+def _problems_of(error: "SchemaViolation") -> Iterator[ArgumentProblem]:
+    path = tuple(error.absolute_path)
+    message = error.message
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]}…"
+    if error.validator == "required":
+        # There is one error for each missing name, which only its message contains.
+        for name in error.validator_value:
+            if name not in error.instance and error.message.startswith(repr(name)):
+                yield ArgumentProblem(
+                    path=(*path, name), kind="missing", message=f"`{name}` is required"
+                )
+    elif error.validator == "additionalProperties" and error.validator_value is False:
+        for name in _extras(error):
+            yield ArgumentProblem(path=(*path, name), kind="extra", message=f"`{name}` is unknown")
+    else:
+        kind = _KEYWORD_KINDS.get(str(error.validator), "other")
+        yield ArgumentProblem(path=path, kind=kind, message=message)  # type: ignore[arg-type]
+
+
+def _extras(error: "SchemaViolation") -> Iterator[str]:
+    known, patterns = (error.schema.get(key, ()) for key in ("properties", "patternProperties"))
+    for name in error.instance:
+        if name not in known and not any(re.search(pattern, name) for pattern in patterns):
+            yield name

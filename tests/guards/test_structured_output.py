@@ -18,7 +18,7 @@ from dirge_py.guards.structured_output import KIND, MOST_ASKED_AGAIN, Structured
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.structured import checked_schema
 from dirge_py.testing import ScriptedModel, assert_balanced
-from dirge_py.tools.schema import validate_schema
+from dirge_py.tools.toolbox import validate_schema
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.llm import LlmContext, StreamOptions

@@ -7,7 +7,7 @@ from typing import Any
 from dirge_py.agent_loop import LoopConfig
 from dirge_py.agent_loop.tool_calls import prepare_call
 from dirge_py.testing import ScriptedModel
-from dirge_py.tools.schema import validate_schema
+from dirge_py.tools.toolbox import validate_schema
 from dirge_py.types.messages import ToolCallBlock
 from dirge_py.types.tools import Claim, Operation, ToolCall
 from tests.support.loop_runs import Tool

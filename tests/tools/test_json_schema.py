@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from dirge_py.tools.schema import validate_schema
+from dirge_py.tools.toolbox import validate_schema
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
 
 SCHEMA = {
@@ -93,7 +93,7 @@ def test_no_object_is_refused():
 
 def test_the_library_is_loaded_with_the_first_call_of_such_a_tool():
     code = (
-        "import sys, dirge_py.tools.toolbox, dirge_py.tools.schema as it\n"
+        "import sys, dirge_py.tools.toolbox as it\n"
         "assert 'jsonschema' not in sys.modules\n"
         "it.validate_schema({}, {})\n"
         "assert 'jsonschema' in sys.modules\n"
