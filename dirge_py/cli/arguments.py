@@ -252,7 +252,6 @@ def _shared_flags(parser: Parser) -> None:
 
 
 def _hidden_aliases(parser: Parser) -> None:
-    """Add the flags of other agents as hidden aliases."""
     add = parser.add_argument
     hide = argparse.SUPPRESS
     add("--session-id", dest="session", type=_session_id, help=hide)

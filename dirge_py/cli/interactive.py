@@ -94,7 +94,6 @@ def demo_start(demo: "Demo") -> "UiOptions":
 
 
 def _ui_settings(config: "Config") -> "UiSettings":
-    """The settings of the terminal UI."""
     from dirge_py.ui.options import UiSettings
 
     ui = config.ui
@@ -122,8 +121,7 @@ def _theme(file: Path) -> str:
     from dirge_py.ui.theme.styles import DEFAULT_THEME
 
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-        return str(table["ui"]["theme"])
+        return str(tomllib.loads(file.read_text(encoding="utf-8"))["ui"]["theme"])
     except (OSError, ValueError, KeyError, TypeError, ConfigError):
         return DEFAULT_THEME
 

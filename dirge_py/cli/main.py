@@ -192,8 +192,7 @@ def prepare_streams() -> None:
         if getattr(sys, name) is None:
             # It was closed: the next opened file would get its number and be used as a stream.
             opened = os.open(os.devnull, os.O_WRONLY if number else os.O_RDONLY)
-            nowhere = io.FileIO(opened, "wb" if number else "rb")
-            setattr(sys, name, io.TextIOWrapper(nowhere))
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(opened, "wb" if number else "rb")))
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         # Not `replace`: characters that can't be encoded stay readable, also in JSON.
         errors = "surrogateescape" if stream is sys.stdin else "backslashreplace"

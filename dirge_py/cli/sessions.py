@@ -81,7 +81,6 @@ def _as_json(session: SessionSummary) -> dict[str, Any]:
 def _list_text(
     found: Sequence[SessionSummary], every: Sequence[SessionSummary], *, everywhere: bool
 ) -> str:
-    """One line per session. Titles are only cut to the width of a terminal."""
     names = {}
     for project in {session.project for session in every}:
         short = short_names(session.id for session in every if session.project == project)
@@ -272,7 +271,6 @@ def _prompt(text: str) -> str:
 
 
 def _repair(flags: Namespace, store: Store) -> int:
-    """Report and repair damage, and rebuild the index."""
     if bool(flags.words) == flags.everywhere:
         raise UsageError("repair which session?", hint="Name it, or say --all.")
     exit_code = 0
@@ -328,8 +326,7 @@ def _import(flags: Namespace, store: Store) -> int:
         external = read_external(from_home(name), flags.program)
         target = store
         if os.path.isabs(external.cwd) and os.path.isdir(external.cwd):
-            project = project_root(Path(external.cwd))
-            target = Store(state_dir(), project, app_version=__version__)
+            target = Store(state_dir(), project_root(Path(external.cwd)), app_version=__version__)
         imported = import_session(external, target, redact=redact)
         lines = ["was imported before; nothing was done"]
         if not imported.is_known:
@@ -367,7 +364,6 @@ def _repair_lines(report: RepairReport) -> Iterator[str]:
 
 
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:
-    """Whether the user confirms the deletion at the terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         text = "`dirge sessions delete` asks in a terminal."
         raise UsageError(text, hint="Without one: say --yes.")

@@ -43,8 +43,7 @@ def absolute(path: str, cwd: str) -> str:
     """
     check_spelling(path)
     joined = os.path.join(cwd, os.path.expanduser(path))
-    parts = [part for part in joined.split("/") if part not in ("", ".")]
-    return "/" + "/".join(parts)
+    return "/" + "/".join(part for part in joined.split("/") if part not in ("", "."))
 
 
 def check_spelling(path: str) -> None:

@@ -398,7 +398,6 @@ def _link(place: FileLocation, name: str) -> None:
 
 @contextlib.contextmanager
 def _named(step: TransactionStep) -> Iterator[None]:
-    """Add the file's name to system errors."""
     try:
         yield
     except OSError as error:

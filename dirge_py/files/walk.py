@@ -123,8 +123,7 @@ class FileSearch:
     root: str
     """The folder to walk over, a physical path."""
     wanted: Callable[[str], bool] = lambda path: True
-    """Returns whether a file with this relative path is wanted; called before the file is
-    examined."""
+    """Whether a file with this relative path is wanted; called before the file is examined."""
     include_hidden: bool = False
     """Whether to include names that begin with a dot."""
     is_aborted: Callable[[], bool] = lambda: False
@@ -300,7 +299,6 @@ def is_work_of_others(folder: str, *, base: str, top: str) -> bool:
 
 
 def _git_names(folder: str) -> Set[str]:
-    """Return the entries of a folder that matter to git."""
     names = (".git", ".gitignore")
     return {name for name in names if os.path.lexists(os.path.join(folder, name))}
 

@@ -137,8 +137,7 @@ class SessionOpener:
         if not interruption.undecided:
             answers = await self._asker.question(recovery_questions(interruption))
             if choices_from_answers(interruption, answers) is None:
-                text = "/continue continues the run; a prompt starts without it."
-                self._view.notify_user(text)
+                self._view.notify_user("/continue continues the run; a prompt starts without it.")
                 return
         await self._controller.submit("/continue", "now")
 

@@ -252,7 +252,6 @@ def _way_out(
 
 
 def _variable_of(offer: ProviderChoice) -> str | None:
-    """The variable that holds the key of `offer`."""
     return next(filter(os.environ.get, offer.key_env), None)
 
 

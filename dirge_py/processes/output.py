@@ -205,8 +205,7 @@ def whole_characters(
     """Decode UTF-8 without partial characters at cut ends; invalid bytes become U+FFFD."""
     if is_cut_before:
         piece = piece[:3].lstrip(_CONTINUATION_BYTES) + piece[3:]
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    return decoder.decode(piece, final=not is_cut_after)
+    return codecs.getincrementaldecoder("utf-8")("replace").decode(piece, final=not is_cut_after)
 
 
 def readable(text: str) -> str:

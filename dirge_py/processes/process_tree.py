@@ -55,8 +55,7 @@ class ProcessEntry:
     is_zombie: bool
     """Whether all its threads have ended, not only the first one."""
     started: int
-    """Its start time in clock ticks, which distinguishes processes with the same pid; 0 if
-    unknown."""
+    """Its start time in clock ticks, which tells processes with the same pid apart; 0: unknown."""
     work_s: float = 0.0
     """The processor time it has used, in seconds; 0 if unknown."""
 

@@ -37,8 +37,7 @@ def closed_folders(roots: Sequence[str], home: str) -> tuple[str, ...]:
 
     Folders that contain the system's programs, such as `/`, are left out.
     """
-    folders = filter(None, (*roots, home, _account_home()))
-    reals = dict.fromkeys(map(os.path.realpath, folders))
+    reals = dict.fromkeys(map(os.path.realpath, filter(None, (*roots, home, _account_home()))))
     system = [os.path.realpath(folder) for folder in PROGRAM_FOLDERS[:3]]
     return tuple(path for path in reals if not any(is_below(each, path) for each in system))
 
@@ -67,10 +66,7 @@ def search_path(path: str, closed: Sequence[str]) -> str:
 
 
 def program_problem(name: str, path: str, closed: tuple[str, ...]) -> str:
-    """Return why the program `name` must not be started without a question, or "".
-
-    A name that is not found on `path` is no problem: it is a shell builtin, or fails.
-    """
+    """Return why `name` must not be started without a question; "" also if it is not found."""
     found = shutil.which(name, path=_remembered_path(path, closed))
     if found is not None and not is_below_any(os.path.realpath(found), closed):
         return ""

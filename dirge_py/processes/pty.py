@@ -114,7 +114,6 @@ class PtyCommand(RunningCommand):
                 set_size(self._output_fd, rows=rows, columns=columns)
 
     def _write_keys(self) -> None:
-        """Write the pending keys, as far as the terminal accepts them now."""
         if self._output_fd is None:
             return
         try:

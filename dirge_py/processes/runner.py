@@ -223,7 +223,6 @@ class Runner:
 
 
 def _tree_of(leader: int, marker: str) -> CommandTree:
-    """Return the tree of a process just started."""
     tree = CommandTree(leader, marker)
     ORPHAN_REAPER.began(tree)
     return tree
@@ -425,8 +424,7 @@ class Shells:
             )
         options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
         options.setdefault("watching", WatchSettings())
-        started = self._runner.start(command, **options)
-        return self._add(started, command, cwd=options["cwd"])
+        return self._add(self._runner.start(command, **options), command, cwd=options["cwd"])
 
     async def run(
         self, command: str, *, signal: AbortSignal | None = None, **options: Unpack[CommandOptions]

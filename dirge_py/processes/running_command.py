@@ -176,8 +176,7 @@ class CommandResult:
     stopped: int = 0
     """How many background processes it left running."""
     left: tuple[int, ...] = ()
-    """Pids of those that still run: another user's, stuck in the kernel, forking too fast to be
-    killed, or possibly another command's."""
+    """Pids still running: another user's or command's, stuck in the kernel, or forking too fast."""
 
 
 class RunningCommand:
@@ -298,8 +297,7 @@ class RunningCommand:
             else:
                 grace_s = TIMEOUT_GRACE_S if ended_by == "timeout" else STOP_GRACE_S
                 ended = await self._end(grace_s)
-                waiting = {self._output_ended, self._ends["exit"]}
-                await asyncio.wait(waiting, timeout=_DRAIN_S)
+                await asyncio.wait({self._output_ended, self._ends["exit"]}, timeout=_DRAIN_S)
             orphans = await ORPHAN_REAPER.end_after(self._process.pid)
             self._is_over = True
             left = (*ended.left, *orphans.left)
@@ -386,8 +384,7 @@ class RunningCommand:
         if self._on_chunk is not None:
             self._on_chunk(chunk)
         if self._on_output is not None and self._next_update is None:
-            update_at = self._last_update + _UPDATE_S
-            self._next_update = self._loop.call_at(update_at, self._update)
+            self._next_update = self._loop.call_at(self._last_update + _UPDATE_S, self._update)
 
     def _update(self) -> None:
         self._next_update, self._last_update = None, self._loop.time()

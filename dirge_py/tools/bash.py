@@ -132,7 +132,6 @@ def _physical_folder(args: BashArgs, ctx: ToolContext) -> str:
 
 
 def _as_typed(args: BashArgs, ctx: ToolContext) -> str:
-    """Return the equivalent command line in the working directory."""
     return command_in_folder(_with_input(args), _folder(args, ctx), ctx.cwd)
 
 

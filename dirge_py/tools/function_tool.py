@@ -199,7 +199,6 @@ def _arguments(
     annotations: Mapping[str, Any],
     context_name: str | None,
 ) -> type[BaseModel]:
-    """Return the argument model, from the parameters that the model fills in."""
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name == context_name:

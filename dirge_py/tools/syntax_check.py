@@ -125,10 +125,7 @@ def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator
 
 
 def find_faults(root: tree_sitter.Node, source: bytes, language: str) -> list[SyntaxFault]:
-    """Return delimiters without a partner, in the order of the text.
-
-    Brackets after an open quote don't count: they may belong to its string.
-    """
+    """Return delimiters without a partner, in order; brackets after an open quote don't count."""
 
     def position(fault: SyntaxFault) -> tuple[int, int]:
         return fault.row, fault.column

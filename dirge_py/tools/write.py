@@ -40,8 +40,7 @@ class WriteTool(Tool[WriteArgs]):
     def claims(self, args: WriteArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
         # The replaced file is read, to show the difference and to detect changes.
-        reads = [Claim("read", path)] if os.path.lexists(path) else []
-        return [*reads, Claim("edit", path)]
+        return [*([Claim("read", path)] if os.path.lexists(path) else []), Claim("edit", path)]
 
     def preview(self, args: WriteArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
@@ -67,7 +66,6 @@ def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
 
 
 def _is_known(content: FileContent, files: CallFiles) -> bool:
-    """Whether the model has read or written this version."""
     try:
         files.check_fresh(content.real, content)
     except FileError:

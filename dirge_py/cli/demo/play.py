@@ -278,14 +278,12 @@ def _replies(name: str) -> Sequence[Reply | ReplyMaker]:
 
 
 def _paced(reply: Reply | ReplyMaker) -> Reply | ReplyMaker:
-    """The reply at a readable pace."""
     if isinstance(reply, Reply):
         return replace(reply, chunk_chars=3, pause_s=0.015)
     return lambda context: replace(reply(context), chunk_chars=3, pause_s=0.015)
 
 
 def _last_details(messages: Sequence[Message]) -> Mapping[str, object]:
-    """The details of the last tool result; empty if there is none."""
     results = [m for m in messages if isinstance(m, ToolResultMessage)]
     return results[-1].details if results else {}
 

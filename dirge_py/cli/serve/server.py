@@ -168,8 +168,7 @@ class RequestGuard:
         It is the only header that a page can set. A browser would send a cookie to every other port
         of this machine, too.
         """
-        offered = headers.get("Sec-WebSocket-Protocol", "").split(",")
-        names = [each.strip() for each in offered]
+        names = [each.strip() for each in headers.get("Sec-WebSocket-Protocol", "").split(",")]
         return PROTOCOL in names and any(
             self.has_token(name.removeprefix(_TOKEN_PROTOCOL))
             for name in names

@@ -179,8 +179,7 @@ class LineAsker:
                 if answer is None:
                     break
                 answers.append(answer)
-        denied = PermissionAnswer(effect="deny")
-        return [*answers, *[denied] * (len(requests) - len(answers))]
+        return [*answers, *[PermissionAnswer(effect="deny")] * (len(requests) - len(answers))]
 
     async def question(self, questions: Sequence[Question]) -> Sequence[QuestionAnswer] | None:
         """One answer per question, in order; None if the user cancels."""

@@ -301,8 +301,7 @@ class Repl(FrontEnd):
         self.refresh_status()
 
     def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        words = {"error": "Error: ", "warning": "Warning: "}.get(tone, "")
-        self.writer.line(words + text)
+        self.writer.line({"error": "Error: ", "warning": "Warning: "}.get(tone, "") + text)
 
     def give_back(self, text: str) -> None:
         self.source.put(text)
@@ -388,7 +387,6 @@ def _edited_repl(start: LineOptions, opened: ExitStack) -> Repl:
 
 
 def _listen_to_signals(repl: Repl) -> Callable[[], object]:
-    """Let signals end the REPL; returns a function that undoes it."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:

@@ -204,8 +204,7 @@ async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
         _check_can_continue(conversation)
         run = conversation.continue_run(single_turn=True)
     else:
-        message = await prompt_message(conversation, prompt)
-        run = conversation.send(message, single_turn=True)
+        run = conversation.send(await prompt_message(conversation, prompt), single_turn=True)
     return await printer.follow(run)
 
 

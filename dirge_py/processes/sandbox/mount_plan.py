@@ -162,10 +162,7 @@ def _of_git(root: str, *, may_write: bool) -> MountPlan:
 
 
 def _pinned(places: MountPlan) -> Iterator[str]:
-    """Yield the writable folders on the way to protected places.
-
-    Moving one would move the protected place along with it, so that another could replace it.
-    """
+    """Yield the writable folders above protected places: moving one would move the place along."""
     for path, effect in places.items():
         if effect in ("guard", "hide", "mask"):
             for above in upwards(os.path.dirname(path)):

@@ -35,10 +35,7 @@ Launcher: TypeAlias = Callable[[list[str], LaunchSpec], list[str]]
 """Returns the argument list to start instead, such as the same one inside a sandbox."""
 
 Restrict: TypeAlias = Callable[[], None]
-"""Restricts the calling thread; processes that it starts inherit the restrictions.
-
-Raises OSError if it failed; then nothing must be started.
-"""
+"""Restricts the calling thread, and processes it starts. After an OSError, start nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,8 +39,7 @@ def diff_of_replacements(
     old: bytes, new: bytes, replacements: Iterable[Replacement], *, path: str
 ) -> FileDiff:
     """Return the difference made by `replacements` in ascending order."""
-    changes = _changed_lines(old, replacements)
-    return _render(_lines(old), _lines(new), changes, (path, path))
+    return _render(_lines(old), _lines(new), _changed_lines(old, replacements), (path, path))
 
 
 def _lines(text: bytes) -> list[bytes]:

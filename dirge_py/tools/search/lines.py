@@ -80,10 +80,7 @@ class LineMatches:
 
 
 def find_ripgrep(roots: Sequence[str]) -> str | None:
-    """Return the `rg` on PATH, or the one installed beside Python; None if there is none.
-
-    One in the workspace does not count, because searching runs without asking.
-    """
+    """Return `rg` from PATH or beside Python, never from the workspace: searching runs unasked."""
     path = (os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
     return find_program("rg", path=os.pathsep.join(path), outside=roots)
 

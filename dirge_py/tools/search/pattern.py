@@ -52,8 +52,7 @@ def _translate(pattern: str) -> Iterator[str]:
         )
     for match in _TOKEN.finditer(pattern):
         token = match.group()
-        is_back_reference = re.fullmatch(r"\\[1-9]", token) is not None
-        if is_back_reference or token in _NOT_SHARED:
+        if re.fullmatch(r"\\[1-9]", token) or token in _NOT_SHARED:
             raise FileError(
                 f"{pattern!r} uses {_NOT_SHARED.get(token, 'a back-reference')}, which `grep` does"
                 " not know.",

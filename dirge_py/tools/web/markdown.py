@@ -146,10 +146,7 @@ _BLOCKS = "pre, ul, ol, blockquote, h1, h2, h3"
 
 
 class TableConverter:
-    """Converts the tables of a page to Markdown, which its HTML converter can't.
-
-    Meanwhile, a random mark that no page can guess stands for each of them.
-    """
+    """Converts a page's tables; meanwhile a random mark that no page can guess stands for each."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_hex(8)

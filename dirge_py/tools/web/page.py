@@ -111,7 +111,6 @@ def _content_type(header: str) -> tuple[str, str]:
 
 
 def _sniff_type(target: ParsedUrl, body: bytes) -> str:
-    """Guess the media type of a response without one."""
     start = body[:_SNIFFED_BYTES]
     if b"\0" in start:
         raise ToolFailed(f"{target} is not text, and has no media type.")
@@ -221,7 +220,6 @@ def _decode_body(fetched: FetchResult) -> str:
 
 
 def _codec(charset: str) -> str:
-    """Return the codec for `charset`; "" if there is none."""
     try:
         name = codecs.lookup(charset.strip("\"' ")).name if charset.strip() else ""
     except (LookupError, ValueError):

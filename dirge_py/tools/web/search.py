@@ -56,11 +56,8 @@ class SearchBackend:
     ask: Callable[[str, int, str], tuple[Mapping[str, str], OutgoingRequest]]
     """Returns the fields for the URL, and the rest of the request, for (query, count, key)."""
     hits: Callable[[int, bytes], Sequence[SearchHit]]
-    """Returns the results for (success status, body), best first.
-
-    Raises ToolFailed if the answer is a refusal; ValueError, KeyError, TypeError or AttributeError
-    if it has an unexpected format.
-    """
+    """Returns the results for (success status, body), best first. Raises ToolFailed for a refusal;
+    ValueError, KeyError, TypeError or AttributeError for an unexpected format."""
 
 
 class WebSearch:
@@ -201,7 +198,6 @@ _CHALLENGE_STATUS = 202
 
 
 def _duckduckgo_hits(status: int, body: bytes) -> Sequence[SearchHit]:
-    """Return the results on a page, without advertisements."""
     page = body.decode("utf-8", "replace")
     document: Any = JustHTML(page, sanitize=False, scripting_enabled=False)
     if status == _CHALLENGE_STATUS or document.query_one(".anomaly-modal__modal, #challenge-form"):

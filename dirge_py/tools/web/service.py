@@ -36,10 +36,7 @@ class WebLimits:
 
 
 class WebService:
-    """Fetches pages for one conversation, and holds its search service.
-
-    `search` is None if there is none; `search_problem` then says why, and what to do.
-    """
+    """Fetches pages for one conversation; without a `search` service, `search_problem` says why."""
 
     def __init__(
         self,
