@@ -113,9 +113,8 @@ class Agent:
     * `output_schema`: the schema of each run's answer, a JSON Schema or a pydantic class; the value
       is `result.structured`.
 
-    Raises:
-        ConfigError: the output schema is invalid; with the first run, when the model can't be used
-            or a rule is invalid.
+    Raises ConfigError: the output schema is invalid; with the first run, when the model can't be
+    used or a rule is invalid.
     """
 
     def __init__(
@@ -178,10 +177,7 @@ class Agent:
 
         `path` is a settings file instead of the usual one; `options` are what flags would say,
         `stream_fn` replaces the configured providers. `engine` gets the local durable context and
-        returns the one that model and tool calls use.
-
-        Raises:
-            ConfigError: the settings are invalid.
+        returns the one that model and tool calls use. Raises ConfigError: the settings are invalid.
         """
         config = load(path=Path(path) if path is not None else None)
         given = options or BuildOptions()
@@ -219,10 +215,8 @@ class Agent:
         """Start a run; watch it with `run.events()`, steer it, await `run.outcome`.
 
         With an output schema the outcome holds the answer as JSON, even for a pydantic class.
-
-        Raises:
-            ConfigError: the output schema is invalid.
-            DirgeError: the thread runs already, can't be opened, or can't continue like this.
+        Raises ConfigError: the output schema is invalid; DirgeError: the thread runs already, can't
+        be opened, or can't continue like this.
         """
         output = self._wanted(output_schema)
         return self._start(given, thread, single_turn=False, output=output)
@@ -236,11 +230,8 @@ class Agent:
     ) -> AgentResult:
         """Run to the end and return the result. Cancelling this aborts the run.
 
-        `output_schema` replaces the agent's for this run.
-
-        Raises:
-            ConfigError: the output schema is invalid.
-            LoopError: the run ended in another way; `outcome` says how.
+        `output_schema` replaces the agent's for this run. Raises ConfigError: the output schema is
+        invalid; LoopError: the run ended in another way; `outcome` says how.
         """
         output = self._wanted(output_schema)
         try:
@@ -269,10 +260,8 @@ class Agent:
 
         With a journal each turn may run in another process: the thread is in the store, and is open
         only during the turn. Continue with `Continue()`, or with `Resume(…)` after an
-        `AwaitingConfirmation`, whose `continuation` is plain JSON.
-
-        Raises:
-            DirgeError: the thread runs already, can't be opened, or can't continue like this.
+        `AwaitingConfirmation`, whose `continuation` is plain JSON. Raises DirgeError: the thread
+        runs already, can't be opened, or can't continue like this.
         """
         try:
             run = self._start(given, thread, single_turn=True, output=self._output)
@@ -293,10 +282,8 @@ class Agent:
         `accept` is asked about the plan before anything is changed; without it `[plan] auto_accept`
         decides; if that is absent, the plan is run. `on_event` gets every event. The outcome is
         `Done` only if a review found all of it done, with evidence; else `NotVerified`, or the
-        outcome of the phase that failed.
-
-        Raises:
-            DirgeError: plans are switched off, the agent has no settings, or the thread is busy.
+        outcome of the phase that failed. Raises DirgeError: plans are switched off, the agent has
+        no settings, or the thread is busy.
         """
         conversation = self._threads.open(thread)
         conversation.settings.answer_schema = None

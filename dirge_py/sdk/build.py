@@ -159,8 +159,7 @@ class ConversationBuilder:
     def open_session(self, store: Store, choice: SessionChoice) -> Sequence[str]:
         """Open the session for writing, and load it; returns notices.
 
-        Raises:
-            SessionError: it can't be opened.
+        Raises SessionError: it can't be opened.
         """
         journal, notices = open_journal(store, choice)
         if journal is None:

@@ -60,10 +60,7 @@ class ExecutionEnvironment:
         relay: EventForwarder,
         undo: ExitStack,
     ) -> None:
-        """
-        Raises:
-            ConfigError: a sandbox is required, and none works.
-        """
+        """Raises ConfigError: a sandbox is required, and none works."""
         self.notices: list[str] = []
         self._relay = relay
         environment = config.origin.environment or os.environ
@@ -123,9 +120,7 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     """Open the sandbox that the settings ask for; None: commands run without one. Close it.
 
     If none works, `preferred` means `off`, with a notice. Limits of the sandbox are noted, too.
-
-    Raises:
-        ConfigError: it is required, and none works.
+    Raises ConfigError: it is required, and none works.
     """
     mode = config.sandbox.mode
     if mode == "off":
@@ -210,10 +205,8 @@ def open_fork_sandbox(
     """Open a sandbox without a network that can change only `writable` and temporary folders.
 
     The roots of `workspace`, `project` and what the settings name are readable. If the parent's
-    commands run in a sandbox, those of a fork always do. Blocks. Close it at the end.
-
-    Raises:
-        ConfigError: a sandbox is required, and none works.
+    commands run in a sandbox, those of a fork always do. Blocks. Close it at the end. Raises
+    ConfigError: a sandbox is required, and none works.
     """
     mode = config.sandbox.mode
     if config.plan.sandbox == "off" and mode == "off":
@@ -276,8 +269,7 @@ def _with_shared_objects(folder: str) -> Iterator[str]:
 def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]]:
     """Return the built-in tools that `[tools]` and the flags enable; `others` may be named, too.
 
-    Raises:
-        ConfigError: `[tools]` or a flag names a tool that does not exist.
+    Raises ConfigError: `[tools]` or a flag names a tool that does not exist.
     """
     known = [*tool_names(), *others]
     for name in (*(config.tools.enabled or ()), *config.tools.disabled):

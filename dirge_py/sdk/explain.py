@@ -53,8 +53,7 @@ class Explainer:
     def decide(self, tool: str, given: str | Mapping[str, Any]) -> Decision:
         """The decision about a call. A string beginning with `{` is JSON, else the first argument.
 
-        Raises:
-            UsageError: no such tool, or the input does not fit it.
+        Raises UsageError: no such tool, or the input does not fit it.
         """
         claims = self.toolbox.claims(tool, _as_input(given))
         return self.gate.decide(claims, self.cwd, tool=tool)

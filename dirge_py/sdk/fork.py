@@ -193,8 +193,7 @@ class Forks:
     async def tree(self) -> TreeState:
         """Read the current state of the project's files.
 
-        Raises:
-            FileError: they can't be listed or read.
+        Raises FileError: they can't be listed or read.
         """
         return await self._tree()
 

@@ -258,8 +258,7 @@ class GuardedAttacher:
     async def attach(self, text: str, pictures: Mapping[str, bytes]) -> UserMessage:
         """Return `text` with its attachments; `pictures` holds pasted images by name.
 
-        Raises:
-            FileError: a file can't be read, or reading it is not allowed. Then send nothing.
+        Raises FileError: a file can't be read, or reading it is not allowed. Then send nothing.
         """
         for written, path in mentions(text, self.attacher.cwd):
             await self._check(written, path)

@@ -77,8 +77,7 @@ def with_project(
 ) -> tuple[Config, BuildOptions]:
     """Settings and options of a start in this project.
 
-    Raises:
-        ConfigError: its trusted settings hold something that a project may not set.
+    Raises ConfigError: its trusted settings hold something that a project may not set.
     """
     settings = project.settings
     if settings is not None:

@@ -113,8 +113,7 @@ class Project:
     async def files(self, *, dependencies: bool = False) -> Listed:
         """List the files that are not ignored, and on request the ignored folders of dependencies.
 
-        Raises:
-            FileError: there are too many, or listing them takes too long.
+        Raises FileError: there are too many, or listing them takes too long.
         """
         listed = await self._by_git(dependencies=dependencies)
         if listed is None:
@@ -316,10 +315,8 @@ class ProjectCopy:
         """Read the current state of the copied files.
 
         It also differs from the project's state at the first call after files were changed and
-        changed back, and while dependencies are replaced: checks in between saw other files.
-
-        Raises:
-            FileError: it cannot be read.
+        changed back, and while dependencies are replaced: checks in between saw other files. Raises
+        FileError: it cannot be read.
         """
         hashed = await hashed_files(self.hashes, self.paths)
         moved = [path for path in self.linked if not self._is_linked(path)]
@@ -342,10 +339,8 @@ async def copy_project(
 ) -> ProjectCopy:
     """Copy the project as it is now; `undo` removes the copy. `notify` is told what was left out.
 
-    `roots` are the folders of the workspace; those outside of the project are not copied.
-
-    Raises:
-        FileError: it cannot be copied.
+    `roots` are the folders of the workspace; those outside of the project are not copied. Raises
+    FileError: it cannot be copied.
     """
     inner = [os.path.relpath(folder, project.root) for folder in (project.cwd, *roots)]
     inner = [path for path in inner if path.split("/")[0] != ".."]

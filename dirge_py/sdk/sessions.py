@@ -53,10 +53,8 @@ def changes_since(
 def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, Sequence[str]]:
     """Open the journal to write; returns it (None: store nothing) and notices for the person.
 
-    A `view` opens none: see `viewed`.
-
-    Raises:
-        SessionError: the session does not exist, is busy, or can't be opened.
+    A `view` opens none: see `viewed`. Raises SessionError: the session does not exist, is busy, or
+    can't be opened.
     """
     match choice.kind:
         case "none" | "view":
@@ -81,8 +79,7 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
 def viewed(store: Store, choice: SessionChoice) -> LoadedSession:
     """Load the session that a `view` shows, without opening its journal; else nothing.
 
-    Raises:
-        SessionError: the session does not exist, or can't be read.
+    Raises SessionError: the session does not exist, or can't be read.
     """
     return store.view(choice.id) if choice.kind == "view" else LoadedSession()
 

@@ -3,17 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
-from pydantic import BaseModel, ValidationError
-
 from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema
 from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.tools.toolbox import schema_fault, value_problems
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.outcomes import Done, Outcome
+from functools import partial
+from pathlib import Path
+from pydantic import BaseModel, ValidationError
+from typing import Any, TypeAlias
+
+
 
 _MOST_BYTES = 1_000_000
 _HINT = 'As in --json-schema \'{"type":"object","properties":{"bugs":{"type":"integer"}}}\'.'
@@ -22,8 +22,7 @@ _HINT = 'As in --json-schema \'{"type":"object","properties":{"bugs":{"type":"in
 def schema_of(given: str) -> AnswerSchema:
     """The schema of `--json-schema`: JSON, or `@` and the file that holds it.
 
-    Raises:
-        UsageError: it can't be read, is not JSON, or not a usable schema.
+    Raises UsageError: it can't be read, is not JSON, or not a usable schema.
     """
     is_file = given.startswith("@")
     text = _content(Path(given[1:])) if is_file else given
@@ -65,8 +64,7 @@ OutputSchema: TypeAlias = type[BaseModel] | Mapping[str, Any]
 class Output:
     """The schema of a run's answers, and the values that the program gets.
 
-    Raises:
-        ConfigError: it is not a usable schema.
+    Raises ConfigError: it is not a usable schema.
     """
 
     def __init__(self, wanted: OutputSchema) -> None:

@@ -34,11 +34,8 @@ def make_system_prompt(
 ) -> SystemPrompt:
     """The system prompt for work in `cwd`. `edits` come before those of `options`.
 
-    `sections` returns those of extensions; without it there is memory, as the settings say.
-
-    Raises:
-        UsageError: `options` name a prompt that does not exist.
-        ConfigError: its file is invalid.
+    `sections` returns those of extensions; without it there is memory, as the settings say. Raises
+    UsageError: `options` name a prompt that does not exist; ConfigError: its file is invalid.
     """
     if sections is None:
         memory = open_memory(config, cwd)

@@ -58,8 +58,7 @@ class ThreadState:
 def read_resume(resume: Resume) -> Continuation:
     """The continuation of `resume`, about the call it decides.
 
-    Raises:
-        SessionError: it is not valid, or waits for another call.
+    Raises SessionError: it is not valid, or waits for another call.
     """
     try:
         continuation = parse_continuation(resume.continuation)

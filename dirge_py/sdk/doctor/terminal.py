@@ -56,10 +56,7 @@ def ask_terminal(
     """Query the terminal, and wait at most `limit_s`. Its modes are always restored.
 
     Input that was typed before is lost. `is_simple`: send only queries that every terminal
-    understands, since some print the others.
-
-    Raises:
-        OSError: this is not a terminal, or it is gone.
+    understands, since some print the others. Raises OSError: this is not a terminal, or it is gone.
     """
     with _raw(input_fd):
         asked = "".join(f"\r{sample}{_WHERE}" for sample in SAMPLES) + "\r\x1b[K"
@@ -323,8 +320,7 @@ def missing_lines(findings: Iterator[CheckResult] | list[CheckResult]) -> list[s
 def append_lines(lines: list[str], home: Path) -> Path | None:
     """Add lines at the end of `~/.tmux.conf`; returns the copy of what was there, if anything was.
 
-    Raises:
-        FileError: it could not be written; nothing is changed then.
+    Raises FileError: it could not be written; nothing is changed then.
     """
     settings = home / ".tmux.conf"
     try:
