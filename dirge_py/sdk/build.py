@@ -4,7 +4,7 @@
 `ConversationBuilder` with other parts (`sdk/assembly.py`).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -64,11 +64,10 @@ from dirge_py.sdk.environment import (
     SessionFolders,
     ToolFactory,
     Workplace,
-    temporary_folders,
 )
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
-from dirge_py.sdk.fork import Forks, Parent
+from dirge_py.sdk.fork import Forks
 from dirge_py.sdk.guards import CallHooks, GuardedAttacher, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import (
@@ -84,13 +83,13 @@ from dirge_py.sdk.sessions import (
     typed_dir,
     viewed,
 )
-from dirge_py.sdk.stop_checks import GateServices, shown_diff
+from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
-from dirge_py.session.file_states import UncommittedDiff
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder, SessionMetadata
 from dirge_py.session.store import Store, continuation_reader
+from dirge_py.tools.base import Redact
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.extensions import Extension
@@ -296,23 +295,19 @@ class _ProductBuilder(ConversationBuilder):
         self.models = self.directory = ModelDirectory(
             config, self.client, self.redactor, is_scripted=stream_fn is not None
         )
-        self.calls = ModelCalls(config, self.directory, stream_fn, self._notice)
+        self.calls = ModelCalls(config, self.directory, stream_fn, self.show_notice)
         self.recording_notices = begin_recording(record, self.notify, self.undo)
 
     def _open_folders(self) -> None:
-        self.on_close: list[Callable[[], Awaitable[None]]] = []
         if self.recorder is not None:
             session_id = self.recorder.session_id
-            self.folders = SessionFolders.of_session(self.store.folder, session_id)
-            return
-        self.folders, remove = temporary_folders(self.undo)
+            self.folders = SessionFolders.below(self.store.folder / session_id, session_id)
+        else:
+            self.folders = SessionFolders.temporary()
+            self.undo.callback(self.folders.remove_temporary)
 
-        async def remove_at_close() -> None:
-            remove()
-
-        self.on_close.append(remove_at_close)
-
-    def _notice(self, text: str) -> None:
+    def show_notice(self, text: str, /) -> None:
+        """Show the person a notice."""
         self.relay(SystemNotice(text))
 
     def conversation(self) -> Conversation:
@@ -368,13 +363,13 @@ class _ProductBuilder(ConversationBuilder):
         return (*restore_mode(config, self.gate, loaded, recorder), *drop_grants(loaded, recorder))
 
     def _deps(self, notices: Sequence[str]) -> ConversationDeps:
-        authorizer, guards = self._guards()
-        forks = self._forks(guards, authorizer)
+        self.authorizer, self.guards = self._guards()
+        forks = Forks(self)
         deps = self.deps(
-            guards,
+            self.guards,
             environment=self._environment(forks),
-            run=self._run_deps(guards),
-            session=self._session_deps(guards),
+            run=self._run_deps(),
+            session=self._session_deps(),
         )
         self._open_log()
         return replace(
@@ -382,14 +377,7 @@ class _ProductBuilder(ConversationBuilder):
             for_fork=forks.make,
             notices=self._notices(notices),
             sinks=(*deps.sinks, self.log.sink) if self.log is not None else deps.sinks,
-            # Extensions may still read what lies in the temporary folders.
-            on_close=(
-                forks.aclose,
-                self.extensions.close,
-                *self.on_close,
-                guards.context.close,
-                self.close,
-            ),
+            on_close=(forks.aclose, *deps.on_close),
         )
 
     def _environment(self, forks: Forks) -> WorkEnvironment:
@@ -411,23 +399,20 @@ class _ProductBuilder(ConversationBuilder):
             instruction_files=self.prompt.project_files.paths,
         )
 
-    def _stream_fn(self) -> StreamFn:
-        """Return what calls the model, through the engine if a program passed one."""
-        stream_fn = self.calls.stream
-        return stream_fn if self.engine is None else durable_stream(self.durable, stream_fn)
-
     def _write_ahead(self) -> Sequence[Interceptor]:
         """Return the interceptors that write each call to the journal before it starts."""
         if self.engine is not None:
             return [durable_interceptor(self.durable, is_mutating=changes_something)]
         return [self.recorder.interceptor] if self.recorder is not None else []
 
-    def _run_deps(self, guards: Guards) -> RunDeps:
-        recorder, config = self.recorder, self.config
+    def _run_deps(self) -> RunDeps:
+        recorder, config, stream_fn = self.recorder, self.config, self.calls.stream
+        if self.engine is not None:
+            stream_fn = durable_stream(self.durable, stream_fn)
         return RunDeps(
             tools=self.toolbox.loop_tools,
-            stream_fn=self.extensions.around_model(self._stream_fn()),
-            configure=guards.configure,
+            stream_fn=self.extensions.around_model(stream_fn),
+            configure=self.guards.configure,
             bind_tools=partial(self.tools.bound, self.folders, self.todo),
             prompts=self.prompt.prompts,
             prompt_checks=(
@@ -443,16 +428,15 @@ class _ProductBuilder(ConversationBuilder):
             time_limit_s=config.limits.time_s,
         )
 
-    def _session_deps(self, guards: Guards) -> SessionDeps:
+    def _session_deps(self) -> SessionDeps:
+        view = self.guards.context
         return replace(
-            self.session_deps(guards),
+            self.session_deps(self.guards),
             metadata=self.metadata,
             list_sessions=self.store.list,
-            uncommitted=uncommitted(
-                self.runner, self.workspace, cwd=self.cwd, withholds=self.gate.withholds
-            ),
-            view=guards.context,
-            context_report=partial(report_of, guards.context, self.prompt, self.toolbox.loop_tools),
+            uncommitted=self._working_tree().text,
+            view=view,
+            context_report=partial(report_of, view, self.prompt, self.toolbox.loop_tools),
             durable=self.durable,
         )
 
@@ -475,33 +459,14 @@ class _ProductBuilder(ConversationBuilder):
             *self.extensions.notices(),
         )
 
-    def _forks(self, guards: Guards, authorizer: Authorizer) -> Forks:
-        return Forks(
-            Parent(
-                config=self.config,
-                options=self.options,
-                cwd=self.cwd,
-                environment=self.environment,
-                tools=self.tools,
-                folders=self.folders,
-                prompt=self.prompt,
-                gate=self.gate,
-                guards=guards,
-                authorizer=authorizer,
-                extensions=self.extensions,
-                asker=self.asker,
-                notify=self._notice,
-            )
-        )
-
     def _guards(self) -> tuple[Authorizer, Guards]:
-        config, cwd = self.config, str(self.cwd)
+        config, redact = self.config, self.redactor.redact
         judges = SideModels(
             config=config,
             stream_fn=self.calls.stream,
             emit=self.relay,
             on_usage=self.spending.add,
-            redact=self.redactor.redact,
+            redact=redact,
         )
         authorizer = self._authorizer(judges)
         parts = GuardParts(
@@ -513,14 +478,7 @@ class _ProductBuilder(ConversationBuilder):
             context=self._context(judges),
             gates=GateServices(
                 judges=judges,
-                diff=shown_diff(
-                    config,
-                    runner=self.runner,
-                    workspace=self.workspace,
-                    cwd=cwd,
-                    withholds=self.gate.withholds,
-                    redact=self.redactor.redact,
-                ),
+                diff=self._working_tree(redact).diff if config.roles.critic else None,
                 open_items=self.todo.open_items,
             ),
             spending=self.spending,
@@ -528,13 +486,22 @@ class _ProductBuilder(ConversationBuilder):
             calls=CallHooks(
                 write_ahead=self._write_ahead(),
                 at_start=[authorizer.at_start],
-                last=[redact_results(self.redactor.redact), authorizer.bundle()],
+                last=[redact_results(redact), authorizer.bundle()],
             ),
             touched=self.prompt.touched_folders(self.notify, self.workspace),
             on_run=(self.calls.begin_run,),
             prompts=self.prompt.prompts,
         )
         return authorizer, Guards(parts, model=self.model)
+
+    def _working_tree(self, redact: Redact = str) -> WorkingTree:
+        return WorkingTree(
+            runner=self.runner,
+            cwd=str(self.cwd),
+            roots=self.workspace.roots,
+            withholds=self.gate.withholds,
+            redact=redact,
+        )
 
     def _authorizer(self, judges: SideModels) -> Authorizer:
         config, recorder, asker = self.config, self.recorder, self.asker
@@ -583,25 +550,9 @@ class _ProductBuilder(ConversationBuilder):
     async def close(self) -> None:
         await self.environment.close()
         await super().close()
+        self.folders.remove_temporary()
         if self.log is not None:
             self.log.close()
-
-
-def uncommitted(
-    runner: Runner, workspace: Workspace, *, cwd: Path, withholds: Callable[[str], bool]
-) -> UncommittedDiff:
-    """Return a function that reads the changes since the last commit, where snapshots are off.
-
-    `withholds` tells whether a physical path is left out.
-    """
-
-    async def diff() -> str | None:
-        found = await WorkingTree(
-            runner=runner, cwd=str(cwd), roots=workspace.roots, withholds=withholds
-        ).diff()
-        return found.text if found is not None else None
-
-    return diff
 
 
 def describe_open_work(todo: TodoList, metadata: SessionMetadata) -> str:

@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -304,20 +304,18 @@ class SessionFolders:
     """The id of the session; empty if it has no journal."""
 
     @classmethod
-    def of_session(cls, folder: Path, session_id: str) -> "SessionFolders":
-        own = folder / session_id
-        return cls(assets=own / "assets", output=own / "output", session_id=session_id)
+    def below(cls, folder: Path, session_id: str = "") -> "SessionFolders":
+        return cls(assets=folder / "assets", output=folder / "output", session_id=session_id)
 
+    @classmethod
+    def temporary(cls) -> "SessionFolders":
+        """Make folders for a conversation without a journal; call `remove_temporary` later."""
+        return cls.below(Path(tempfile.mkdtemp(prefix="dirge-")))
 
-def temporary_folders(undo: ExitStack) -> tuple[SessionFolders, Callable[[], None]]:
-    """Folders for a conversation without a journal, and a function that removes them."""
-    folder = Path(tempfile.mkdtemp(prefix="dirge-"))
-
-    def remove() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-    undo.callback(remove)
-    return SessionFolders(assets=folder / "assets", output=folder / "output"), remove
+    def remove_temporary(self) -> None:
+        """Remove the folders of a conversation without a journal."""
+        if not self.session_id:
+            shutil.rmtree(self.assets.parent, ignore_errors=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Protocol
 
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
@@ -55,36 +56,23 @@ from dirge_py.tools.todo_list import TodoList
 from dirge_py.types.questions import Asker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parent:
+class Parent(Protocol):
     """The parts of a conversation that its forks use."""
 
     config: Config
-    """The settings."""
     options: BuildOptions
-    """The flags that are not settings."""
     cwd: Path
-    """The working folder."""
     environment: ExecutionEnvironment
-    """Its folders, commands and sandbox."""
     tools: ToolFactory
-    """Makes its tools."""
     folders: SessionFolders
-    """The folders of its outputs and images."""
     prompt: SystemPrompt
-    """Its system prompt."""
     gate: PermissionEngine
-    """Judges its calls."""
     guards: Guards
-    """Configures its runs."""
     authorizer: Authorizer
-    """Asks about its calls."""
     extensions: ExtensionSet
-    """Its extensions."""
     asker: Asker
-    """Answers its questions."""
-    notify: Callable[[str], None]
-    """Shows the person a notice."""
+
+    def show_notice(self, text: str, /) -> None: ...
 
 
 def gate_for_copy(
@@ -244,7 +232,7 @@ class Forks:
     async def _copy(self, undo: AsyncExitStack) -> ForkWorkspace:
         """A copy of the project."""
         parent = self._parent
-        copy = await copy_project(self._tree.project, parent.gate.folders, undo, parent.notify)
+        copy = await copy_project(self._tree.project, parent.gate.folders, undo, parent.show_notice)
         workspace = Workspace(copy.roots, copy.cwd)
         undo.callback(workspace.close)
         sandbox = await self._sandbox([copy.top], undo)

@@ -211,15 +211,11 @@ class Guards:
         services = self._parts.gates
         if services is None:
             return ()
-        # A finished run must not end at a limit because a check asks for another turn.
-        asked_to = services.should_defer
-        services = replace(
-            services,
-            should_defer=lambda: meter.is_last_turn or (asked_to is not None and asked_to()),
-        )
         return gates(
             self._parts.config.loop.gates,
             services,
+            # A finished run must not end at a limit because a check asks for another turn.
+            should_defer=lambda: meter.is_last_turn,
             is_fork=self._is_fork or run.single_turn,
             is_reviewed=run.is_reviewed,
         )

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from dirge_py.config.schema import Config, GatesTable
+from dirge_py.config.schema import GatesTable
 from dirge_py.conversation.deps import EventForwarder
-from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
 from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
 from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.runner import Runner
-from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.hooks import Hooks, TurnInfo
 
@@ -28,17 +25,20 @@ class GateServices:
     """The open items of the todo list."""
     depth: DepthTracker | None = None
     """Counts calls since the last prompt; it may outlive a run."""
-    should_defer: Callable[[], bool] | None = None
-    """Whether the work continues after the end of the run, so that all checks are silent."""
 
 
 def gates(
-    config: GatesTable, services: GateServices, *, is_fork: bool = False, is_reviewed: bool = False
+    config: GatesTable,
+    services: GateServices,
+    *,
+    should_defer: Callable[[], bool] = lambda: False,
+    is_fork: bool = False,
+    is_reviewed: bool = False,
 ) -> Sequence[Hooks]:
-    """Fresh bundles for one run: depth, failures, resume → verifier → judge → goal → todo.
+    """Make the stop checks of one run: depth, failures, resume → verifier → judge → goal → todo.
 
-    A fork gets none: its parent checks its work. If the work is reviewed afterwards, only the first
-    three are used. Hooks that may add follow-ups come before these.
+    A fork gets none: its parent checks its work. While `should_defer`, all are silent. If the work
+    is reviewed afterwards, only the first three are used. Hooks that may add follow-ups come first.
     """
     if is_fork:
         return ()
@@ -61,9 +61,7 @@ def gates(
         *([todo_check(services.open_items, config.todo)] if services.open_items else []),
     ]
     bundles = while_working if is_reviewed else [*while_working, *at_the_end]
-    if services.should_defer is None:
-        return bundles
-    return [suppress_while(services.should_defer, bundle) for bundle in bundles]
+    return [suppress_while(should_defer, bundle) for bundle in bundles]
 
 
 def _judged(
@@ -87,20 +85,3 @@ def _judged(
             goal_check(config.goal, ask, verification=verification, most=config.goal_checks)
         )
     return bundles
-
-
-def shown_diff(
-    config: Config,
-    *,
-    runner: Runner,
-    workspace: Workspace,
-    cwd: str,
-    withholds: Callable[[str], bool],
-    redact: Callable[[str], str],
-) -> DiffSource | None:
-    """Reads the change in the working tree for the critic; None without a critic."""
-    if not config.roles.critic:
-        return None
-    return WorkingTree(
-        runner=runner, cwd=cwd, roots=workspace.roots, withholds=withholds, redact=redact
-    ).diff

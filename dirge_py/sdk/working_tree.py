@@ -76,6 +76,11 @@ class WorkingTree:
             return None
         return await asyncio.to_thread(self._whole, state, tracked)
 
+    async def text(self) -> str | None:
+        """Return the text of the diff; None if it can't be determined."""
+        diff = await self.diff()
+        return diff.text if diff is not None else None
+
     async def _state(self) -> _State | None:
         output = await self._git(_STATE)
         if output is None:

@@ -117,8 +117,7 @@ async def test_the_judge_sees_the_change_and_may_block(config):
 
 async def test_a_deferred_end_is_the_end_for_now(config):
     settings, script = config(), critic()
-    made = services(settings, script, should_defer=lambda: True)
-    run = await run_with(settings, made)
+    run = await run_with(settings, services(settings, script), should_defer=lambda: True)
     assert (nudges(run), script.seen) == ([], [])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from dirge_py.files.workspace import Workspace
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
-from dirge_py.sdk.build import uncommitted
+from dirge_py.sdk.working_tree import WorkingTree
 
 
 def commit_all(folder: Path) -> None:
@@ -21,13 +21,13 @@ def commit_all(folder: Path) -> None:
 async def test_it_has_what_is_changed_and_new_and_nothing_outside_of_git(tmp_path: Path) -> None:
     workspace = Workspace([tmp_path], tmp_path)
     try:
-        diff = uncommitted(
-            Runner(EnvironmentPolicy()),
-            workspace,
-            cwd=tmp_path,
+        tree = WorkingTree(
+            runner=Runner(EnvironmentPolicy()),
+            cwd=str(tmp_path),
+            roots=workspace.roots,
             withholds=lambda real: real.endswith(".env"),
         )
-        assert await diff() is None
+        assert await tree.text() is None
 
         (tmp_path / "kept").write_text("one\n")
         commit_all(tmp_path)
@@ -35,7 +35,7 @@ async def test_it_has_what_is_changed_and_new_and_nothing_outside_of_git(tmp_pat
         (tmp_path / "new").write_text("three\n")
         (tmp_path / ".env").write_text("TOKEN=1\n")
 
-        told = await diff()
+        told = await tree.text()
     finally:
         workspace.close()
 
