@@ -53,7 +53,7 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.project_trust import ProjectTrust
 from dirge_py.permission.questions import model_judge
 from dirge_py.permission.settings import open_engine, rule_keeper
-from dirge_py.plan.state import NAME, describe_progress
+from dirge_py.plan.state import NAME, describe_progress, notice_at_start
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
@@ -63,7 +63,6 @@ from dirge_py.sdk.environment import (
     ExecutionEnvironment,
     SessionFolders,
     ToolFactory,
-    Workplace,
 )
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
@@ -75,7 +74,6 @@ from dirge_py.sdk.sessions import (
     drop_grants,
     open_journal,
     open_store,
-    plan_left,
     queued_again,
     refuse_to_send,
     restore,
@@ -272,9 +270,7 @@ class _ProductBuilder(ConversationBuilder):
         self.tools = ToolFactory(
             config=config,
             cwd=self.cwd,
-            environment=Workplace(
-                workspace=self.workspace, runner=self.runner, shells=self.environment.shells
-            ),
+            environment=self.environment.workplace,
             asker=asker,
             extensions=self.extensions,
             redact=self.redactor.redact,
@@ -449,7 +445,7 @@ class _ProductBuilder(ConversationBuilder):
             *of_choices,
             *loaded.notices,
             *queued_again(loaded),
-            *plan_left(loaded),
+            *filter(None, [notice_at_start(loaded.choices.settings.get(NAME))]),
             *changes_since(loaded, cwd=self.cwd),
             *self.directory.notices,
             *self.environment.notices,

@@ -1,6 +1,7 @@
 """Where a conversation works: its folders, its commands and their sandbox, and its tools."""
 
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -63,8 +64,7 @@ class ExecutionEnvironment:
         """Raises ConfigError: a sandbox is required, and none works."""
         self.notices: list[str] = []
         self._relay = relay
-        environment = config.origin.environment or os.environ
-        self._home = environment.get("HOME") or os.path.expanduser("~")
+        self._home = _home(config)
         journals = state_dir(config.origin.environment) / "patches"
         self.workspace = Workspace([cwd, *options.add_dirs], cwd, journals=journals)
         self.notices += self.workspace.notices
@@ -81,24 +81,28 @@ class ExecutionEnvironment:
             f"[tools] environment: {name} is never passed to commands."
             for name in passed_on.refused
         ]
-        launcher = self._sandbox.launcher if self._sandbox is not None else None
-        self.environment = passed_on
-        self.read_only = self.read_only_profile(self.workspace, self._sandbox)
+        self._environment = passed_on
+        self.workplace = self.make_workplace(self.workspace, self._sandbox)
+        self.runner, self.shells = self.workplace.runner, self.workplace.shells
+        self.read_only = self.workplace.read_only
         undo.callback(self.read_only.close)
-        self.runner = Runner(passed_on, launcher, read_only=self.read_only)
-        if launcher is None:
+        if self._sandbox is None:
             # In a sandbox commands don't see our processes, and the sandbox has to inspect us.
             block_inspection()
-        self.shells = Shells(self.runner)
 
-    def read_only_profile(self, workspace: Workspace, sandbox: Sandbox | None) -> ReadOnlyProfile:
-        """Make the profile of read-only commands in `workspace`. Close it at the end."""
+    def make_workplace(self, workspace: Workspace, sandbox: Sandbox | None) -> "Workplace":
+        """Make what runs commands in `workspace`. Shut all of it down at the end."""
 
         def roots() -> Sequence[str]:
             return tuple(dict.fromkeys((*workspace.roots, *self.workspace.roots)))
 
         profile = sandbox.profile if sandbox is not None else None
-        return ReadOnlyProfile(roots, self._home, sandbox=profile)
+        read_only = ReadOnlyProfile(roots, self._home, sandbox=profile)
+        launcher = sandbox.launcher if sandbox is not None else None
+        runner = Runner(self._environment, launcher, read_only=read_only)
+        return Workplace(
+            workspace=workspace, runner=runner, shells=Shells(runner), read_only=read_only
+        )
 
     @property
     def sandbox(self) -> str:
@@ -125,7 +129,13 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     mode = config.sandbox.mode
     if mode == "off":
         return None
-    _check_hosts(config)
+    try:
+        HostList(config.sandbox.hosts)  # wrong hosts must not count as a system without a sandbox
+    except ValueError as error:
+        raise ConfigError(
+            f"`hosts` under `[sandbox]`: {str(error)!r} is not a host.",
+            hint="Write `host`, `host:port` or `*.host`.",
+        ) from None
     found = find_sandbox(sandbox_profile_of(config, workspace))
     if isinstance(found, NoSandbox):
         if mode == "required":
@@ -140,24 +150,11 @@ def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sa
     return found
 
 
-def _check_hosts(config: Config) -> None:
-    """Raise ConfigError for wrong hosts, which must not count as a system without a sandbox."""
-    try:
-        HostList(config.sandbox.hosts)
-    except ValueError as error:
-        raise ConfigError(
-            f"`hosts` under `[sandbox]`: {str(error)!r} is not a host.",
-            hint="Write `host`, `host:port` or `*.host`.",
-        ) from None
-
-
 def would_be_sandboxed(config: Config) -> bool:
     """Check whether commands would run in a sandbox, without leaving anything on disk."""
     if config.sandbox.mode == "off":
         return False
-    environment = config.origin.environment or os.environ
-    home = environment.get("HOME") or os.path.expanduser("~")
-    found = find_sandbox(SandboxProfile(roots=(), home=home))
+    found = find_sandbox(SandboxProfile(roots=(), home=_home(config)))
     if isinstance(found, NoSandbox):
         return False
     found.close()
@@ -167,11 +164,10 @@ def would_be_sandboxed(config: Config) -> bool:
 def sandbox_profile_of(config: Config, workspace: Workspace) -> SandboxProfile:
     """Return what commands may read and change. Relative paths are below the first root."""
     environment = config.origin.environment or os.environ
-    home = environment.get("HOME") or os.path.expanduser("~")
-    first = workspace.roots[0]
+    home, first = _home(config), workspace.roots[0]
 
     def placed(paths: list[str]) -> tuple[str, ...]:
-        return tuple(os.path.join(first, _from_home(path, home)) for path in paths)
+        return tuple(os.path.join(first, re.sub("^~(?=/|$)", lambda _: home, p)) for p in paths)
 
     return SandboxProfile(
         roots=tuple(workspace.roots),
@@ -184,24 +180,17 @@ def sandbox_profile_of(config: Config, workspace: Workspace) -> SandboxProfile:
     )
 
 
-def _from_home(path: str, home: str) -> str:
-    return home + path[1:] if path == "~" or path.startswith("~/") else path
+def _home(config: Config) -> str:
+    environment = config.origin.environment or os.environ
+    return environment.get("HOME") or os.path.expanduser("~")
 
 
 _SMALL_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Unconfined:
-    """The fork has no sandbox."""
-
-    reason: str
-    """Why not, for a person."""
-
-
 def open_fork_sandbox(
     config: Config, workspace: Workspace, *, project: str, writable: Sequence[str] = ()
-) -> Sandbox | Unconfined:
+) -> Sandbox | NoSandbox:
     """Open a sandbox without a network that can change only `writable` and temporary folders.
 
     The roots of `workspace`, `project` and what the settings name are readable. If the parent's
@@ -210,13 +199,13 @@ def open_fork_sandbox(
     """
     mode = config.sandbox.mode
     if config.plan.sandbox == "off" and mode == "off":
-        return Unconfined('`[plan] sandbox` is "off"')
+        return NoSandbox(reason='`[plan] sandbox` is "off"', fix="")
     found = find_sandbox(_fork_profile(config, workspace, project=project, writable=writable))
     if not isinstance(found, NoSandbox):
         return found
     if mode == "required":
         raise ConfigError(f"No sandbox works here: {found.reason}.", hint=found.fix)
-    return Unconfined("no sandbox works here")
+    return NoSandbox(reason="no sandbox works here", fix="")
 
 
 def _fork_profile(
@@ -328,6 +317,8 @@ class Workplace:
     """Runs commands in the foreground."""
     shells: Shells
     """Runs commands in the background."""
+    read_only: ReadOnlyProfile
+    """Keeps commands that run unasked read-only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

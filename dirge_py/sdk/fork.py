@@ -32,14 +32,11 @@ from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
-from dirge_py.processes.runner import Runner, Shells
-from dirge_py.processes.sandbox.profile import Sandbox
+from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
 from dirge_py.sdk.environment import (
     ExecutionEnvironment,
     SessionFolders,
     ToolFactory,
-    Unconfined,
-    Workplace,
     open_fork_sandbox,
 )
 from dirge_py.sdk.explain import Explainer
@@ -129,8 +126,8 @@ class ForkWorkspace:
     """Its files."""
     gate: PermissionEngine
     """Judges its calls."""
-    sandbox: Sandbox | Unconfined
-    """Confines its commands, or says why nothing does."""
+    sandbox: Sandbox | None
+    """Confines its commands; None: nothing does."""
     isolation: str
     """What keeps its commands from changing the project, in words for people."""
     prompt: SystemPrompt
@@ -215,15 +212,15 @@ class Forks:
             make=partial(ForkPermissionEngine, parent=parent.gate, granted=[], only_looks=True),
         )
         sandbox = await self._sandbox((), undo)
-        if isinstance(sandbox, Sandbox):
-            isolation = f"read-only: {sandbox.kind}"
-        else:
+        if isinstance(sandbox, NoSandbox):
             isolation = f"{sandbox.reason}: only read-only commands"
+        else:
+            isolation = f"read-only: {sandbox.kind}"
         return ForkWorkspace(
             cwd=parent.cwd,
             workspace=workspace,
             gate=gate,
-            sandbox=sandbox,
+            sandbox=sandbox if isinstance(sandbox, Sandbox) else None,
             isolation=isolation,
             prompt=parent.prompt,
             tree=self._tree,
@@ -243,7 +240,7 @@ class Forks:
             granted=self._granted,
             is_sandboxed=isinstance(sandbox, Sandbox),
         )
-        if isinstance(sandbox, Unconfined):
+        if isinstance(sandbox, NoSandbox):
             isolation = f"a copy; {sandbox.reason}: commands ask as usual"
         else:
             isolation = f"a copy, without a network: {sandbox.kind}"
@@ -253,16 +250,16 @@ class Forks:
             cwd=Path(copy.cwd),
             workspace=workspace,
             gate=gate,
-            sandbox=sandbox,
+            sandbox=sandbox if isinstance(sandbox, Sandbox) else None,
             isolation=isolation,
             prompt=parent.prompt.at(Path(copy.cwd)),
             tree=copy.tree,
         )
 
-    async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | Unconfined:
+    async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | NoSandbox:
         parent = self._parent
         project, workspace = self._tree.project.root, parent.environment.workspace
-        opened: list[Sandbox | Unconfined] = []
+        opened: list[Sandbox | NoSandbox] = []
 
         def close() -> None:
             for sandbox in opened:
@@ -287,7 +284,10 @@ def _fork_in(
     undo: AsyncExitStack,
 ) -> ForkEnvironment:
     """The environment of a fork that works in `place`; `undo` gets what closes it."""
-    workplace = _open_workplace(parent, place, undo)
+    workplace = parent.environment.make_workplace(place.workspace, place.sandbox)
+    undo.callback(workplace.read_only.close)
+    undo.push_async_callback(workplace.runner.shutdown)
+    undo.push_async_callback(workplace.shells.shutdown)
     tools = replace(parent.tools, environment=workplace, cwd=place.cwd)
     toolbox = tools.toolbox(parent.folders, TodoList())
     authorizer = parent.authorizer.for_fork(
@@ -313,7 +313,7 @@ def _fork_in(
         cwd=place.cwd,
         gate=place.gate,
         isolation=place.isolation,
-        sandbox=place.sandbox.kind if isinstance(place.sandbox, Sandbox) else "",
+        sandbox=place.sandbox.kind if place.sandbox is not None else "",
         read_only_profile=lambda: str(parent.environment.read_only.mechanism),
         system_prompt=place.prompt.text,
         attach=GuardedAttacher(attacher=attacher, gate=place.gate, asker=parent.asker).attach,
@@ -332,16 +332,3 @@ def _fork_in(
         environment=environment,
         sinks=guards.sinks,
     )
-
-
-def _open_workplace(parent: Parent, place: ForkWorkspace, undo: AsyncExitStack) -> Workplace:
-    """The files and commands of a fork; `undo` gets what ends them."""
-    sandbox = place.sandbox if isinstance(place.sandbox, Sandbox) else None
-    read_only = parent.environment.read_only_profile(place.workspace, sandbox)
-    undo.callback(read_only.close)
-    launcher = sandbox.launcher if sandbox else None
-    runner = Runner(parent.environment.environment, launcher, read_only=read_only)
-    shells = Shells(runner)
-    undo.push_async_callback(runner.shutdown)
-    undo.push_async_callback(shells.shutdown)
-    return Workplace(workspace=place.workspace, runner=runner, shells=shells)

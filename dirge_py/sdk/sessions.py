@@ -16,7 +16,6 @@ from dirge_py.lib.version import __version__
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.state import NAME as PLAN
-from dirge_py.plan.state import notice_at_start
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.drafts import decode_draft, decode_queue, decode_stash
 from dirge_py.session.history import LoadedSession
@@ -47,7 +46,8 @@ def changes_since(
         return
     age = (now or datetime.now(UTC)) - datetime.fromisoformat(described.updated)
     if age >= _STALE:
-        yield f"this session was last used {_days(age.days)} ago; files may have changed since."
+        days = "a day" if age.days == 1 else f"{age.days} days"
+        yield f"this session was last used {days} ago; files may have changed since."
 
 
 def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, Sequence[str]]:
@@ -130,10 +130,6 @@ def _open_to_continue(store: Store, continuation: Continuation) -> Journal:
     return journal
 
 
-def _days(count: int) -> str:
-    return "a day" if count == 1 else f"{count} days"
-
-
 _QUEUE_SHOWN = 3
 _PROMPT_CHARS = 60
 
@@ -151,13 +147,6 @@ def queued_again(loaded: LoadedSession) -> Iterator[str]:
             f"{len(waiting)} {verbs[0]} not delivered and {verbs[1]} for the next run: "
             f"{shown}{more}."
         )
-
-
-def plan_left(loaded: LoadedSession) -> Iterator[str]:
-    """Yield a notice if a plan has not ended."""
-    words = notice_at_start(loaded.choices.settings.get(PLAN))
-    if words:
-        yield words
 
 
 def restore(
