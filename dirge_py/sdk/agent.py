@@ -5,7 +5,6 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.history import open_calls
@@ -218,8 +217,7 @@ class Agent:
         Raises ConfigError: the output schema is invalid; DirgeError: the thread runs already, can't
         be opened, or can't continue like this.
         """
-        output = self._wanted(output_schema)
-        return self._start(given, thread, single_turn=False, output=output)
+        return self._start(given, thread, self._wanted(output_schema))
 
     async def run(
         self,
@@ -235,8 +233,7 @@ class Agent:
         """
         output = self._wanted(output_schema)
         try:
-            run = self._start(given, thread, single_turn=False, output=output)
-            outcome = _delivered(await _finish(run), output)
+            outcome = await _finish(self._start(given, thread, output), output)
         finally:
             await self._threads.wait_released(thread)
         if isinstance(outcome, Done) and outcome.result is not None:
@@ -249,9 +246,7 @@ class Agent:
         conversation = self._threads.open(thread)
 
         def start(bundles: Sequence[Hooks]) -> Run:
-            return self._start(
-                given, thread, single_turn=False, bundles=bundles, output=self._output
-            )
+            return self._start(given, thread, self._output, bundles=bundles)
 
         return Steps(conversation, start)
 
@@ -264,8 +259,8 @@ class Agent:
         runs already, can't be opened, or can't continue like this.
         """
         try:
-            run = self._start(given, thread, single_turn=True, output=self._output)
-            return _delivered(await _finish(run), self._output)
+            run = self._start(given, thread, self._output, single_turn=True)
+            return await _finish(run, self._output)
         finally:
             await self._threads.wait_released(thread)
 
@@ -311,12 +306,7 @@ class Agent:
     async def __aenter__(self) -> "Agent":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.close()
 
     # -- inside
@@ -328,9 +318,9 @@ class Agent:
         self,
         given: str | AgentInput,
         thread: str | None,
-        *,
-        single_turn: bool,
         output: Output | None,
+        *,
+        single_turn: bool = False,
         bundles: Sequence[Hooks] = (),
     ) -> Run:
         continuation = read_resume(given) if isinstance(given, Resume) else None
@@ -349,18 +339,15 @@ class Agent:
         return run
 
 
-def _delivered(outcome: Outcome, output: Output | None) -> Outcome:
-    return outcome if output is None else output.delivered(outcome)
-
-
-async def _finish(run: Run) -> Outcome:
-    """The outcome of a run; if this wait is cancelled, the run is aborted."""
+async def _finish(run: Run, output: Output | None) -> Outcome:
+    """Wait for the outcome of a run; if this wait is cancelled, the run is aborted."""
     try:
-        return await run
+        outcome = await run
     except asyncio.CancelledError:
         run.abort("cancelled")
         await asyncio.wait([run.outcome])
         raise
+    return outcome if output is None else output.delivered(outcome)
 
 
 def _begin(
@@ -377,17 +364,13 @@ def _begin(
             )
             return conversation.continue_run([decision], single_turn=single_turn, bundles=bundles)
         case Continue():
-            _check_can_continue(conversation)
+            waiting = open_calls(conversation.messages)
+            if waiting is not None and conversation.interruption is None:
+                raise SessionError(
+                    f"The thread waits for a decision about `{waiting.calls[0].name}`.",
+                    hint="Continue with `Resume(…)` instead of `Continue()`.",
+                )
             return conversation.continue_run(single_turn=single_turn, bundles=bundles)
         case _:
             message = as_message(given)
             return conversation.send(message, single_turn=single_turn, bundles=bundles)
-
-
-def _check_can_continue(conversation: Conversation) -> None:
-    waiting = open_calls(conversation.messages)
-    if waiting is not None and conversation.interruption is None:
-        raise SessionError(
-            f"The thread waits for a decision about `{waiting.calls[0].name}`.",
-            hint="Continue with `Resume(…)` instead of `Continue()`.",
-        )
