@@ -49,7 +49,6 @@ from dirge_py.sdk.build import ConversationBuilder
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.threads import ThreadState
-from dirge_py.session.recorder import Recorder
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
 from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.base import Tool, ToolServices
@@ -327,7 +326,9 @@ class _ProgramBuilder(ConversationBuilder):
             limits=plan.limits,
             cost_of=lambda usage, model: self.models.cost_usd(model, usage),
             validate=Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate,
-            asset_dir=_asset_dir(plan.store, recorder),
+            asset_dir=str(plan.store.folder / recorder.session_id / "assets")
+            if plan.store is not None and recorder is not None
+            else None,
             context=ContextParts(
                 window_of=self.models.window_tokens,
                 summarise=self.extensions.around_summary(summarise_with(ask)),
@@ -340,7 +341,7 @@ class _ProgramBuilder(ConversationBuilder):
             calls=CallHooks(
                 write_ahead=[recorder.interceptor] if recorder is not None else [],
                 at_start=[authorizer.at_start],
-                last=[authorizer.bundle()],
+                permission=authorizer.bundle(),
             ),
             clock=plan.clock,
         )
@@ -375,15 +376,9 @@ def bound(
     """The tools bound for the loop, in their order; the last of a name counts."""
     named = {tool.name: tool for tool in tools}
     own = [tool for tool in named.values() if isinstance(tool, Tool)]
-    ready = {tool.name: tool for tool in Toolbox(own, services, cwd).loop_tools}
-    others = {name: tool for name, tool in named.items() if not isinstance(tool, Tool)}
-    return tuple({**ready, **others}[name] for name in named if name in ready or name in others)
-
-
-def _asset_dir(store: Store | None, recorder: Recorder | None) -> str | None:
-    if store is None or recorder is None:
-        return None
-    return str(store.folder / recorder.session_id / "assets")
+    ready = {name: tool for name, tool in named.items() if not isinstance(tool, Tool)}
+    ready |= {tool.name: tool for tool in Toolbox(own, services, cwd).loop_tools}
+    return tuple(ready[name] for name in named if name in ready)
 
 
 async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:

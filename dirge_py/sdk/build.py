@@ -482,7 +482,8 @@ class _ProductBuilder(ConversationBuilder):
             calls=CallHooks(
                 write_ahead=self._write_ahead(),
                 at_start=[authorizer.at_start],
-                last=[redact_results(redact), authorizer.bundle()],
+                last=[redact_results(redact)],
+                permission=authorizer.bundle(),
             ),
             touched=self.prompt.touched_folders(self.notify, self.workspace),
             on_run=(self.calls.begin_run,),

@@ -40,7 +40,7 @@ from dirge_py.sdk.environment import (
     open_fork_sandbox,
 )
 from dirge_py.sdk.explain import Explainer
-from dirge_py.sdk.guards import ForkPlace, GuardedAttacher, Guards
+from dirge_py.sdk.guards import GuardedAttacher, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.project_files import (
     ProjectCopy,
@@ -297,16 +297,14 @@ def _fork_in(
         cwd=str(place.cwd),
         distrusted=parent.environment.workspace.roots,
     )
-    guards = parent.guards.for_fork(
-        model,
-        extensions,
-        ForkPlace(
-            permission=authorizer.bundle(),
-            validate=toolbox.validate,
-            read_file=file_reader(place.workspace),
-            reread=place.prompt.reread,
-        ),
-    )
+
+    def in_place(parts: GuardParts) -> GuardParts:
+        read_file = file_reader(place.workspace)
+        context = replace(parts.context, read_file=read_file, reread=place.prompt.reread)
+        calls = replace(parts.calls, permission=authorizer.bundle())
+        return replace(parts, context=context, calls=calls, validate=toolbox.validate)
+
+    guards = parent.guards.for_fork(model, extensions, in_place)
     undo.push_async_callback(guards.context.close)
     attacher = Attacher(cwd=place.cwd, asset_dir=parent.folders.assets)
     environment = WorkEnvironment(

@@ -14,7 +14,6 @@ from dirge_py.context.attachments import Attacher, mentions
 from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
 from dirge_py.context.instructions import TouchedFolders
 from dirge_py.context.prompts import PromptBook
-from dirge_py.context.summary import ReadFile
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
@@ -50,7 +49,9 @@ class CallHooks:
     at_start: Sequence[Interceptor] = ()
     """Innermost interceptors, after those of plugins."""
     last: Sequence[Hooks] = ()
-    """The last hooks: they redact secrets, then decide about permission."""
+    """Hooks before those of permission: they redact secrets."""
+    permission: Hooks
+    """Decides about calls; after all other hooks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,20 +88,6 @@ class GuardParts:
     """Seconds since some start, for limits of time."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForkPlace:
-    """What differs for the guards of a fork that works in another folder or with fewer rights."""
-
-    permission: Hooks
-    """Judges its calls."""
-    validate: ToolValidator
-    """Checks the arguments of its calls."""
-    read_file: ReadFile
-    """Reads the files that the model is shown again after a compaction."""
-    reread: Callable[[Sequence[str]], str]
-    """Makes its system prompt for tools of these names, reading its files again."""
-
-
 class Guards:
     """Configures runs, and holds the state that outlives a run: budgets, the compacted view."""
 
@@ -131,19 +118,17 @@ class Guards:
             self._touched.forget()
 
     def for_fork(
-        self, model: str, extensions: ExtensionSet, place: ForkPlace | None = None
+        self,
+        model: str,
+        extensions: ExtensionSet,
+        place: Callable[[GuardParts], GuardParts] = lambda parts: parts,
     ) -> "Guards":
         """Return the guards of a fork: with new state and without stop checks.
 
-        `place` is given if it works in another folder.
+        `place` replaces the parts that differ in another folder or with fewer rights.
         """
         parts = replace(self._parts, context=for_fork(self._parts.context), extensions=extensions)
-        if place is not None:
-            context = replace(parts.context, read_file=place.read_file, reread=place.reread)
-            last = (*parts.calls.last[:-1], place.permission)
-            calls = replace(parts.calls, last=last)
-            parts = replace(parts, context=context, calls=calls, validate=place.validate)
-        return Guards(parts, model=model, is_fork=True)
+        return Guards(place(parts), model=model, is_fork=True)
 
     def configure(self, run: RunSettings) -> LoopConfig:
         """Return the configuration of the loop for one run, with new guards."""
@@ -205,6 +190,7 @@ class Guards:
             *extensions.hooks(context, "last"),
             *run.further,
             *parts.calls.last,
+            parts.calls.permission,
         ]
 
     def _stop_checks(self, run: RunSettings, meter: Meter) -> Sequence[Hooks]:

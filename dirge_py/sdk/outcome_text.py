@@ -102,11 +102,8 @@ def plan_outcome_text(
         case Failed(message=message, hint=hint):
             return f"{message} {hint}".strip(), "error"
         case _:
-            words, hint = why_not_done(outcome)
-            return (
-                f"The plan was stopped before the review: {words} {hint}".strip(),
-                "warning",
-            )
+            reasons = " ".join(why_not_done(outcome)).strip()
+            return f"The plan was stopped before the review: {reasons}", "warning"
 
 
 def _stopped_by(guard: str) -> Words:
@@ -117,22 +114,16 @@ def _stopped_by(guard: str) -> Words:
 
 def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:
     if isinstance(outcome, MaxTurns):
-        most = outcome.max
-        program = Words(
-            f"The run reached its limit of {most} turn{'' if most == 1 else 's'}.",
-            "Raise `max_turns`.",
-        )
-        script = Words(
-            f"stopped after {most} turn{'' if most == 1 else 's'}, the limit.",
-            "Raise --max-turns, or continue with `dirge -c -p /continue`.",
-        )
+        turns = f"{outcome.max} turn{'' if outcome.max == 1 else 's'}"
+        program = Words(f"The run reached its limit of {turns}.", "Raise `max_turns`.")
+        fix = "Raise --max-turns, or continue with `dirge -c -p /continue`."
+        script = Words(f"stopped after {turns}, the limit.", fix)
         # A notice has named the number of turns.
         return OutcomeText(Words("", _CONTINUE), "warning", program, script)
     chat = Words(f"Stopped: {outcome.message}.", _CONTINUE)
     program = Words(f"The run was stopped: {outcome.message}.", "Raise that limit.")
-    script = Words(
-        f"{outcome.message}.", "Raise the limit, or continue with `dirge -c -p /continue`."
-    )
+    fix = "Raise the limit, or continue with `dirge -c -p /continue`."
+    script = Words(f"{outcome.message}.", fix)
     return OutcomeText(chat, "warning", program, script)
 
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from dirge_py.config.paths import config_dir
@@ -85,10 +85,10 @@ def _guard_reads(
     workspace, which is made for the first path that needs it.
     """
     own = Path(os.path.realpath(config_dir(config.origin.environment)))
-    judged: list[Callable[[str], bool]] = []
     with contextlib.ExitStack() as stack:
 
-        def make_judge() -> Callable[[str], bool]:
+        @cache
+        def judge() -> Callable[[str], bool]:
             roots = [root, own] if own.is_dir() else [root]
             workspace = Workspace(roots, root)
             stack.callback(workspace.close)
@@ -100,10 +100,7 @@ def _guard_reads(
 
         def withholds(real: str) -> bool:
             parts = os.path.relpath(real, root).split("/")
-            if not _NEVER_READ.isdisjoint(map(comparable_name, parts)):
-                return True
-            if not judged:
-                judged.append(make_judge())
-            return judged[0](real)
+            is_closed = not _NEVER_READ.isdisjoint(map(comparable_name, parts))
+            return is_closed or judge()(real)
 
         yield withholds

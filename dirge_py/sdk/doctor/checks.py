@@ -146,8 +146,9 @@ def check_ownership(environment: Mapping[str, str], config: Config | None) -> It
     except DirgeError:
         return  # another check reports it
     files = [path for pattern in _ACTING for path in sorted(folder.glob(pattern))]
-    files += key_files(config) if config is not None else []
-    found = [*_own_file_results(files), *(_key_file_results(config) if config is not None else ())]
+    found = list(_own_file_results([*files, *(key_files(config) if config is not None else ())]))
+    for path, weakness in open_key_files(config) if config is not None else ():
+        found.append(warn(_NAME, f"{path} {weakness.words}", weakness.fix))
     yield from found or [passed(_NAME, f"only you can change the files in {folder}")]
 
 
@@ -162,11 +163,6 @@ def _own_file_results(files: list[Path]) -> Iterator[CheckResult]:
         if weakness is not None and weakness.fix not in fixes:
             fixes.add(weakness.fix)
             yield failed(_NAME, f"{path} {weakness.words}", weakness.fix)
-
-
-def _key_file_results(config: Config) -> Iterator[CheckResult]:
-    for path, weakness in open_key_files(config):
-        yield warn(_NAME, f"{path} {weakness.words}", weakness.fix)
 
 
 def check_programs(environment: Mapping[str, str]) -> Iterator[CheckResult]:

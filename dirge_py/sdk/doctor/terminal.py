@@ -21,7 +21,12 @@ from dirge_py.types.errors import ProcessError
 LIMIT_S = 0.2
 SAMPLES: Mapping[str, int] = {"漢": 2, "é": 1, "👍🏽": 2, "⚙": 1}
 """Texts whose width terminals disagree about, and how many columns they ought to take."""
-MODES = {2026: "synchronized output", 1004: "focus reports", 2004: "bracketed paste"}
+MODES = {
+    2026: ("synchronized output", "the picture may tear while it scrolls"),
+    1004: ("focus reports", "without them dirge never rings, as if you looked"),
+    2004: ("bracketed paste", "without it pasted new lines send; attach files with @ then"),
+}
+"""The modes dirge uses, by DECRQM's numbers, and what happens without each."""
 _KITTY = "\x1b[?u"
 _CAN_SET_CLIPBOARD = "\x1bP+q4d73\x1b\\"
 _WHAT_ARE_YOU = "\x1b[c"
@@ -152,10 +157,15 @@ def check_terminal_answers(
         return
     yield _kitty(answers, environment)
     if not is_simple(environment):
-        for mode, name in MODES.items():
-            has_it = answers.modes.get(mode, 0) in (1, 2, 3)
-            yield passed(name, "known") if has_it else _without(mode, name)
-        yield _clipboard(answers, environment)
+        for mode, (name, loss) in MODES.items():
+            if answers.modes.get(mode, 0) in (1, 2, 3):
+                yield passed(name, "known")
+            else:
+                yield warn(name, f"not known: {loss}", "use another terminal, or tmux 3.4 or newer")
+        claim = "says that it takes it (OSC 52)"
+        if not answers.sets_clipboard:
+            claim = "does not say whether it takes it (OSC 52); try /copy"
+        yield passed("clipboard", f"the terminal {claim}")
     yield _widths(answers)
 
 
@@ -230,21 +240,6 @@ def _kitty(answers: TerminalAnswers, environment: Mapping[str, str]) -> CheckRes
     if environment.get("TMUX"):
         return passed("keys", f"{lost}; tmux's extended-keys may send them all the same")
     return warn("keys", lost, "new lines with Ctrl+J or Alt+Enter; or use kitty, Ghostty, foot")
-
-
-def _without(mode: int, name: str) -> CheckResult:
-    words = {
-        2026: "not known: the picture may tear while it scrolls",
-        1004: "not known: without them dirge never rings, as if you looked",
-        2004: "not known: without it pasted new lines send; attach files with @ then",
-    }
-    return warn(name, words[mode], "use another terminal, or tmux 3.4 or newer")
-
-
-def _clipboard(answers: TerminalAnswers, environment: Mapping[str, str]) -> CheckResult:
-    if answers.sets_clipboard:
-        return passed("clipboard", "the terminal says that it takes it (OSC 52)")
-    return passed("clipboard", "the terminal does not say whether it takes it (OSC 52); try /copy")
 
 
 def _widths(answers: TerminalAnswers) -> CheckResult:
