@@ -73,18 +73,10 @@ async def awaited(answer: T | Awaitable[T]) -> T:
 
 def as_asker(asking: Asking) -> Asker:
     if isinstance(asking, str):
-        return _FixedAsker(PermissionAnswer(effect=asking))
+        return _FunctionAsker(lambda _request: PermissionAnswer(effect=asking))
     if callable(asking):
         return _FunctionAsker(asking)
     return asking
-
-
-class _FixedAsker:
-    def __init__(self, answer: PermissionAnswer) -> None:
-        self._answer = answer
-
-    async def permission(self, requests: Sequence[PermissionRequest]) -> Sequence[PermissionAnswer]:
-        return [self._answer for _ in requests]
 
 
 class _FunctionAsker:

@@ -95,7 +95,12 @@ class ProgramGuardrails(Guardrails):
         super().__init__((), redact=lambda text: text, notice=notice)
         by_place = checks if isinstance(checks, Mapping) else dict.fromkeys(get_args(Place), checks)
         self._checks = {
-            place: [_as_guardrail(check) for check in by_place.get(place, ())]
+            place: [
+                _Function(name=getattr(check, "__name__", "check"), check=check)
+                if callable(check)
+                else check
+                for check in by_place.get(place, ())
+            ]
             for place in get_args(Place)
         }
 
@@ -104,12 +109,6 @@ class ProgramGuardrails(Guardrails):
 class _Function:
     name: str
     check: Callable[[str], Verdict | Awaitable[Verdict]]
-
-
-def _as_guardrail(check: Check) -> Guardrail:
-    if callable(check):
-        return _Function(name=getattr(check, "__name__", "check"), check=check)
-    return check
 
 
 HookSource = Hooks | Callable[[], Hooks]
@@ -186,9 +185,8 @@ class Blueprint:
 def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     """Build the conversation of a thread; without a store it starts empty.
 
-    Raises:
-        ConfigError: the model can't be used, or a rule is invalid.
-        SessionError: the thread can't be opened.
+    Raises ConfigError: the model can't be used, or a rule is invalid; SessionError: it can't be
+    opened.
     """
     keep_off_the_screen()
     waiting = ThreadState(thread)
@@ -261,7 +259,9 @@ class _ProgramBuilder(ConversationBuilder):
             backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
         )
         session = self.session_deps(guards)
-        return self.finish(self.deps(guards, environment=environment, run=run, session=session))
+        deps = self.deps(guards, environment=environment, run=run, session=session)
+        self.host.conversation = conversation = Conversation(deps)
+        return conversation
 
     def _open_models(self) -> StreamFn:
         """Choose the model; returns what calls it."""

@@ -79,7 +79,6 @@ from dirge_py.sdk.sessions import (
     restore,
     restore_mode,
     typed_dir,
-    viewed,
 )
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
@@ -111,10 +110,8 @@ def build(
     `stream_fn` replaces the configured providers, `engine` the local one, `memory` the store that
     the settings name.
 
-    Raises:
-        NoProvider: no model can be used.
-        ConfigError: a setting or rule is wrong.
-        SessionError: the session can't be opened.
+    Raises NoProvider: no model can be used; ConfigError: a setting or rule is wrong; SessionError:
+    the session can't be opened.
     """
     # The imports are done: from here on garbage is collected.
     begin_collecting()
@@ -219,12 +216,6 @@ class ConversationBuilder:
             on_close=(self.extensions.close, guards.context.close, self.close),
         )
 
-    def finish(self, deps: ConversationDeps) -> Conversation:
-        """Make the conversation, and make it known to its extensions."""
-        conversation = Conversation(deps)
-        self.host.conversation = conversation
-        return conversation
-
     async def close(self) -> None:
         """End the commands, and close the connections and the session."""
         await self.client.aclose()
@@ -256,7 +247,8 @@ class _ProductBuilder(ConversationBuilder):
         )
         self.workspace, self.runner = self.environment.workspace, self.environment.runner
         self.store = open_store(config, self.cwd)
-        self.loaded = viewed(self.store, options.session)
+        if options.session.kind == "view":
+            self.loaded = self.store.view(options.session.id)
         self.session_notices = (
             self.open_session(self.store, options.session) if config.session.save else ()
         )
@@ -314,7 +306,7 @@ class _ProductBuilder(ConversationBuilder):
             self.metadata = SessionMetadata(
                 self.loaded.choices.settings, self.recorder.note_setting, self.recorder.begin
             )
-        conversation = self.finish(self._deps(notices))
+        self.host.conversation = conversation = Conversation(self._deps(notices))
         restore(
             conversation,
             self.loaded,

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,6 @@ from dirge_py.tools.toolbox import Toolbox, discover_tools
 from dirge_py.types.questions import Question
 
 
-def _as_input(given: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    # `{ echo hi; }` begins like an object too, and is a command.
-    if isinstance(given, str) and given.lstrip().startswith("{"):
-        try:
-            parsed = json.loads(given)
-        except ValueError:
-            return given
-        return parsed if isinstance(parsed, dict) else given
-    return given
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explainer:
     """Asks the permission engine about calls without running them."""
@@ -55,7 +45,11 @@ class Explainer:
 
         Raises UsageError: no such tool, or the input does not fit it.
         """
-        claims = self.toolbox.claims(tool, _as_input(given))
+        if isinstance(given, str) and given.lstrip().startswith("{"):
+            # `{ echo hi; }` begins like an object too, and is a command.
+            with suppress(ValueError):
+                given = json.loads(given)
+        claims = self.toolbox.claims(tool, given)
         return self.gate.decide(claims, self.cwd, tool=tool)
 
     def close(self) -> None:

@@ -153,9 +153,7 @@ class Forks:
     async def make(self, options: ForkOptions, model: str) -> ForkEnvironment:
         """Make the environment of a fork with this model.
 
-        Raises:
-            FileError: the project can't be copied.
-            ConfigError: a sandbox is required, and none works.
+        Raises FileError: the project can't be copied; ConfigError: no required sandbox works.
         """
         extensions = self._parent.extensions.for_fork(options)
         if options.workspace == "shared":

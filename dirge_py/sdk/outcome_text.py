@@ -48,7 +48,10 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
     match outcome:
         case Done(stopped_by=guard):
             program = Words("The run ended without a result.")
-            return OutcomeText(_stopped_by(guard), "warning", program)
+            chat = Words(f"Stopped by the {guard} guard.") if guard else Words()
+            if guard == "storm":
+                chat = Words("Stopped by the storm guard: the model repeated the same calls.")
+            return OutcomeText(chat, "warning", program)
         case MaxTurns() | LimitExceeded():
             return _limit(outcome)
         case NeedsMoreTurns(turn=turn):
@@ -104,12 +107,6 @@ def plan_outcome_text(
         case _:
             reasons = " ".join(why_not_done(outcome)).strip()
             return f"The plan was stopped before the review: {reasons}", "warning"
-
-
-def _stopped_by(guard: str) -> Words:
-    if guard == "storm":
-        return Words("Stopped by the storm guard: the model repeated the same calls.")
-    return Words(f"Stopped by the {guard} guard.") if guard else Words()
 
 
 def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:

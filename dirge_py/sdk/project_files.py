@@ -115,12 +115,13 @@ class Project:
 
         Raises FileError: there are too many, or listing them takes too long.
         """
+        inner = "" if self.cwd == self.root else os.path.relpath(self.cwd, self.root)
         listed = await self._by_git(dependencies=dependencies)
         if listed is None:
             listed = await in_thread(self._walked)
-        elif self._is_elsewhere(listed):
+        elif inner and not any(path.startswith(f"{inner}/") for path in listed.files):
             # The working folder is ignored by git, but the user works there.
-            more = await in_thread(lambda stopped: self._walked(stopped, self._inner))
+            more = await in_thread(lambda stopped: self._walked(stopped, inner))
             listed = Listed(
                 files=[*listed.files, *more.files],
                 tracked=listed.tracked,
@@ -133,14 +134,6 @@ class Project:
                 hint="Let git ignore generated and downloaded files.",
             )
         return listed
-
-    @property
-    def _inner(self) -> str:
-        return "" if self.cwd == self.root else os.path.relpath(self.cwd, self.root)
-
-    def _is_elsewhere(self, listed: Listed) -> bool:
-        inner = self._inner
-        return bool(inner) and not any(path.startswith(f"{inner}/") for path in listed.files)
 
     def _walked(self, is_stopped: Callable[[], bool], below: str = "") -> Listed:
         found = list_unignored(self.root, below=below, most=MOST_FILES + 1, is_stopped=is_stopped)

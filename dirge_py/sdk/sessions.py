@@ -53,7 +53,7 @@ def changes_since(
 def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, Sequence[str]]:
     """Open the journal to write; returns it (None: store nothing) and notices for the person.
 
-    A `view` opens none: see `viewed`. Raises SessionError: the session does not exist, is busy, or
+    A `view` opens none. Raises SessionError: the session does not exist, is busy, or
     can't be opened.
     """
     match choice.kind:
@@ -74,14 +74,6 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
             if choice.fork:
                 return store.open(choice.id, fork=True), ()
             return store.open_or_create(choice.id), ()
-
-
-def viewed(store: Store, choice: SessionChoice) -> LoadedSession:
-    """Load the session that a `view` shows, without opening its journal; else nothing.
-
-    Raises SessionError: the session does not exist, or can't be read.
-    """
-    return store.view(choice.id) if choice.kind == "view" else LoadedSession()
 
 
 def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ...]:
@@ -169,7 +161,12 @@ def restore(
     root = project_root(cwd)
     timeline.follows |= {"todo": todo.load, "files_read": ledger.load}
     timeline.follows[PLAN] = partial(conversation.session.metadata.load, PLAN)
-    timeline.on_files.append(lambda paths: _forget(workspace, root, paths))
+
+    def forget_read_files(paths: Sequence[str]) -> None:
+        for path in paths:
+            ledger.forget(os.path.realpath(root / path))
+
+    timeline.on_files.append(forget_read_files)
     if recorder is None:
         return
     settings = loaded.choices.settings
@@ -195,11 +192,6 @@ def _record_read_files(ledger: ReadLog, recorder: Recorder) -> Sink:
             recorder.note_setting("files_read", recorded)
 
     return sink
-
-
-def _forget(workspace: Workspace, root: Path, paths: Sequence[str]) -> None:
-    for path in paths:
-        workspace.ledger.forget(os.path.realpath(root / path))
 
 
 _STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")

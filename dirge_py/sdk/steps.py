@@ -162,7 +162,10 @@ class Steps(AsyncIterator[Step]):
         while not shared.steps:
             if run.outcome.done():
                 self._is_over = True
-                return _last_step(run.outcome.result())
+                outcome = run.outcome.result()
+                if isinstance(outcome, Done) and outcome.result is not None:
+                    return FinalResponse(outcome.result)
+                return Stopped(outcome)
             shared.has_changed.clear()
             await shared.has_changed.wait()
         return shared.steps.popleft()
@@ -190,9 +193,3 @@ class Steps(AsyncIterator[Step]):
 
             self._run.outcome.add_done_callback(over)
         return self._run
-
-
-def _last_step(outcome: Outcome) -> Step:
-    if isinstance(outcome, Done) and outcome.result is not None:
-        return FinalResponse(outcome.result)
-    return Stopped(outcome)

@@ -60,9 +60,7 @@ def make_system_prompt(
 def make_prompt_book(config: Config, options: BuildOptions) -> PromptBook:
     """The prompts of the person and, if trusted, of the project; that of `options` is selected.
 
-    Raises:
-        UsageError: `options` name a prompt that does not exist.
-        ConfigError: its file is invalid.
+    Raises UsageError: the selected one does not exist; ConfigError: its file is invalid.
     """
     project = options.project
     brought = project.trusted("prompt") if project is not None else {}

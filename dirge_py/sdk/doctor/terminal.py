@@ -205,11 +205,8 @@ def _colours(environment: Mapping[str, str]) -> CheckResult:
     if environment.get("COLORTERM") in ("truecolor", "24bit") or term.endswith("-direct"):
         return passed("colours", "16 million")
     if "256" in term or "kitty" in term or "ghostty" in term:
-        return warn(
-            "colours",
-            "256: themes are drawn with the nearest",
-            "export COLORTERM=truecolor, if the terminal has 24-bit colours (most have)",
-        )
+        fix = "export COLORTERM=truecolor, if the terminal has 24-bit colours (most have)"
+        return warn("colours", "256: themes are drawn with the nearest", fix)
     return warn("colours", "16: themes look different", "export TERM=xterm-256color")
 
 
@@ -218,17 +215,11 @@ def _around(environment: Mapping[str, str]) -> Iterator[CheckResult]:
     if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"):
         yield passed("ssh", "copying goes through the terminal (OSC 52), unverified")
     if environment.get("STY") and not environment.get("TMUX"):
-        yield warn(
-            "screen",
-            "GNU screen: no extended keys, no synchronized output",
-            "use tmux 3.3 or newer; or send new lines with Ctrl+J",
-        )
+        fix = "use tmux 3.3 or newer; or send new lines with Ctrl+J"
+        yield warn("screen", "GNU screen: no extended keys, no synchronized output", fix)
     if environment.get("VTE_VERSION") and not environment.get("TMUX"):
-        yield warn(
-            "vte",
-            "terminals of this kind take no clipboard from programs (OSC 52)",
-            "install wl-clipboard or xclip; over ssh: `/copy --file`, or Alt+M and select",
-        )
+        fix = "install wl-clipboard or xclip; over ssh: `/copy --file`, or Alt+M and select"
+        yield warn("vte", "terminals of this kind take no clipboard from programs (OSC 52)", fix)
     if environment.get("WSL_DISTRO_NAME"):
         yield passed("wsl", "copying goes through clip.exe")
 
@@ -260,12 +251,10 @@ def check_tmux(environment: Mapping[str, str], show: Show | None = None) -> Iter
     """Check tmux and its options, if the terminal is in tmux."""
     if not environment.get("TMUX"):
         return
-    show = show or _show_option
     try:
-        yield passed(
-            "tmux", run_program(("tmux", "-V"), limit_s=_TMUX_LIMIT_S).out.decode().strip()
-        )
-        yield from _check_options(show)
+        version = run_program(("tmux", "-V"), limit_s=_TMUX_LIMIT_S).out.decode().strip()
+        yield passed("tmux", version)
+        yield from _check_options(show or _show_option)
     except ProcessError as error:
         yield skipped("tmux", error.message)
 
@@ -324,19 +313,15 @@ def append_lines(lines: list[str], home: Path) -> Path | None:
         before = b""
     copy = None
     if before:
-        copy = _free_name(home / ".tmux.conf.before-dirge")
+        copy, number = home / ".tmux.conf.before-dirge", 1
+        while os.path.lexists(copy):
+            number += 1
+            copy = home / f".tmux.conf.before-dirge{number}"
         atomic_write(copy, before, mode=0o600)
     gap = b"" if not before or before.endswith(b"\n") else b"\n"
     added = "\n".join(["# for dirge", *lines]) + "\n"
     atomic_write(settings, before + gap + added.encode())
     return copy
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while os.path.lexists(free := path.with_name(f"{path.name}{number if number > 1 else ''}")):
-        number += 1
-    return free
 
 
 def _missing_line(name: str, words: str, line: str) -> CheckResult:
