@@ -298,10 +298,7 @@ class _ProgramBuilder(ConversationBuilder):
         return gate
 
     def _guards(self, stream_fn: StreamFn) -> Guards:
-        """Make the guards: repetition, broken answers, long histories, permission.
-
-        Stop checks (tests, todo items) belong to the product.
-        """
+        """Make the guards: all but the stop checks, which belong to the product."""
         plan, recorder = self.plan, self.recorder
         authorizer = Authorizer(
             engine=self.gate,

@@ -59,11 +59,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
-from dirge_py.sdk.environment import (
-    ExecutionEnvironment,
-    SessionFolders,
-    ToolFactory,
-)
+from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks

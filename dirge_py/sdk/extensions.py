@@ -1,4 +1,4 @@
-"""The capabilities that ship with dirge, in the order in which they are asked.
+"""The list of the capabilities that ship with dirge; their order is policy.
 
 A new one is a folder below `extensions/` whose module `extension` has `make(host)`, and a line in
 `EXTENSIONS`.
@@ -36,7 +36,7 @@ class ExtensionEntry:
     module: str
     """The module with `make(host) -> Extension | None`; imported only where it is enabled."""
     is_enabled: Callable[[Config | None], bool]
-    """Whether the settings want it; they are None in a program that uses dirge as a library."""
+    """Whether the settings enable it; they are None in a program that uses dirge as a library."""
 
 
 def _with_settings(config: Config | None) -> bool:
@@ -56,8 +56,8 @@ EXTENSIONS: list[ExtensionEntry] = [
     ExtensionEntry("plugins", "dirge_py.extensions.plugins.extension", _with_settings),
     ExtensionEntry("guardrails", "dirge_py.extensions.guardrails.extension", _with_settings),
 ]
-"""The order is policy: hooks are asked in this order within their stage, and of two extensions with
-the same tool or command the first one keeps it."""
+"""Hooks are called in this order within their stage; of two extensions with the same tool or
+command, the first one keeps it."""
 
 
 class BuildHost:
@@ -87,13 +87,13 @@ class BuildHost:
         self.conversation: Conversation | None = None
 
     def store(self, name: str) -> Path:
-        """A folder of its own for what an extension keeps; it is not made."""
+        """Return the folder where an extension may store files. It may not exist yet."""
         environment = self.settings.origin.environment if self.settings is not None else os.environ
         return state_dir(environment) / "extensions" / name
 
 
 def load_extensions(host: ExtensionHost, given: Iterable[Extension] = ()) -> ExtensionSet:
-    """What the list has for these settings; one that is `given` takes the place of its kind."""
+    """Make the enabled extensions; a `given` one replaces the listed one of its name."""
     own = list(given)
     loaded: list[Extension] = []
     for entry in EXTENSIONS:

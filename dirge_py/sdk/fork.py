@@ -275,11 +275,7 @@ class Forks:
 
 
 def _fork_in(
-    parent: Parent,
-    place: ForkWorkspace,
-    model: str,
-    extensions: ExtensionSet,
-    undo: AsyncExitStack,
+    parent: Parent, place: ForkWorkspace, model: str, extensions: ExtensionSet, undo: AsyncExitStack
 ) -> ForkEnvironment:
     """The environment of a fork that works in `place`; `undo` gets what closes it."""
     workplace = parent.environment.make_workplace(place.workspace, place.sandbox)

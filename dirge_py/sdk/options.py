@@ -1,11 +1,11 @@
 """The options of a start besides its settings, and notices about the model it uses."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.config.access import has_access, naming_variable
-from dirge_py.config.models import ModelChoice, main_model
+from dirge_py.config.models import main_model
 from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import SERVICE_OF, SERVICES
 from dirge_py.context.system_prompt import PromptEdit
@@ -93,43 +93,35 @@ _MOST_NAMED = 3
 
 
 def choice_notices(config: Config, session: SessionChoice) -> Sequence[str]:
-    """Notices about a model that nobody named: a local server, or one of several services.
-
-    None for a session that is resumed or viewed, which has a model.
-    """
+    """Return notices about a model that no setting names; none for a session that has a model."""
     if session.kind in ("newest", "resume", "view"):
         return ()
     try:
         choice = main_model(config)
     except ConfigError:
         return ()
-    return [*_of_found(config, choice), *_of_several(config, choice)]
-
-
-def _of_found(config: Config, choice: ModelChoice) -> Iterator[str]:
+    notices = []
     entry = entry_of(config, choice.alias)
     found = (config.origin.found or {}).get(entry.type)
-    if found is None or entry.base_url is not None:
-        return
-    is_only = not config.providers and not config.origin.chosen.source
-    why = " because nothing is configured and no key is set" if is_only else ""
-    words = f"{SERVICE_OF[found.type].label} answers at {found.base_url}: {choice.id} is used{why}."
-    yield f"{words} `dirge config init` sets up another model."
-
-
-def _of_several(config: Config, choice: ModelChoice) -> Iterator[str]:
-    """A notice if several services have keys, and no setting chooses one."""
-    if not choice.because or choice.alias in config.providers:
-        return
-    chosen = naming_variable(config, SERVICE_OF[choice.alias])
-    names = [
-        naming_variable(config, service) for service in SERVICES if has_access(config, service.type)
-    ]
-    others = [name for name in dict.fromkeys(names) if name not in ("", chosen)]
-    if not chosen or not others:
-        return
-    named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "")
-    yield (
-        f"{choice.name} is used, as {chosen} is set; so {'is' if len(others) == 1 else 'are'} "
-        f"{named}. `-m`, or `provider` in the settings, chooses."
-    )
+    if found is not None and entry.base_url is None:
+        is_only = not config.providers and not config.origin.chosen.source
+        why = " because nothing is configured and no key is set" if is_only else ""
+        label = SERVICE_OF[found.type].label
+        notices.append(
+            f"{label} answers at {found.base_url}: {choice.id} is used{why}. "
+            "`dirge config init` sets up another model."
+        )
+    if choice.because and choice.alias not in config.providers:
+        # Several services may have keys, and no setting chooses one.
+        chosen = naming_variable(config, SERVICE_OF[choice.alias])
+        usable = (service for service in SERVICES if has_access(config, service.type))
+        names = dict.fromkeys(naming_variable(config, service) for service in usable)
+        others = [name for name in names if name not in ("", chosen)]
+        if chosen and others:
+            named = ", ".join(others[:_MOST_NAMED]) + (", …" if len(others) > _MOST_NAMED else "")
+            verb = "is" if len(others) == 1 else "are"
+            notices.append(
+                f"{choice.name} is used, as {chosen} is set; so {verb} {named}. "
+                "`-m`, or `provider` in the settings, chooses."
+            )
+    return notices

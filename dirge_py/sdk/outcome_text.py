@@ -87,9 +87,7 @@ def why_not_done(outcome: Outcome) -> Words:
     return outcome_text(outcome).program
 
 
-def plan_outcome_text(
-    outcome: Outcome,
-) -> tuple[str, Literal["plain", "good", "warning", "error"]]:
+def plan_outcome_text(outcome: Outcome) -> tuple[str, Literal["plain", "good", "warning", "error"]]:
     """The text of a chat for the end of a plan, and its tone."""
     match outcome:
         case Done():

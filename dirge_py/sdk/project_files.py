@@ -325,10 +325,7 @@ class ProjectCopy:
 
 
 async def copy_project(
-    project: Project,
-    roots: Sequence[str],
-    undo: AsyncExitStack,
-    notify: Callable[[str], None],
+    project: Project, roots: Sequence[str], undo: AsyncExitStack, notify: Callable[[str], None]
 ) -> ProjectCopy:
     """Copy the project as it is now; `undo` removes the copy. `notify` is told what was left out.
 
@@ -371,11 +368,7 @@ async def copy_project(
 
 
 def _fill(
-    source: str,
-    target: str,
-    listed: Listed,
-    folders: Sequence[str],
-    is_stopped: Callable[[], bool],
+    source: str, target: str, listed: Listed, folders: Sequence[str], is_stopped: Callable[[], bool]
 ) -> CopyResult:
     working_copy = WorkingCopy(source, target)
     made = working_copy.copy(listed.files, is_stopped)

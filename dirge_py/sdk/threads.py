@@ -65,7 +65,7 @@ def read_resume(resume: Resume) -> Continuation:
     except ValueError as error:
         raise SessionError(
             f"The continuation cannot be used: {error}.",
-            hint="Give back the `continuation` of an AwaitingConfirmation, as it was.",
+            hint="Pass the `continuation` of an AwaitingConfirmation unchanged.",
         ) from error
     check_call(continuation, resume.tool_call_id)
     return continuation
@@ -87,14 +87,13 @@ def check_fits(
     now = continuation_at(conversation.messages)
     if now is None or len(conversation.messages) != continuation.journal_seq:
         raise SessionError(
-            f"The continuation is stale: thread {name!r} has gone on without it.",
-            hint="Nothing was run. What waits now, if anything, is in the newest outcome.",
+            f"The continuation is stale: thread {name!r} was continued without it.",
+            hint="Nothing was run. The newest outcome names the calls that wait.",
         )
     if _MADE.get(conversation) != continuation:
         raise SessionError(
-            f"The continuation does not fit thread {name!r}: it was changed, or its calls are not "
-            "those that wait.",
-            hint="Nothing was run. Give it back as it was.",
+            f"The continuation does not fit thread {name!r}: it was changed, or other calls wait.",
+            hint="Nothing was run. Pass it unchanged.",
         )
 
 

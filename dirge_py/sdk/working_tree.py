@@ -61,9 +61,9 @@ class WorkingTree:
     """Removes secrets."""
 
     async def diff(self) -> WorkspaceDiff | None:
-        """Return the diff since the last commit, with new files; None if it can't be determined:
+        """Return the diff since the last commit, with new files.
 
-        outside of a repository, without git, or if the repository's settings name programs.
+        None without a repository or git, or if the repository's settings name programs.
         """
         try:
             if await asyncio.to_thread(git_hazard, os.path.realpath(self.cwd), self.roots):
@@ -107,10 +107,7 @@ class WorkingTree:
         """The beginning of what the command printed; None if it failed or took too long."""
         path = search_path(os.environ.get("PATH", os.defpath), self.roots)
         finished = await self.runner.run(
-            command,
-            cwd=self.cwd,
-            timeout_s=TIMEOUT_S,
-            extra_env={**GIT_HARDENING, "PATH": path},
+            command, cwd=self.cwd, timeout_s=TIMEOUT_S, extra_env={**GIT_HARDENING, "PATH": path}
         )
         return finished.output.head if finished.exit_code == 0 else None
 

@@ -129,7 +129,7 @@ def asked(cwd: Path, answer: str) -> bytes:
 def test_a_terminal_is_asked_and_left_as_it_was(tmp_path: Path) -> None:
     text = asked(tmp_path, ANSWERS)
     assert b"every key arrives" in text
-    assert b"wide characters and emoji take the room" in text
+    assert b"wide characters and emoji have the expected width" in text
     assert b"the terminal says that it takes it" in text
 
 

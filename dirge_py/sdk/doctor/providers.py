@@ -1,6 +1,6 @@
 """Checks of each usable provider: its address, its key, and whether its service answers.
 
-One GET for a list of models goes to each, with the key, to where its requests would go as well.
+Each gets one GET for its list of models, with the key, at the address of its other requests.
 """
 
 import asyncio
@@ -25,15 +25,11 @@ _WITHOUT_LIST = (400, 404, 405, 501)
 
 
 def check_providers(
-    config: Config,
-    environment: Mapping[str, str],
-    *,
-    is_offline: bool,
-    limit_s: float = LIMIT_S,
+    config: Config, environment: Mapping[str, str], *, is_offline: bool, limit_s: float = LIMIT_S
 ) -> list[CheckResult]:
-    """The providers, the models that roles name, and the servers of this machine.
+    """Check the providers, the models that roles name, and the servers of this machine.
 
-    Asks them at once, for `limit_s` seconds at most; `is_offline`: asks nobody.
+    All are queried at once, for at most `limit_s`; with `is_offline`, none is.
     """
     roles = list(_roles(config))
     if is_offline:
@@ -45,10 +41,7 @@ def check_providers(
 async def _ask(
     config: Config, environment: Mapping[str, str], limit_s: float
 ) -> tuple[list[CheckResult], Sequence[LocalServer] | None]:
-    """The findings about providers, and the local servers that are not among them.
-
-    None instead of these: there is no local server at all.
-    """
+    """Return the findings about providers, and the other local servers; None: none answers."""
     client = HttpClient()
     listed: set[str] = set()
     try:
@@ -80,10 +73,7 @@ def _aliases(config: Config) -> Sequence[str]:
 async def _findings(
     config: Config, alias: str, client: HttpClient, limit_s: float, listed: set[str]
 ) -> Sequence[CheckResult]:
-    """The findings about one provider and its models.
-
-    Its address is added to `listed` if it lists its models.
-    """
+    """Check one provider and its models; adds its address to `listed` if it lists its models."""
     standing = _standing(config, alias)
     if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
         return [standing]
@@ -185,7 +175,7 @@ def _local(found: Sequence[LocalServer] | None) -> Iterator[CheckResult]:
             words = f"{label} at {each.base_url}: {', '.join(each.models[:3])}{more}"
             yield passed("local servers", words)
         else:
-            words = f"{label} at {each.base_url} has no model to talk to"
+            words = f"{label} at {each.base_url} has no chat model"
             yield warn("local servers", words, "ollama pull qwen3")
 
 

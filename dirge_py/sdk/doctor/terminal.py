@@ -20,11 +20,11 @@ from dirge_py.types.errors import ProcessError
 
 LIMIT_S = 0.2
 SAMPLES: Mapping[str, int] = {"漢": 2, "é": 1, "👍🏽": 2, "⚙": 1}
-"""Texts whose width terminals disagree about, and how many columns they ought to take."""
+"""Texts whose width terminals disagree about, and the columns they should take."""
 MODES = {
     2026: ("synchronized output", "the picture may tear while it scrolls"),
-    1004: ("focus reports", "without them dirge never rings, as if you looked"),
-    2004: ("bracketed paste", "without it pasted new lines send; attach files with @ then"),
+    1004: ("focus reports", "without them dirge can't tell that you look away, so it never rings"),
+    2004: ("bracketed paste", "without it pasted new lines send the prompt; attach files with @"),
 }
 """The modes dirge uses, by DECRQM's numbers, and what happens without each."""
 _KITTY = "\x1b[?u"
@@ -235,14 +235,14 @@ def _kitty(answers: TerminalAnswers, environment: Mapping[str, str]) -> CheckRes
 
 def _widths(answers: TerminalAnswers) -> CheckResult:
     if not answers.widths:
-        return skipped("widths", "the terminal does not tell where its cursor is")
+        return skipped("widths", "the terminal doesn't report its cursor position")
     odd = [
         f"{sample} takes {answers.widths[sample]} columns, not {wide}"
         for sample, wide in SAMPLES.items()
         if answers.widths[sample] != wide
     ]
     if not odd:
-        return passed("widths", "wide characters and emoji take the room they ought to")
+        return passed("widths", "wide characters and emoji have the expected width")
     fix = "set ambiguous characters to narrow and Unicode to its newest version in the terminal"
     return warn("widths", "; ".join(odd), fix)
 
@@ -263,7 +263,7 @@ _TMUX_OPTIONS = (
     ("extended-keys", ("on", "always"), "Shift+Enter and others arrive as Enter", "-s {} on"),
     ("set-clipboard", ("on", "external"), "what is copied stays in tmux", "-s {} on"),
     ("allow-passthrough", ("on", "all"), "desktop notifications do not get through", "-g {} on"),
-    ("focus-events", ("on",), "dirge cannot know whether you look, so it never rings", "-g {} on"),
+    ("focus-events", ("on",), "dirge can't tell that you look away, so it never rings", "-g {} on"),
 )
 """Each option of tmux with its good values, what is lost without them, and how to set it."""
 
@@ -302,9 +302,9 @@ def missing_lines(findings: Iterator[CheckResult] | list[CheckResult]) -> list[s
 
 
 def append_lines(lines: list[str], home: Path) -> Path | None:
-    """Add lines at the end of `~/.tmux.conf`; returns the copy of what was there, if anything was.
+    """Add lines at the end of `~/.tmux.conf`; returns the copy of the old file, if there was one.
 
-    Raises FileError: it could not be written; nothing is changed then.
+    Raises FileError: it can't be written; then nothing has changed.
     """
     settings = home / ".tmux.conf"
     try:
