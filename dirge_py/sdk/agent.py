@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -331,7 +332,24 @@ class Agent:
             if continuation is not None:
                 check_fits(continuation, conversation, thread, self._store)
             conversation.settings.answer_schema = output.schema if output is not None else None
-            run = _begin(conversation, given, single_turn=single_turn, bundles=bundles)
+            continue_run = partial(
+                conversation.continue_run, single_turn=single_turn, bundles=bundles
+            )
+            match given:
+                case Resume(tool_call_id=call_id, confirmed=allow, reason=reason):
+                    decision = CallDecision(tool_call_id=call_id, allow=allow, reason=reason or "")
+                    run = continue_run([decision])
+                case Continue():
+                    waiting = open_calls(conversation.messages)
+                    if waiting is not None and conversation.interruption is None:
+                        raise SessionError(
+                            f"The thread waits for a decision about `{waiting.calls[0].name}`.",
+                            hint="Continue with `Resume(…)` instead of `Continue()`.",
+                        )
+                    run = continue_run()
+                case _:
+                    message = as_message(given)
+                    run = conversation.send(message, single_turn=single_turn, bundles=bundles)
         except BaseException:
             self._threads.release(thread)
             raise
@@ -348,29 +366,3 @@ async def _finish(run: Run, output: Output | None) -> Outcome:
         await asyncio.wait([run.outcome])
         raise
     return outcome if output is None else output.delivered(outcome)
-
-
-def _begin(
-    conversation: Conversation,
-    given: str | AgentInput,
-    *,
-    single_turn: bool,
-    bundles: Sequence[Hooks],
-) -> Run:
-    match given:
-        case Resume():
-            decision = CallDecision(
-                tool_call_id=given.tool_call_id, allow=given.confirmed, reason=given.reason or ""
-            )
-            return conversation.continue_run([decision], single_turn=single_turn, bundles=bundles)
-        case Continue():
-            waiting = open_calls(conversation.messages)
-            if waiting is not None and conversation.interruption is None:
-                raise SessionError(
-                    f"The thread waits for a decision about `{waiting.calls[0].name}`.",
-                    hint="Continue with `Resume(…)` instead of `Continue()`.",
-                )
-            return conversation.continue_run(single_turn=single_turn, bundles=bundles)
-        case _:
-            message = as_message(given)
-            return conversation.send(message, single_turn=single_turn, bundles=bundles)

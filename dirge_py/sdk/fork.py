@@ -257,21 +257,16 @@ class Forks:
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | NoSandbox:
         parent = self._parent
         project, workspace = self._tree.project.root, parent.environment.workspace
-        opened: list[Sandbox | NoSandbox] = []
 
-        def close() -> None:
-            for sandbox in opened:
-                if isinstance(sandbox, Sandbox):
-                    sandbox.close()
-
-        def find(_is_stopped: Callable[[], bool]) -> None:
-            opened.append(
-                open_fork_sandbox(parent.config, workspace, project=project, writable=writable)
+        def find(_is_stopped: Callable[[], bool]) -> Sandbox | NoSandbox:
+            sandbox = open_fork_sandbox(
+                parent.config, workspace, project=project, writable=writable
             )
+            if isinstance(sandbox, Sandbox):
+                undo.callback(sandbox.close)  # here, as the wait for it may be cancelled
+            return sandbox
 
-        undo.callback(close)  # before it is opened: the wait for it may be cancelled
-        await in_thread(find)
-        return opened[0]
+        return await in_thread(find)
 
 
 def _fork_in(

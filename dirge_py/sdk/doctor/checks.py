@@ -118,10 +118,9 @@ def _state(folder: Path) -> CheckResult:
     state = os.statvfs(there)
     free = state.f_bavail * state.f_frsize
     words = f"{folder}, {free / 1024**3:,.1f} GiB free"
-    if free < _TOO_LITTLE_BYTES:
-        return failed("state folder", words, "free space; `dirge sessions` lists old sessions")
     if free < _LITTLE_BYTES:
-        return warn("state folder", words, "free space; `dirge sessions` lists old sessions")
+        tell = failed if free < _TOO_LITTLE_BYTES else warn
+        return tell("state folder", words, "free space; `dirge sessions` lists old sessions")
     return passed("state folder", words)
 
 

@@ -5,9 +5,10 @@ Each gets one GET for its list of models, with the key, at the address of its ot
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from dirge_py.config.access import ProviderAccess, has_access, key_place, provider_access
-from dirge_py.config.models import ModelChoice, main_model, resolve_model
+from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.schema import Config, all_entries
 from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
 from dirge_py.config.sources import LocalServer
@@ -139,16 +140,11 @@ def _wanted(config: Config, alias: str) -> Sequence[str]:
     """The ids that the settings and this start name at `alias`."""
     entry = config.providers.get(alias)
     wanted = [entry.model or "", *entry.models] if entry else []
-    wanted += [choice.id for choice in _choices(config) if choice.alias == alias]
-    return [each for each in dict.fromkeys(wanted) if each]
-
-
-def _choices(config: Config) -> Iterator[ModelChoice]:
     for spec in (None, *(spec for _, spec in config.roles.named())):
-        try:
-            yield main_model(config) if spec is None else resolve_model(config, spec)
-        except ConfigError:
-            continue
+        with suppress(ConfigError):
+            choice = main_model(config) if spec is None else resolve_model(config, spec)
+            wanted += [choice.id] if choice.alias == alias else []
+    return [each for each in dict.fromkeys(wanted) if each]
 
 
 def _roles(config: Config) -> Iterator[CheckResult]:
