@@ -240,3 +240,16 @@ async def test_a_flag_goes_before_the_mode_of_the_session(project: ScriptedProje
     )
     assert again.settings.mode == "yolo"
     await again.close()
+
+
+async def test_a_session_that_is_only_viewed_shows_its_messages(project: ScriptedProject) -> None:
+    project.model.will_say("answered")
+    async with project.open() as conversation:
+        await conversation.send("asked")
+        session_id, written = conversation.session_id, conversation.messages
+    viewed = project.build(project.user, SessionChoice(kind="view", id=session_id or ""))
+    try:
+        assert viewed.messages == written
+        assert viewed.session_id is None
+    finally:
+        await viewed.close()
