@@ -3,17 +3,17 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+
 from dirge_py.agent_loop.answer_schema import AnswerSchema, answer_schema
 from dirge_py.agent_loop.tool_calls import refuse_constant
 from dirge_py.tools.toolbox import schema_fault, value_problems
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.outcomes import Done, Outcome
-from functools import partial
-from pathlib import Path
-from pydantic import BaseModel, ValidationError
-from typing import Any, TypeAlias
-
-
 
 _MOST_BYTES = 1_000_000
 _HINT = 'As in --json-schema \'{"type":"object","properties":{"bugs":{"type":"integer"}}}\'.'
