@@ -102,7 +102,7 @@ async def streams(driver: AppDriver) -> None:
 
 def streams_and_stops(project: ScriptedProject) -> None:
     gate = asyncio.Event()
-    project.model.will(Reply(text=SAMPLE, thinking="first this", hold=gate, usage=USAGE))
+    project.model.will(Reply(text=SAMPLE, thinking="first this", hold=gate.wait, usage=USAGE))
 
 
 async def runs(driver: AppDriver) -> None:
