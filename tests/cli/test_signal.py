@@ -24,7 +24,7 @@ def test_mistakes_are_named(product: Product) -> None:
     deep = product.run("signal", "mine", "go", "[" * 50_000)
     assert (deep.exit_code, "not JSON" in deep.stderr) == (2, True)
     odd = product.run("signal", "mine", "../x", "{}")
-    assert (odd.exit_code, "cannot be the name" in odd.stderr) == (2, True)
+    assert (odd.exit_code, "isn't a valid name" in odd.stderr) == (2, True)
 
 
 def test_an_answer_that_nobody_would_hear_is_refused(product: Product) -> None:

@@ -359,9 +359,7 @@ def _why_unavailable(root: str, program: str) -> str:
     """Why dirge can't take snapshots of the folder; "" if it can."""
     home = os.path.realpath(os.path.expanduser("~"))
     if root == "/" or os.path.commonpath((root, home)) == root:
-        return (
-            f"No snapshots of the files are kept in {root}, which is more than a project: {_ONLY}."
-        )
+        return f"dirge keeps no snapshots of {root}, which contains more than one project: {_ONLY}."
     return "" if program else NO_GIT
 
 

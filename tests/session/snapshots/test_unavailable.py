@@ -27,7 +27,7 @@ async def test_a_home_folder_is_no_project(project, home, which, monkeypatch):
     repository = project.open()
 
     assert await repository.take_snapshot() is None
-    assert "more than a project" in repository.unavailable
+    assert "more than one project" in repository.unavailable
     assert not project.state.exists()
 
 
