@@ -23,6 +23,7 @@ from dirge_py.ui.status import (
     LimitsShown,
     StatusModel,
     folder_and_branch,
+    needing_attention,
     plan_words,
     prompt_in_use,
     running_shells,
@@ -226,6 +227,7 @@ class ChromePresenter:
             queued=len(controller.waiting),
             shells=running_shells(conversation),
             asides=conversation.side_questions,
+            attention=needing_attention(conversation),
         )
 
     @property

@@ -128,6 +128,8 @@ class StatusModel:
     """Commands that run in the background."""
     asides: int = 0
     """Questions on the side that are being answered."""
+    attention: str = ""
+    """Names of extensions whose status needs the user's attention."""
 
 
 def spending_of(
@@ -173,6 +175,12 @@ def running_shells(conversation: "Conversation") -> int:
     """Count the commands that run in the background."""
     shells = conversation.environment.shells
     return sum(shell.status == "running" for shell in shells.list()) if shells is not None else 0
+
+
+def needing_attention(conversation: "Conversation") -> str:
+    """Return the names of extensions whose status isn't ok; "" for none."""
+    states = ((each.name, each.status()) for each in conversation.extensions.all)
+    return ", ".join(name for name, status in states if status is not None and not status.is_ok)
 
 
 class _Part(NamedTuple):
@@ -222,6 +230,8 @@ def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
     for count, noun in ((status.asides, "aside"), (status.shells, "shell")):
         if count:
             parts.append(_Part(plural(count, noun), styles.accent, 2))
+    if status.attention:
+        parts.append(_Part(f"! {_one_line(status.attention)}", styles.warning, 1))
     if status.queued:
         parts.append(_Part(f"q:{status.queued}", styles.warning, 1))
     return [part for part in parts if part.text]

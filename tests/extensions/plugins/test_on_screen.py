@@ -92,3 +92,14 @@ async def test_a_new_session_loads_them_anew(project: ScriptedProject):
         await driver.idle()
         await driver.send("/greet you")
         await driver.until(lambda: "There is no command /greet." in driver.text)
+
+
+async def test_the_status_line_names_plugins_when_one_failed(project: ScriptedProject):
+    async with running_app(project) as driver:
+        assert "! plugins" not in driver.screen
+    broken = project.folder.parent / "config" / "plugins" / "broken.py"
+    broken.write_text("def register(dirge):\n    raise ValueError('no')\n")
+    async with running_app(project) as driver:
+        await driver.until(lambda: "! plugins" in driver.screen)
+        await driver.send("/status")
+        await driver.until(lambda: "broken (failed)" in driver.text)
