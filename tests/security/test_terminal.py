@@ -301,7 +301,8 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
             terminal.read_until("read on")
             terminal.press("\x1b[F")
             terminal.read_until("deny with a comment")
-            drawn = terminal.output
+            # What was read so far may end in the middle of a sequence.
+            drawn = re.sub(rb"\x1b(\[[<-?]*[\d;:]*[ -/]*)?\Z", b"", terminal.output)
             terminal.press("\x03")
             terminal.read_until("Interrupted")
             terminal.press("\x04")
