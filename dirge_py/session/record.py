@@ -76,8 +76,8 @@ def encode(record: Record) -> bytes:
     Values that JSON can't represent are replaced: NaN and infinities by null, unknown objects by
     their text, nesting beyond 200 levels by a remark.
     """
-    envelope = ",".join(f'"{n}":{json.dumps(getattr(record, n))}' for n in _ENVELOPE)
-    body = f'{{{envelope},"data":{json_text(record.data)}'.encode()
+    envelope = _COMPACT.encode({name: getattr(record, name) for name in _ENVELOPE})
+    body = f'{envelope[:-1]},"data":{json_text(record.data)}'.encode()
     return b'%b,"crc":"%b"}\n' % (body, _checksum(body))
 
 
@@ -120,6 +120,7 @@ def _nearest(value: object) -> Any:
 _READING = json.JSONDecoder()
 _READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_nearest)
 _ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_nearest)
+_COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
 def text_member(value: Any, name: str) -> str:
