@@ -1,17 +1,20 @@
 """`dirge doctor`: finds problems of this installation, with their fixes."""
 
+import asyncio
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dirge_py.cli.arguments import Parser
 from dirge_py.cli.flags import change_folder
+from dirge_py.types.errors import DirgeError
 
 if TYPE_CHECKING:
     from dirge_py.sdk.doctor.terminal import TerminalAnswers
+    from dirge_py.types.extensions import Extension
 
 
 def build_doctor_parser() -> Parser:
@@ -38,11 +41,40 @@ def doctor(rest: Sequence[str]) -> int:
     from dirge_py.ui.keymap import key_problems
 
     answers, size = _terminal_answers(), _terminal_size()
-    findings = examine(
-        answers, cwd=Path.cwd(), size=size, key_problems=key_problems, is_offline=flags.offline
-    )
+    with _extensions(Path.cwd()) as extensions:
+        findings = examine(
+            answers,
+            cwd=Path.cwd(),
+            size=size,
+            key_problems=key_problems,
+            extensions=extensions,
+            is_offline=flags.offline,
+        )
     sys.stdout.write((as_json(findings) if flags.json else as_text(findings)) + "\n")
     return exit_code(findings)
+
+
+@contextmanager
+def _extensions(cwd: Path) -> "Iterator[Sequence[Extension]]":
+    """Load the extensions as a start in `cwd` does, without a session, and close them."""
+    from dirge_py.config.load import load
+    from dirge_py.frontend.print.print_mode import PolicyAsker
+    from dirge_py.permission.project_trust import inspect_project
+    from dirge_py.sdk.build import build
+    from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
+
+    options = BuildOptions(session=SessionChoice(kind="none"))
+    try:
+        config, options = with_project(load(), options, inspect_project(cwd))
+        conversation = build(config, PolicyAsker("deny"), options)
+    except DirgeError:
+        # Nothing can start; the other checks name the reason.
+        yield ()
+        return
+    try:
+        yield conversation.extensions.all
+    finally:
+        asyncio.run(conversation.close())
 
 
 def _terminal_answers() -> "TerminalAnswers | None":

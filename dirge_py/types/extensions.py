@@ -150,7 +150,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtensionStatus:
-    """The state of an extension, in one line for `/status`."""
+    """The state of an extension, in one line for `/status` and `dirge doctor`."""
 
     text: str
     """For people: `3 servers, 41 tools`."""

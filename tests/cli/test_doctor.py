@@ -84,6 +84,19 @@ def test_keys_that_are_in_each_others_way_and_untrusted_files_are_told(product: 
     assert "has settings or plugins that are not loaded\n" in text and "fix: dirge trust" in text
 
 
+def test_a_plugin_that_cannot_be_loaded_is_a_warning_with_the_reason(product: Product) -> None:
+    for name, body in {"good": "pass", "bad": "raise ValueError('no key')"}.items():
+        file = product.config_dir / "plugins" / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"def register(dirge):\n    {body}\n")
+    result = product.run("doctor", "--json")
+    (plugins,) = (each for each in result.json["findings"] if each["name"] == "plugins")
+    assert (result.exit_code, plugins["state"]) == (0, "warning")
+    assert plugins["words"].startswith("bad (failed), good (on).")
+    assert "ValueError: no key (bad.py, line 2)" in plugins["words"]
+    assert not list(product.state_dir.rglob("*.jsonl")), "a check begins no session"
+
+
 STATE = """
 import os
 from pathlib import Path
@@ -307,7 +320,11 @@ async def test_the_file_of_tmux_is_written_only_after_a_yes(
     assert settings.exists() == is_agreed
 
 
-async def test_the_same_is_shown_in_the_tui(project: ScriptedProject) -> None:
+async def test_the_same_is_shown_in_the_tui(project: ScriptedProject, home: Path) -> None:
+    plugins = home / "config" / "plugins"
+    plugins.mkdir()
+    (plugins / "good.py").write_text("def register(dirge):\n    pass\n")
     async with running_app(project, size=(100, 50)) as driver:
         await driver.send("/doctor")
         await driver.until(lambda: "skipped  answers" in driver.text and "keymap" in driver.text)
+        assert "good (on)" in driver.text

@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.config.access import key_files, key_place, open_key_files, provider_access
@@ -28,6 +28,7 @@ from dirge_py.sdk.doctor.terminal import (
     check_tmux,
 )
 from dirge_py.types.errors import ConfigError, DirgeError, ProcessError
+from dirge_py.types.extensions import Extension
 
 KeyProblems = Callable[[Config, bool], Sequence[str]]
 """What is wrong with the keys of these settings, where the kitty protocol is spoken or not."""
@@ -46,6 +47,7 @@ def examine(
     cwd: Path,
     size: tuple[int, int] | None,
     key_problems: KeyProblems,
+    extensions: Iterable[Extension] = (),
     environment: Mapping[str, str] = os.environ,
     is_offline: bool = False,
 ) -> list[CheckResult]:
@@ -63,6 +65,7 @@ def examine(
         *(check_providers(config, environment, is_offline=is_offline) if config else ()),
         *check_ownership(environment, config),
         *check_folders(cwd, environment),
+        *check_extensions(extensions),
     ]
     if config is not None:
         has_kitty = answers is not None and answers.has_kitty_keys
@@ -96,6 +99,16 @@ def _provider(config: Config) -> CheckResult:
         return failed("provider", error.message, error.hint or "dirge config check")
     key = f"key from {key_place(config, choice.alias)}" if access.api_key else "no key needed"
     return passed("provider", f"{choice.name}, {key}")
+
+
+def check_extensions(extensions: Iterable[Extension]) -> Iterator[CheckResult]:
+    """Return the state of each loaded extension that has one, with its notices if it isn't ok."""
+    for extension in extensions:
+        state = extension.status()
+        if state is not None and state.is_ok:
+            yield passed(extension.name, state.text)
+        elif state is not None:
+            yield warn(extension.name, " ".join([f"{state.text}.", *extension.notices()]))
 
 
 def check_folders(cwd: Path, environment: Mapping[str, str]) -> Iterator[CheckResult]:

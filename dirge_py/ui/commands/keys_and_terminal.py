@@ -75,14 +75,14 @@ _YES = "Append them"
 
 @command("doctor", "what does not work well here, and its fix")
 async def doctor(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
-    results = await _examine(front.app, conversation.cwd)
+    results = await _examine(front.app, conversation)
     has_problem = any(result.state == "problem" for result in results)
     front.show(as_text(results), tone="warning" if has_problem else "plain")
 
 
 @command("terminal-setup", "what to change in this terminal or in tmux; asks before it writes")
 async def terminal_setup(args: str, conversation: "Conversation", front: TuiFrontEnd) -> None:
-    results = await _examine(front.app, conversation.cwd, is_offline=True)
+    results = await _examine(front.app, conversation, is_offline=True)
     lines = terminal.missing_lines(results)
     others = [r for r in results if r.fix and not r.tmux_line and r.name in _OF_THE_TERMINAL]
     advice = [f"{result.name}: {result.words}\n  {result.fix}" for result in others]
@@ -98,13 +98,16 @@ async def terminal_setup(args: str, conversation: "Conversation", front: TuiFron
         front.show(f"Appended to ~/.tmux.conf. {now}{backup}", tone="good")
 
 
-async def _examine(app: "DirgeApp", cwd: Path, *, is_offline: bool = False) -> "list[CheckResult]":
+async def _examine(
+    app: "DirgeApp", conversation: "Conversation", *, is_offline: bool = False
+) -> list[CheckResult]:
     return await asyncio.to_thread(
         examine,
         await _answers(app),
-        cwd=cwd,
+        cwd=conversation.cwd,
         size=(app.size.width, app.size.height),
         key_problems=key_problems,
+        extensions=conversation.extensions.all,
         is_offline=is_offline,
     )
 
