@@ -10,7 +10,6 @@ from textual.app import SuspendNotSupported
 
 from dirge_py.files.assets import PICTURE_LIMIT
 from dirge_py.slash.base import Choice
-from dirge_py.types.errors import DirgeError
 from dirge_py.ui.app import Action, DirgeApp
 from dirge_py.ui.keymap import spell
 from dirge_py.ui.terminal.clipboard import read_clipboard
@@ -115,13 +114,9 @@ async def drop_queue(app: DirgeApp) -> None:
 async def edit_outside(app: DirgeApp) -> None:
     """Edit the whole draft in the editor; unchanged pastes become placeholders again."""
     composer = app.composer
-    try:
-        edited = await edit_in_editor(app, composer.pastes.expand(composer.draft))
-    except DirgeError as error:
-        _show_error(app, error)
-    else:
-        if edited is not None:
-            composer.put(edited)
+    edited = await edit_in_editor(app, composer.pastes.expand(composer.draft))
+    if edited is not None:
+        composer.put(edited)
 
 
 async def paste(app: DirgeApp) -> None:
@@ -176,14 +171,7 @@ def show_thinking(app: DirgeApp, is_shown: bool) -> None:
 
 
 async def pager(app: DirgeApp) -> None:
-    try:
-        await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
-    except DirgeError as error:
-        _show_error(app, error)
-
-
-def _show_error(app: DirgeApp, error: DirgeError) -> None:
-    app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
+    await read_in_pager(app, whole_text(app.transcript.layout_of_blocks))
 
 
 async def release_mouse(app: DirgeApp) -> None:

@@ -18,6 +18,7 @@ from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
+from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
     ForkEvent,
     HistoryMoved,
@@ -286,10 +287,13 @@ class DirgeApp(ScreenApp):
 
     async def run_screen_action(self, name: str) -> None:
         """Run a slash command or an action of the screen; ignore other names."""
-        if name.startswith("/"):
-            await self.controller.submit(name, "now")
-        elif name in self._actions:
-            await self._actions[name](self)
+        try:
+            if name.startswith("/"):
+                await self.controller.submit(name, "now")
+            elif name in self._actions:
+                await self._actions[name](self)
+        except DirgeError as error:
+            self.show_error(error)
 
     @property
     def selected_text(self) -> str:

@@ -9,6 +9,7 @@ from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
 from dirge_py.slash.base import Tone
 from dirge_py.slash.registry import Registry
+from dirge_py.types.errors import DirgeError
 from dirge_py.ui.keymap import Keymap
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import QueuePanel
@@ -68,6 +69,9 @@ class ScreenApp(TerminalApp):
         self.flush_events()
         self.renderer.notice(text, tone=tone)
         self.transcript.redraw()
+
+    def show_error(self, error: DirgeError) -> None:
+        self.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
 
     def flush_events(self) -> None:
         """Draw all events so far."""

@@ -68,7 +68,7 @@ class UserShell:
             if app.controller.conversation is conversation:
                 await self._show_result(command, finished, conversation, is_for_model=is_for_model)
         except DirgeError as error:
-            app.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
+            app.show_error(error)
             app.composer.put_before(text)
         finally:
             self._is_busy = False
