@@ -206,34 +206,29 @@ def status_line(status: StatusModel, width: int, styles: Styles) -> Line:
 def _parts(status: StatusModel, styles: Styles) -> list[_Part]:
     mode_style = {"yolo": styles.error, "plan": styles.accent, "accept": styles.good}
     model = status.model + (f":{status.thinking}" if status.thinking != "off" else "")
+    gauge, spending = status.gauge, status.spending
+    full = {"": styles.dim, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
+    tokens = ""
+    if spending.most_tokens is not None:
+        tokens = f"{format_count(spending.tokens)}/{format_count(spending.most_tokens)} tokens"
+    at_work = styles.accent if status.state != "ready" else styles.dim
+    attention = f"! {_one_line(status.attention)}" if status.attention else ""
     parts = [
         _Part(status.face, styles.accent, 6),
         _Part(_one_line(status.place), styles.dim, 4),
         _Part(_one_line(model), styles.dim, 3),
         _Part(status.mode, mode_style.get(status.mode, styles.dim), 1),
+        _Part(_one_line(status.prompt), styles.accent, 2),
+        _Part("sandbox" if status.is_sandboxed else "", styles.good, 3),
+        _Part(gauge.words if gauge.used else "", full, 2),
+        _Part(_cost(spending), styles.dim, 5),
+        _Part(tokens, styles.dim, 5),
+        _Part(_one_line(status.phase) or status.state, at_work, 0),
+        _Part(plural(status.asides, "aside") if status.asides else "", styles.accent, 2),
+        _Part(plural(status.shells, "shell") if status.shells else "", styles.accent, 2),
+        _Part(attention, styles.warning, 1),
+        _Part(f"q:{status.queued}" if status.queued else "", styles.warning, 1),
     ]
-    if status.prompt:
-        parts.append(_Part(_one_line(status.prompt), styles.accent, 2))
-    if status.is_sandboxed:
-        parts.append(_Part("sandbox", styles.good, 3))
-    gauge = status.gauge
-    if gauge.used:
-        full = {"": styles.dim, "fold": styles.warning, "fold!": styles.error}[gauge.mark]
-        parts.append(_Part(gauge.words, full, 2))
-    spending = status.spending
-    parts.append(_Part(_cost(spending), styles.dim, 5))
-    if spending.most_tokens is not None:
-        tokens = f"{format_count(spending.tokens)}/{format_count(spending.most_tokens)} tokens"
-        parts.append(_Part(tokens, styles.dim, 5))
-    state = _one_line(status.phase) or status.state
-    parts.append(_Part(state, styles.accent if status.state != "ready" else styles.dim, 0))
-    for count, noun in ((status.asides, "aside"), (status.shells, "shell")):
-        if count:
-            parts.append(_Part(plural(count, noun), styles.accent, 2))
-    if status.attention:
-        parts.append(_Part(f"! {_one_line(status.attention)}", styles.warning, 1))
-    if status.queued:
-        parts.append(_Part(f"q:{status.queued}", styles.warning, 1))
     return [part for part in parts if part.text]
 
 
