@@ -88,11 +88,9 @@ def strip(spans: Iterable[Span], *, margin: int = 0, joint: str | None = None) -
 
 def behind(mark: Span, line: Strip) -> Strip:
     """Return the line with a mark in front that isn't part of its text."""
-    more, margin = len(mark[0]), line.margin if isinstance(line, PaintedLine) else 0
-    size = more + _size_of(line)
-    return PaintedLine(
-        [Segment(*mark), *line], margin=more + margin, joint=_joint_of(line), size=size
-    )
+    more, line = len(mark[0]), _painted(line)
+    margin, size = more + line.margin, more + line.size
+    return PaintedLine([Segment(*mark), *line], margin=margin, joint=line.joint, size=size)
 
 
 def pad(line: Strip, width: int, style: Style) -> Strip:
@@ -102,8 +100,8 @@ def pad(line: Strip, width: int, style: Style) -> Strip:
         return line
     spans = [(segment.text, segment.style or style) for segment in line]
     segments = [Segment(text, look) for text, look in _joined([*spans, (" " * missing, style)])]
-    margin = line.margin if isinstance(line, PaintedLine) else 0
-    return PaintedLine(segments, margin=margin, joint=_joint_of(line), size=_size_of(line))
+    line = _painted(line)
+    return PaintedLine(segments, margin=line.margin, joint=line.joint, size=line.size)
 
 
 class LinesWidget(Widget, can_focus=False):
@@ -273,19 +271,18 @@ class LogicalText:
     """The text of a block before it was wrapped; offsets count its characters."""
 
     def __init__(self, strips: Sequence[Strip]) -> None:
-        self._strips = strips
+        self._strips = [_painted(strip) for strip in strips]
         self._margins: list[int] = []
         self._starts: list[int] = []
         self._matches: tuple[re.Pattern[str] | None, list[tuple[int, int]]] = (None, [])
         parts: list[str] = []
         at = 0
-        for line, strip in enumerate(strips):
-            size, joint = _size_of(strip), _joint_of(strip)
-            margin = min(strip.margin, size) if isinstance(strip, PaintedLine) else 0
-            text = strip.text[margin:size]
-            continues = line + 1 < len(strips) and _joint_of(strips[line + 1]) is not None
+        for line, strip in enumerate(self._strips):
+            margin = min(strip.margin, strip.size)
+            text = strip.text[margin : strip.size]
+            continues = line + 1 < len(self._strips) and self._strips[line + 1].joint is not None
             text = text if continues else text.rstrip()
-            before = "\n" if joint is None and line else joint or ""
+            before = "\n" if strip.joint is None and line else strip.joint or ""
             self._margins.append(margin)
             self._starts.append(at + len(before))
             parts += (before, text)
@@ -304,7 +301,7 @@ class LogicalText:
         """Return the offset behind the last character of a drawn line."""
         if line + 1 >= len(self._starts):
             return len(self.text)
-        joint = _joint_of(self._strips[line + 1])
+        joint = self._strips[line + 1].joint
         return self._starts[line + 1] - (1 if joint is None else len(joint))
 
     def offset_at(self, line: int, cell: int) -> int:
@@ -356,9 +353,5 @@ class LogicalText:
         return self._matches[1]
 
 
-def _joint_of(strip: Strip) -> str | None:
-    return strip.joint if isinstance(strip, PaintedLine) else None
-
-
-def _size_of(strip: Strip) -> int:
-    return strip.size if isinstance(strip, PaintedLine) else len(strip.text)
+def _painted(line: Strip) -> PaintedLine:
+    return line if isinstance(line, PaintedLine) else PaintedLine(line)
