@@ -13,18 +13,10 @@ from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage
 from dirge_py.types.outcomes import Cancelled, Done
 from dirge_py.ui.transcript.blocks import main_argument
 
-Mood = Literal[
-    "idle",
-    "waiting",
-    "thinking",
-    "speaking",
-    "reading",
-    "writing",
-    "bash",
-    "alert",
-    "error",
-    "done",
-]
+Mood = (
+    Literal["thinking", "speaking", "reading", "writing", "bash"]
+    | Literal["idle", "waiting", "alert", "error", "done"]
+)
 
 # ASCII only, as the width of other signs depends on the terminal.
 FACES: Mapping[Mood, tuple[str, ...]] = {

@@ -117,20 +117,10 @@ def _sign_of(name: str) -> str:
         return ""
 
 
-Scope = Literal[
-    "screen",
-    "composer",
-    "search",
-    "list",
-    "dialog",
-    "hunks",
-    "form",
-    "trust",
-    "reading",
-    "find",
-    "shell",
-    "fullscreen",
-]
+Scope = (
+    Literal["screen", "composer", "search", "list", "reading", "find", "shell", "fullscreen"]
+    | Literal["dialog", "hunks", "form", "trust"]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class TuiSessionOpener:
         self._app = app
         self._dialogs = dialogs
         self.start = start
+        self.adopt, self.notify_user = app.adopt, app.notify_user
         self._sessions = SessionOpener(self, app.controller, dialogs)
         self._is_over = asyncio.Event()
         self._has_explained = False
@@ -178,9 +179,6 @@ class TuiSessionOpener:
             conversation.settings.set_mode(before.settings.mode)
         return conversation
 
-    def adopt(self, conversation: "Conversation") -> None:
-        self._app.adopt(conversation)
-
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
@@ -218,9 +216,6 @@ class TuiSessionOpener:
 
     def on_shown(self, conversation: "Conversation") -> None:
         self._app.transcript.redraw()
-
-    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
-        self._app.notify_user(text, tone=tone)
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
         self._app.run_worker(work)
