@@ -72,6 +72,8 @@ class DirgeApp(ScreenApp):
     .small-asking #prompt, .small-asking #status, .small-asking #queue { display: none; }
     #page { height: 1fr; }
     .only-asking #page { display: none; }
+    Input { height: 1; border: none; padding: 0; background: $surface; }
+    Input:focus { border: none; }
     """
 
     def __init__(
@@ -122,16 +124,9 @@ class DirgeApp(ScreenApp):
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="page"):
-            yield self.chrome.left
-            yield self.transcript
-            yield self.chrome.right
-        yield self.shell.box
-        yield self.chrome.todos
-        yield self.queue
-        yield self.proposals
-        yield self.picker
-        yield self.line_question
-        yield self.find_bar
+            yield from (self.chrome.left, self.transcript, self.chrome.right)
+        yield from (self.shell.box, self.chrome.todos, self.queue)
+        yield from (self.proposals, self.picker, self.line_question, self.find_bar)
         with Horizontal(id="prompt"):
             yield Static("❯", id="sign")
             yield self.composer

@@ -174,8 +174,6 @@ class LineQuestion(Vertical):
     LineQuestion {
         height: 2; padding: 0 1; background: $surface; display: none;
         & ScrollingLines { height: 1; }
-        & Input { height: 1; border: none; padding: 0; background: $surface; }
-        & Input:focus { border: none; }
     }
     """
     BINDINGS: ClassVar = []
@@ -195,8 +193,7 @@ class LineQuestion(Vertical):
         self._title_line.use_styles(styles)
 
     def compose(self) -> ComposeResult:
-        yield self._title_line
-        yield self._input
+        return (self._title_line, self._input)
 
     def _paint(self, width: int) -> list[Strip]:
         return [strip([(clip(self._title, width), self._styles.heading)])]

@@ -178,8 +178,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
     DEFAULT_CSS = """
     Dialog {
         height: auto; background: $surface; border-top: solid $dirge-warning; padding: 0 1;
-        & Input { display: none; height: 1; border: none; padding: 0; background: $surface; }
-        & Input:focus { border: none; }
+        & Input { display: none; }
         &.writing Input { display: block; }
         &.flat { border-top: none; }
         & .menu { height: 1; overflow: hidden hidden; }
@@ -220,8 +219,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         """The name of the key that is being handled."""
 
     def compose(self) -> ComposeResult:
-        yield self._body
-        yield self._menu
+        return (self._body, self._menu)
 
     def on_mount(self) -> None:
         if self.takes_keyboard:

@@ -47,8 +47,7 @@ class FindBar(Horizontal):
         height: 1; padding: 0 1; background: $surface; display: none;
         & Static { width: auto; height: 1; color: $accent; }
         & #found { color: $dirge-dim; }
-        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
-        & Input:focus { border: none; }
+        & Input { width: 1fr; }
     }
     """
     BINDINGS: ClassVar = []
@@ -66,9 +65,7 @@ class FindBar(Horizontal):
         self._steps: list[int] = []
 
     def compose(self) -> ComposeResult:
-        yield Static("/ ", markup=False)
-        yield self._input
-        yield self._count
+        return (Static("/ ", markup=False), self._input, self._count)
 
     @property
     def is_open(self) -> bool:

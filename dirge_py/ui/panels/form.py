@@ -69,9 +69,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
         self._lines: list[tuple[int, int]] = []
 
     def compose(self) -> ComposeResult:
-        yield self._body
-        yield self._input
-        yield self._menu
+        return (self._body, self._input, self._menu)
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -58,8 +58,7 @@ class HunkView(Vertical, can_focus=False):
         self._menu.add_class("hunk-keys")
 
     def compose(self) -> ComposeResult:
-        yield self._body
-        yield self._menu
+        return (self._body, self._menu)
 
     def use_styles(self, styles: Styles) -> None:
         self._styles = styles
