@@ -66,7 +66,12 @@ class UserShell:
         try:
             finished = await self._finish(command, text, conversation)
             if app.controller.conversation is conversation:
-                await self._show_result(command, finished, conversation, is_for_model=is_for_model)
+                message = format_shell_message(command, finished)
+                app.flush_events()
+                app.renderer.on_event(MessageEnd(message))
+                app.transcript.redraw()
+                if is_for_model:
+                    await self._give_to_model(message, conversation)
         except DirgeError as error:
             app.show_error(error)
             app.composer.put_before(text)
@@ -111,26 +116,12 @@ class UserShell:
         else:
             self._begun = (self._begun + chunk)[-_MOST_BEGUN:]
 
-    async def _show_result(
-        self,
-        command: str,
-        finished: "CommandResult",
-        conversation: "Conversation",
-        *,
-        is_for_model: bool,
-    ) -> None:
-        app = self._app
-        message = format_shell_message(command, finished)
-        app.flush_events()
-        app.renderer.on_event(MessageEnd(message))
-        app.transcript.redraw()
-        if not is_for_model:
-            return
+    async def _give_to_model(self, message: UserMessage, conversation: "Conversation") -> None:
         self._shown.append(message)
         try:
             await conversation.inserts.add(message)
         except DirgeError as error:
             self._shown.remove(message)
-            app.notify_user(error.message, tone="warning")
+            self._app.notify_user(error.message, tone="warning")
         if message in conversation.inserts.waiting:
-            app.hint("The model gets it at the next boundary.")
+            self._app.hint("The model gets it at the next boundary.")
