@@ -15,8 +15,8 @@ from dirge_py.ui.keymap import Keymap, Scope
 from dirge_py.ui.prompt.history import InputHistory, ReverseSearch
 from dirge_py.ui.prompt.placeholders import LARGEST, as_mention
 from dirge_py.ui.prompt.text_editor import TextEditor
-from dirge_py.ui.prompt.vim.modes import Vim, VimResult
-from dirge_py.ui.prompt.vim.motions import line_end, line_start
+from dirge_py.ui.prompt.vim.modes import Vim, VimResult, lines_around
+from dirge_py.ui.prompt.vim.motions import rested
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -37,13 +37,8 @@ class Composer(TextEditor, inherit_bindings=False):
 
     DEFAULT_CSS = """
     Composer {
-        height: auto;
-        min-height: 1;
-        border: none;
-        padding: 0;
-        background: $surface;
-        color: $foreground;
-        scrollbar-size-vertical: 1;
+        height: auto; min-height: 1; border: none; padding: 0; scrollbar-size-vertical: 1;
+        background: $surface; color: $foreground;
         &:focus { border: none; }
         & .text-area--cursor-line { background: $surface; }
         & .text-area--placeholder { color: $dirge-dim; }
@@ -352,8 +347,8 @@ class VimInput:
         if self._vim.mode == "normal":
             text = self._field.pastes.as_signs(self._field.text)
             at = self._cursor(text)
-            if at == line_end(text, at) and at > line_start(text, at):
-                self._field.move_cursor(self._location(text, at - 1))
+            if (to := rested(text, at)) != at:
+                self._field.move_cursor(self._location(text, to))
 
     def _cursor(self, text: str) -> int:
         """Return the cursor's offset in `text`, which has signs for placeholders."""
@@ -385,7 +380,7 @@ class VimInput:
         text, at, anchor = outcome.text, outcome.at, outcome.anchor
         start, end = (at, at) if anchor is None else (anchor, at)
         if anchor is not None and self._vim.mode == "visual line":
-            low, high = line_start(text, min(start, end)), line_end(text, max(start, end))
+            low, high = lines_around(text, start, end)
             start, end = (low, high) if anchor <= at else (high, low)
         elif anchor is not None:
             # The characters at both ends are selected too.
