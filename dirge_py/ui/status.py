@@ -238,7 +238,7 @@ def _one_line(text: str) -> str:
 
 def _cost(spending: SpendingStatus) -> str:
     cost, most = spending.cost_usd, spending.most_cost_usd
-    spent = format_cost(None, spending.least_usd) if cost is None else f"${cost:.4f}"
+    spent = format_cost(cost, spending.least_usd)
     if most is not None:
         return f"{spent}/${most:.2f}"
     return spent if cost is None or cost > 0 else ""

@@ -25,7 +25,9 @@ async def nothing(args: object, conversation: object, front: object) -> None: ..
 
 
 def test_history_gives_the_draft_back():
-    history = InputHistory(["one", "two", "two"])
+    history = InputHistory()
+    for prompt in ("one", "two", "two"):
+        history.add(prompt)
     assert [history.older("draft"), history.older("two"), history.older("one")] == [
         "two",
         "one",

@@ -80,10 +80,7 @@ def paint_reach(reach: Reach, width: int, styles: Styles) -> list[Strip]:
         lines.append(f"  also, of this session: {_named(reach.also, width)}")
     if reach.still:
         lines.append(f"  but not: {_named(reach.still, width)}")
-    strips: list[Strip] = []
-    for line in lines:
-        strips += wrap([(line, styles.dim)], width, indent=("  ", styles.text))
-    return strips
+    return wrap([("\n".join(lines), styles.dim)], width, indent=("  ", styles.text))
 
 
 def _named(calls: Sequence[str], width: int) -> str:
@@ -252,9 +249,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         return self._all[self._at]
 
     def compose(self) -> ComposeResult:
-        yield from super().compose()
-        yield self._others
-        yield self._input
+        return (*super().compose(), self._others, self._input)
 
     def on_mount(self) -> None:
         self._asked.was_shown = True

@@ -188,20 +188,12 @@ class KillRing:
         return self._cuts[self._at] if self._cuts else ""
 
 
-_MOST_STEPS = 200
-_NEVER_S = 3600.0
-_LONGEST_WORD = 80
-
-
 class UndoSteps(EditHistory):
     """An undo history whose steps are words, and edits of several characters."""
 
     def __init__(self) -> None:
-        super().__init__(
-            max_checkpoints=_MOST_STEPS,
-            checkpoint_timer=_NEVER_S,
-            checkpoint_max_characters=_LONGEST_WORD,
-        )
+        # A pause in the typing (of less than an hour) begins no step.
+        super().__init__(max_checkpoints=200, checkpoint_timer=3600.0, checkpoint_max_characters=80)
         self._was_space = False
 
     def record(self, edit: Edit) -> None:

@@ -383,10 +383,8 @@ def spent_text(usage: Usage, cost_usd: float | None, least_usd: float = 0.0) -> 
         parts.append(f"{_tokens(usage.input)} in{cached}")
     if usage.output:
         parts.append(f"{_tokens(usage.output)} out")
-    if cost_usd is None and parts:
-        parts.append(format_cost(None, least_usd))
-    elif cost_usd:
-        parts.append(f"${cost_usd:.4f}")
+    if cost_usd or (cost_usd is None and parts):
+        parts.append(format_cost(cost_usd, least_usd))
     return parts
 
 

@@ -338,12 +338,11 @@ class TranscriptLayout:
             line -= row.height
             row = row.below
             self.settle_row(row)
-        seen, below = -line, row
-        while seen < height:
+        seen = -line
+        below: BlockRow | None = row
+        while below is not None and seen < height:
             self.settle_row(below)
             seen += below.height
-            if below.below is None:
-                break
             below = below.below
         if seen < height:
             self.settle_end(height)
@@ -461,6 +460,5 @@ class TranscriptLayout:
         return row.height - before
 
     def _forget(self, row: BlockRow) -> None:
-        drawn = self._drawn.pop(row, None)
-        if drawn:
+        if drawn := self._drawn.pop(row, None):
             self._cached_lines -= len(drawn.strips)
