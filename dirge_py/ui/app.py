@@ -338,7 +338,7 @@ CALM_S = 1 / 10
 
 
 class EventBridge:
-    """A sink that collects events, and calls `deliver` at most every `SOON_S` seconds."""
+    """A sink that collects events. At most every `SOON_S`, `deliver` is called to take them."""
 
     def __init__(self, deliver: Callable[[], object]) -> None:
         self._deliver = deliver
@@ -356,7 +356,7 @@ class EventBridge:
             if self._timer.when() <= due:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._on_timer)
+        self._timer = loop.call_at(due, self._deliver)
 
     def take_events(self) -> Sequence[LoopEvent]:
         """Return the events since the last call."""
@@ -367,10 +367,6 @@ class EventBridge:
         if events:
             self._delivered_at = asyncio.get_running_loop().time()
         return events
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._deliver()
 
 
 _CANCELS = ("escape", "ctrl+g", "ctrl+c")
