@@ -398,7 +398,7 @@ class Vim:
         text = place.text
         self._keep(Register(text[start:end], is_lines=True))
         if operator == "y":
-            return TextAndCursor(text, min(place.at, start) if place.at < start else place.at)
+            return place
         if operator == "c":
             return self._insert(TextAndCursor(text[:start] + text[end:], start))
         left = without_lines(text, start, end)

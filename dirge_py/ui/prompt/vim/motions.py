@@ -73,14 +73,10 @@ def opposite(search: CharacterSearch) -> CharacterSearch:
 
 def _on_line(text: str, at: int, motion: str, times: int) -> MotionTarget | None:
     start, end = line_start(text, at), line_end(text, at)
-    if motion == "h":
-        return MotionTarget(max(start, at - times))
-    if motion == "l":
-        return MotionTarget(min(end, at + times))
-    if motion == "0":
-        return MotionTarget(start)
-    if motion == "^":
-        return MotionTarget(first_word_on_line(text, at))
+    word = first_word_on_line(text, at)
+    places = {"h": max(start, at - times), "l": min(end, at + times), "0": start, "^": word}
+    if motion in places:
+        return MotionTarget(places[motion])
     below = _by_lines(text, at, times - 1, None) if times > 1 else MotionTarget(at)
     return MotionTarget(last_on_line(text, below.at), "inclusive") if below else None
 
