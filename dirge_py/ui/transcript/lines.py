@@ -258,9 +258,9 @@ class PaintedLine(Strip):
         size: int | None = None,
     ) -> None:
         super().__init__(segments)
-        self.margin = margin
         self.joint = joint
         self.size = sum(len(segment.text) for segment in self) if size is None else size
+        self.margin = min(margin, self.size)
 
 
 _WORD_OF_TEXT = re.compile(r"[\w./~@:+%#=\-]+")
@@ -272,18 +272,15 @@ class LogicalText:
 
     def __init__(self, strips: Sequence[Strip]) -> None:
         self._strips = [_painted(strip) for strip in strips]
-        self._margins: list[int] = []
         self._starts: list[int] = []
         self._matches: tuple[re.Pattern[str] | None, list[tuple[int, int]]] = (None, [])
         parts: list[str] = []
         at = 0
         for line, strip in enumerate(self._strips):
-            margin = min(strip.margin, strip.size)
-            text = strip.text[margin : strip.size]
+            text = strip.text[strip.margin : strip.size]
             continues = line + 1 < len(self._strips) and self._strips[line + 1].joint is not None
             text = text if continues else text.rstrip()
             before = "\n" if strip.joint is None and line else strip.joint or ""
-            self._margins.append(margin)
             self._starts.append(at + len(before))
             parts += (before, text)
             at += len(before) + len(text)
@@ -308,8 +305,8 @@ class LogicalText:
         """Return the offset of the character in a column, or of the start or end of its line."""
         if not 0 <= line < len(self._strips):
             return 0 if line < 0 else len(self.text)
-        margin, start, end = self._margins[line], self._starts[line], self.end_of(line)
-        text = self._strips[line].text
+        margin, text = self._strips[line].margin, self._strips[line].text
+        start, end = self._starts[line], self.end_of(line)
         left = cell - cell_len(text[:margin])
         if left <= 0:
             return start
@@ -328,7 +325,7 @@ class LogicalText:
         first, last = max(begin, start), min(end, stop)
         if first > last or (first == last and begin != end):
             return None
-        margin, text = self._margins[line], self._strips[line].text
+        margin, text = self._strips[line].margin, self._strips[line].text
         head = margin + first - start
         left = cell_len(text[:head])
         return left, left + cell_len(text[head : margin + last - start])
