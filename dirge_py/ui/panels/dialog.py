@@ -208,8 +208,7 @@ class Dialog(Vertical, Generic[Answer], can_focus=True):
         self._guard = AnswerGuard(pause_s=options["guard_s"], now=self._clock())
         self._body = ScrollingLines(self._paint_body, self._styles, on_end=self._on_read)
         self._body.add_class("body")
-        self._menu = ScrollingLines(self._paint_menu, self._styles)
-        self._menu.add_class("menu")
+        self._menu = ScrollingLines(self._paint_menu, self._styles).add_class("menu")
         self._input = Input(placeholder=placeholder, select_on_focus=False)
         """A line of text, in dialogs that compose it."""
         self._input.cursor_blink = False

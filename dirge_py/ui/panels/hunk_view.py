@@ -54,8 +54,7 @@ class HunkView(Vertical, can_focus=False):
         self._rows: list[tuple[int, int]] = []
         self._painted: dict[tuple[int, int, bool, int], list[Strip]] = {}
         self._body = ScrollingLines(self._paint, styles, on_end=self._repaint_menu)
-        self._menu = ScrollingLines(self._paint_menu, styles)
-        self._menu.add_class("hunk-keys")
+        self._menu = ScrollingLines(self._paint_menu, styles).add_class("hunk-keys")
 
     def compose(self) -> ComposeResult:
         return (self._body, self._menu)

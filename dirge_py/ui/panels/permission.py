@@ -240,8 +240,7 @@ class PermissionDialog(Dialog[Sequence[PermissionAnswer]]):
         """What Enter does if a key of `_DETOURS` was selected instead of an answer."""
         self._is_flat = False
         self._shows_reach = True
-        self._others = ScrollingLines(self._paint_others, self._styles)
-        self._others.add_class("others")
+        self._others = ScrollingLines(self._paint_others, self._styles).add_class("others")
         self._hunks: HunkView | None = None
 
     @property

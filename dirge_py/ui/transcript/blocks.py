@@ -101,11 +101,10 @@ class UserBlock(TranscriptBlock):
     """A prompt with its attachments. `label` says how it was sent, if not by Enter."""
 
     def __init__(self, text: str, *, label: str = "", attached: Sequence[str] = ()) -> None:
-        super().__init__()
         self._body = clean(text)
         self._label = label
         self._attached = [clean(name) for name in attached]
-        self._text = "\n".join([self._body, *self._attached])
+        super().__init__("\n".join([self._body, *self._attached]))
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         mark, indent = ("› ", styles.user), ("  ", styles.text)
@@ -122,10 +121,9 @@ class AsideBlock(TranscriptBlock):
     """A message that dirge or a plugin wrote, dim and with its source; collapsed if it is long."""
 
     def __init__(self, text: str, *, source: str, is_whole: bool = False) -> None:
-        super().__init__()
         self._body = clean(text).strip("\n")
         self._source = clean(source)
-        self._text = f"{self._source}\n{self._body}".rstrip()
+        super().__init__(f"{self._source}\n{self._body}".rstrip())
         self._is_whole = is_whole
 
     @property
@@ -231,11 +229,11 @@ class GreetingBlock(TranscriptBlock):
     def __init__(
         self, title: str, facts: Sequence[tuple[str, str]], *, hint: Sequence[str]
     ) -> None:
-        super().__init__()
         self._title = clean(title)
         self._facts = [(name, clean(text)) for name, text in facts if text]
         self._hint = hint
-        self._text = "\n".join([self._title, *(f"{name} {text}" for name, text in self._facts)])
+        facts_text = (f"{name} {text}" for name, text in self._facts)
+        super().__init__("\n".join([self._title, *facts_text]))
 
     def paint(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
         is_narrow = width < _NARROW
@@ -261,10 +259,9 @@ class RetryBlock(TranscriptBlock):
     def __init__(
         self, attempt: int, delay_s: float, error: str, *, clock: Callable[[], float]
     ) -> None:
-        super().__init__()
         self._attempt = attempt
         self._error = clean(error)
-        self._text = f"Try {attempt}: {self._error}"
+        super().__init__(f"Try {attempt}: {self._error}")
         self._clock = clock
         self._due = clock() + delay_s
         self._shown_s = self._left_s
@@ -295,12 +292,11 @@ class ShellBlock(TranscriptBlock):
     """The person's `! command`, how it ended if it failed, and the end of its output."""
 
     def __init__(self, command: str, output: str, *, how: str = "") -> None:
-        super().__init__()
         self._command = clean(command)
         self._how = "" if how == "exit 0" else clean(how)
         shown = clean(output[-LONGEST_OUTPUT:]).strip("\n")
         self._lines = shown.split("\n") if shown else []
-        self._text = "\n".join([f"! {self._command}", *self._lines])
+        super().__init__("\n".join([f"! {self._command}", *self._lines]))
 
     @property
     def can_expand(self) -> bool:
