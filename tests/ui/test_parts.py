@@ -25,9 +25,7 @@ async def nothing(args: object, conversation: object, front: object) -> None: ..
 
 
 def test_history_gives_the_draft_back():
-    history = InputHistory()
-    for prompt in ("one", "two", "two"):
-        history.add(prompt)
+    history = InputHistory(["one", "two", "two"])
     assert [history.older("draft"), history.older("two"), history.older("one")] == [
         "two",
         "one",

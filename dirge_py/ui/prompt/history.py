@@ -10,10 +10,12 @@ _MOST = 500
 class InputHistory:
     """Prompts, oldest first, without consecutive duplicates; the draft follows the last one."""
 
-    def __init__(self) -> None:
+    def __init__(self, prompts: Iterable[str] = ()) -> None:
         self.prompts: list[str] = []
         self._at: int | None = None
         self._draft = ""
+        for prompt in prompts:
+            self.add(prompt)
 
     @property
     def shown(self) -> str | None:
