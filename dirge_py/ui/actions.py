@@ -166,7 +166,7 @@ async def copy_read(app: DirgeApp) -> None:
 def show_thinking(app: DirgeApp, is_shown: bool) -> None:
     """Show or hide thinking from the next answer on, in this and later sessions."""
     app.ui_settings = replace(app.ui_settings, show_thinking=is_shown)
-    app.renderer.show_thinking(is_shown)
+    app.feed.renderer.show_thinking(is_shown)
     app.notify_user(f"Thinking is {'shown' if is_shown else 'hidden'} from the next answer on.")
 
 

@@ -1,6 +1,6 @@
 """The app of the terminal UI: widgets and messages, loop events, chords, ticks, front end."""
 
-import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -12,37 +12,35 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.theme import Theme
 from textual.timer import Timer
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Input, TextArea
+from textual.worker import Worker
 
 from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.replay import plan_events
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.slash.registry import Registry
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import (
-    ForkEvent,
-    HistoryMoved,
-    LoopEvent,
-    MessageUpdate,
-    ToolExecutionUpdate,
-)
+from dirge_py.types.events import HistoryMoved, LoopEvent
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.ui.chrome import ChromePresenter
 from dirge_py.ui.dialog_host import DialogHost
+from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.keymap import TOGETHER, Keymap, spell
 from dirge_py.ui.options import UiOptions, UiSettings
 from dirge_py.ui.panels.above_input import QueuePanel, key_hint
 from dirge_py.ui.panels.choices import ChoiceList, LineQuestion, Picker
-from dirge_py.ui.panels.dialog import PAUSE_S, Dialog
+from dirge_py.ui.panels.dialog import PAUSE_S, Dialog, DialogOptions
 from dirge_py.ui.panels.find_bar import FindBar
+from dirge_py.ui.panels.shell_box import ShellBox
 from dirge_py.ui.prompt.completion import Completer
 from dirge_py.ui.prompt.composer import Composer, PromptDrafts
 from dirge_py.ui.prompt.placeholders import PromptImages
-from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.session_opener import TuiSessionOpener
 from dirge_py.ui.status import StatusBar, running_shells
+from dirge_py.ui.terminal.app_base import TerminalApp
 from dirge_py.ui.terminal.clipboard import Clipboard
 from dirge_py.ui.terminal.editor import edit_file_text, edit_in_editor
+from dirge_py.ui.terminal.notifications import Notifier
 from dirge_py.ui.theme.styles import DEFAULT_THEME, theme_or_default
 from dirge_py.ui.theme.switcher import ThemeSwitcher, css_variables
 from dirge_py.ui.transcript.layout import LinePosition
@@ -61,7 +59,7 @@ _MOST_INPUT_ROWS = 8
 """Rows of the input at most, and never more than half of the screen."""
 
 
-class DirgeApp(ScreenApp):
+class DirgeApp(TerminalApp):
     """The screen: the transcript, and below it the queue, the input and the status line."""
 
     CSS = """
@@ -87,37 +85,93 @@ class DirgeApp(ScreenApp):
     ) -> None:
         super().__init__(no_color=no_color)
         self.clock = clock
+        """Seconds; `time.monotonic` except in tests."""
         self.keymap = Keymap()
         self.commands = Registry()
         self.ui_settings = UiSettings()
-        self.front = TuiFrontEnd(self)
-        self.controller = ChatController(self, self.commands, self.front)
-        self.dialogs = DialogHost(self, guard_s, partial(edit_file_text, self))
-        self.session_opener = TuiSessionOpener(self, self.dialogs, start)
-        self.ticker = Ticker(self)
-        self.chords = KeyChords(self)
-        self._bridge = EventBridge(lambda: self.call_later(self.flush_events))
         self._actions = actions
         self.last_pressed: dict[str, float] = {}
         """The time of the last press, by action, for actions with a second press."""
         self._hint = ""
-        self.theme_switcher = ThemeSwitcher(self, start.theme)
-        self.chrome = ChromePresenter(self, self.session_opener.settings)
-        styles, panel_styles = self.theme_styles, self.panel_styles
+        self.front = TuiFrontEnd(self)
+        self.controller = ChatController(self, self.commands, self.front)
+        self.theme_switcher = ThemeSwitcher(
+            start.theme, draw=self._draw_theme, notify=self.notify_user, run_worker=self.run_worker
+        )
+        self._make_widgets(guard_s)
+        self._make_parts(start, guard_s)
+        self.theme_switcher.show(self.theme_switcher.theme)
+
+    def _make_widgets(self, guard_s: float) -> None:
+        styles, panel_styles = self.theme_switcher.styles, self.theme_switcher.panel_styles
         self.transcript = TranscriptWidget(styles, self.keymap)
         self.find_bar = FindBar(self.keymap, self.transcript)
         self.queue = QueuePanel(styles)
         self.proposals = ChoiceList(panel_styles, "proposals")
-        self.picker = Picker(panel_styles, self.keymap, guard_s=guard_s, clock=clock)
+        self.picker = Picker(panel_styles, self.keymap, guard_s=guard_s, clock=self.clock)
         self.line_question = LineQuestion(panel_styles, self.keymap)
         self.composer = Composer(self.keymap, "What do you want to do?  (/help)")
         self.status = StatusBar(styles)
-        self.shell = UserShell(self)
+
+    def _make_parts(self, start: UiOptions, guard_s: float) -> None:
+        """Make what moves the widgets; each part gets what it uses, and none the app."""
+        self.feed = TranscriptFeed(
+            self.transcript,
+            settings=lambda: self.ui_settings,
+            clock=self.clock,
+            deliver=lambda: self.call_later(self.flush_events),
+            on_drawn=self._on_events_drawn,
+        )
+        self.dialogs = DialogHost(
+            self,
+            self.composer,
+            self.feed,
+            picker=self.picker,
+            line_question=self.line_question,
+            options=lambda: DialogOptions(
+                styles=self.theme_switcher.panel_styles,
+                keymap=self.keymap,
+                guard_s=guard_s,
+                clock=self.clock,
+            ),
+            edit_file=partial(edit_file_text, self),
+            focus_input=self.focus_input,
+            on_asking=self._on_asking,
+            interrupt=self.controller.interrupt,
+        )
+        self.session_opener = TuiSessionOpener(
+            self,
+            self.controller,
+            self.feed,
+            self.dialogs,
+            keymap=self.keymap,
+            commands=self.commands,
+            start=start,
+        )
+        self.chrome = ChromePresenter(
+            self.controller,
+            self.feed,
+            self.status,
+            self.theme_switcher.styles,
+            config=self.session_opener.settings,
+            clock=self.clock,
+            notify=self._notify_elsewhere,
+            run_worker=self.run_worker,
+        )
+        self.notifier = Notifier(self.to_terminal, self.chrome.programs)
+        self.shell = UserShell(
+            ShellBox(self.theme_switcher.panel_styles, self.keymap),
+            self.composer,
+            self.controller,
+            self.feed,
+            self.hint,
+        )
         self.pictures = PromptImages(self.composer.pastes)
         self.controller.pictures_in = self.pictures.in_text
         self.drafts = PromptDrafts(self.composer, self.controller)
         self.proposer = Completer(self.composer, self.proposals, self.commands, self.controller)
-        self.theme_switcher.show(self.theme_switcher.theme)
+        self.chords = KeyChords(self.keymap, self.composer, self.hint)
+        self.ticker = Ticker(self.set_interval, self._on_tick)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return css_variables(theme_or_default(DEFAULT_THEME)[0])
@@ -128,7 +182,7 @@ class DirgeApp(ScreenApp):
         yield from (self.shell.box, self.chrome.todos, self.queue)
         yield from (self.proposals, self.picker, self.line_question, self.find_bar)
         with Horizontal(id="prompt"):
-            yield Static("❯", id="sign")
+            yield self.shell.sign
             yield self.composer
         yield self.status
 
@@ -140,43 +194,56 @@ class DirgeApp(ScreenApp):
         self.call_after_refresh(self.session_opener.begin)
 
     def adopt(self, conversation: "Conversation") -> None:
+        """Switch to this conversation, with an empty transcript."""
         self.drafts.leave()
-        self._clear()
+        self.feed.begin(conversation.environment.asset_dir)
         self.controller.adopt(conversation, self._on_conversation_event)
         self.chrome.begin(conversation.messages)
         self.drafts.restore(conversation)
-
-    @property
-    def has_calls_running(self) -> bool:
-        return self._renderer is not None and self._renderer.has_calls_running
-
-    def _clear(self) -> None:
-        self._bridge.take_events()
-        self.transcript.clear()
-        self._renderer = None
 
     def _on_conversation_event(self, event: LoopEvent) -> None:
         """Collect an event; draw another history at once, as later events belong to it."""
         if not isinstance(event, HistoryMoved):
             if not self.shell.has_shown(event):
-                self._bridge.sink(event)
+                self.feed.collect(event)
             return
-        self._clear()
         conversation = self.controller.conversation
-        self.renderer.replay(event.messages, plan_events(conversation) if conversation else ())
+        self.feed.begin(conversation.environment.asset_dir if conversation else None)
+        besides = plan_events(conversation) if conversation else ()
+        self.feed.renderer.replay(event.messages, besides)
         self.chrome.activity.load_history(event.messages, len(event.compactions))
         self.transcript.redraw()
         self.refresh_status()
 
-    def flush_events(self) -> None:
-        for event in self._bridge.take_events():
-            self.renderer.on_event(event)
+    def _on_events_drawn(self, drawn: Sequence[LoopEvent]) -> None:
+        for event in drawn:
             self.chrome.on_event(event)
-        self.renderer.settle()
-        self.transcript.redraw()
         self.refresh_status()
 
+    def flush_events(self) -> None:
+        """Draw all events so far."""
+        self.feed.flush()
+
+    def notify_user(self, text: str, *, tone: Tone = "plain") -> None:
+        """Add a notice to the transcript, after all events so far."""
+        self.feed.notify(text, tone=tone)
+
+    def _on_asking(self, is_asking: bool) -> None:
+        if is_asking:
+            self.proposer.close()
+        self.controller.is_asking = is_asking
+        if self.is_running:
+            self.flush_events()
+
+    def _notify_elsewhere(self, words: str) -> None:
+        """Notify the person if another window has the focus."""
+        conversation = self.controller.conversation
+        if not self.app_focus and conversation is not None:
+            notify = partial(self.notifier.call, f"dirge {conversation.cwd.name}", words)
+            _: Worker[None] = self.run_worker(notify, exit_on_error=False)
+
     def focus_input(self) -> None:
+        """Focus the box of a running command, or else the input."""
         if self.is_running:
             # Until `focus` took effect, typed text would go to another widget.
             self.set_focus(self.shell.box if self.shell.box.is_open else self.composer)
@@ -185,14 +252,35 @@ class DirgeApp(ScreenApp):
         self.composer.put_before(text)
 
     def refresh_status(self) -> None:
+        """Update the status line, the panels, and the lines above the input."""
         self.queue.show_queue(
             self.controller.waiting,
             self._hint or key_hint(self.composer, self.controller, self.keymap),
         )
         self.chrome.show()
-        self.ticker.update()
+        self.ticker.update(has_work=self._has_work)
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether something on the screen changes with time."""
+        conversation, state = self.controller.conversation, self.controller.state
+        # No event reports the end of a command in the background.
+        return conversation is not None and (
+            state in ("working", "compacting", "interrupting")
+            or self.feed.has_calls_running
+            or conversation.side_questions > 0
+            or running_shells(conversation) > 0
+        )
+
+    def _on_tick(self) -> None:
+        self.chrome.beat += 1
+        if self.feed.renderer.has_something_to_tick:
+            self.feed.renderer.tick()
+            self.transcript.redraw()
+        self.refresh_status()
 
     def hint(self, text: str) -> None:
+        """Show `text` above the input until the next key."""
         self._hint = text
         self.refresh_status()
 
@@ -258,7 +346,10 @@ class DirgeApp(ScreenApp):
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             if self.dialogs.handle_input(event):
                 return
-            if isinstance(event, events.Key) and self.chords.handle_key(event.key):
+            is_for_chords = self.focused in (None, self.composer, self.transcript)
+            if not is_for_chords:
+                self.chords.cancel()
+            elif isinstance(event, events.Key) and self.chords.handle_key(event.key):
                 return
         await super().on_event(event)
 
@@ -288,7 +379,7 @@ class DirgeApp(ScreenApp):
             elif name in self._actions:
                 await self._actions[name](self)
         except DirgeError as error:
-            self.show_error(error)
+            self.feed.notify_error(error)
 
     @property
     def selected_text(self) -> str:
@@ -303,24 +394,32 @@ class DirgeApp(ScreenApp):
         is_stored = conversation is None or conversation.session_id is not None
         return clipboard.copy(text, to_file=is_stored)
 
-    def draw_with(self, theme: Theme, *, before: str) -> None:
+    def _draw_theme(self, theme: Theme, before: str) -> None:
+        """Replace the Textual theme `before` by this one, and restyle all widgets."""
         self.register_theme(theme)
         self.theme = theme.name
         self.unregister_theme(before)
-        chrome = self.chrome
-        own = (self.transcript, self.queue, self.status, chrome.left, chrome.right, chrome.todos)
-        for widget in own:
-            widget.use_styles(self.theme_styles)
+        for part in (self.transcript, self.queue, self.status, self.chrome):
+            part.use_styles(self.theme_switcher.styles)
         asking = self.query(Dialog) if self.is_running else ()
         for panel in (self.proposals, self.picker, self.shell.box, self.line_question, *asking):
-            panel.use_styles(self.panel_styles)
+            panel.use_styles(self.theme_switcher.panel_styles)
 
     def apply_settings(self, settings: UiSettings) -> Sequence[str]:
+        """Apply the settings of the screen; return problems with the theme."""
+        self.ui_settings = settings
+        # While the mouse is reported, GNU screen delays Esc.
+        in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
+        self.use_mouse(is_ours=settings.has_mouse and not in_screen)
+        self.composer.use_vim(is_on=settings.keymap == "vim")
+        self.chords.patience_s = settings.chord_timeout_s
+        self.notifier.kind = settings.notify
         self.chrome.apply_settings(settings)
         self.theme_switcher.watch()
         return [self.theme_switcher.problem] if self.theme_switcher.problem else []
 
     def set_colors(self, name: str) -> None:
+        """Switch to a theme."""
         if problem := self.theme_switcher.use(name):
             self.notify_user(problem, tone="warning")
 
@@ -331,84 +430,46 @@ class DirgeApp(ScreenApp):
         super().leave(code)
 
 
-SOON_S = 1 / 30
-"""Seconds between two deliveries at least."""
-CALM_S = 1 / 10
-"""The same while only text or output is added."""
-
-
-class EventBridge:
-    """A sink that collects events. At most every `SOON_S`, `deliver` is called to take them."""
-
-    def __init__(self, deliver: Callable[[], object]) -> None:
-        self._deliver = deliver
-        self._events: list[LoopEvent] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._delivered_at = 0.0
-
-    def sink(self, event: LoopEvent) -> None:
-        self._events.append(event)
-        event = event.event if isinstance(event, ForkEvent) else event
-        is_growth = isinstance(event, MessageUpdate | ToolExecutionUpdate)
-        loop = asyncio.get_running_loop()
-        due = max(loop.time(), self._delivered_at + (CALM_S if is_growth else SOON_S))
-        if self._timer is not None:
-            if self._timer.when() <= due:
-                return
-            self._timer.cancel()
-        self._timer = loop.call_at(due, self._deliver)
-
-    def take_events(self) -> Sequence[LoopEvent]:
-        """Return the events since the last call."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        events, self._events = self._events, []
-        if events:
-            self._delivered_at = asyncio.get_running_loop().time()
-        return events
-
-
 _CANCELS = ("escape", "ctrl+g", "ctrl+c")
 
 
 class KeyChords:
     """Waits for the second key of a chord, in the input or the transcript."""
 
-    def __init__(self, app: "DirgeApp") -> None:
-        self._app = app
+    def __init__(self, keymap: Keymap, composer: Composer, hint: Callable[[str], None]) -> None:
+        self._keymap = keymap
+        self._composer = composer
+        self._hint = hint
+        self.patience_s = UiSettings().chord_timeout_s
+        """Seconds for the second key."""
         self._first = ""
         self._timer: Timer | None = None
 
     def handle_key(self, key: str) -> bool:
         """Handle a key of a chord; return False for another one."""
-        app = self._app
-        if app.focused not in (None, app.composer, app.transcript):
-            self.cancel()
-            return False
-        if not self._first and not app.keymap.begins_chord(key):
+        if not self._first and not self._keymap.begins_chord(key):
             return False
         if not self._first:
             self._first = key
-            self._timer = app.set_timer(app.ui_settings.chord_timeout_s, self.cancel)
-            app.hint(f"{spell(key)} … the second key; Esc cancels")
+            self._timer = self._composer.set_timer(self.patience_s, self.cancel)
+            self._hint(f"{spell(key)} … the second key; Esc cancels")
             return True
         first = self._first
         self.cancel()
         if key in _CANCELS:
             return True
-        binding = app.keymap.action(f"{first} {key}", *TOGETHER)
+        binding = self._keymap.action(f"{first} {key}", *TOGETHER)
         if binding is None:
-            app.hint(f"{spell(first)} {spell(key)} does nothing; /keybindings lists what does.")
+            self._hint(f"{spell(first)} {spell(key)} does nothing; /keybindings lists what does.")
         else:
-            app.composer.act(*binding)
+            self._composer.act(*binding)
         return True
 
     def cancel(self) -> None:
         if self._timer is not None:
             self._timer.stop()
         if self._first:
-            self._app.hint("")
+            self._hint("")
         self._first, self._timer = "", None
 
 
@@ -416,39 +477,26 @@ _EVERY_S = 1.0
 
 
 class Ticker:
-    """A timer that runs while something on the screen changes with time."""
+    """Calls `beat` every second while there is work."""
 
-    def __init__(self, app: "DirgeApp") -> None:
-        self._app = app
+    def __init__(
+        self, set_interval: Callable[[float, Callable[[], None]], Timer], beat: Callable[[], None]
+    ) -> None:
+        self._set_interval = set_interval
+        self.beat = beat
         self._timer: Timer | None = None
 
     @property
     def is_beating(self) -> bool:
         return self._timer is not None
 
-    def update(self) -> None:
+    def update(self, *, has_work: bool) -> None:
         """Start or stop the timer."""
-        controller = self._app.controller
-        # No event reports the end of a command in the background.
-        has_work = controller.conversation is not None and (
-            controller.state in ("working", "compacting", "interrupting")
-            or self._app.has_calls_running
-            or controller.conversation.side_questions > 0
-            or running_shells(controller.conversation) > 0
-        )
         if has_work and self._timer is None:
-            self._timer = self._app.set_interval(_EVERY_S, self.beat)
+            self._timer = self._set_interval(_EVERY_S, self.beat)
         elif self._timer is not None and not has_work:
             self._timer.stop()
             self._timer = None
-
-    def beat(self) -> None:
-        app = self._app
-        app.chrome.beat += 1
-        if app.renderer.has_something_to_tick:
-            app.renderer.tick()
-            app.transcript.redraw()
-        app.refresh_status()
 
 
 _TYPED = (
@@ -511,5 +559,5 @@ class TuiFrontEnd:
         self.app.leave(0)
 
     def show_diff(self, diff: str) -> None:
-        self.app.renderer.diff(diff)
+        self.app.feed.renderer.diff(diff)
         self.app.transcript.redraw()

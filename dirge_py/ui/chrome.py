@@ -2,25 +2,26 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from textual.worker import Worker
 
 from dirge_py.extensions.plugins.registration import Plugins
+from dirge_py.frontend.controller import ChatController
 from dirge_py.lib.lazy import late
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import AgentEnd, LoopEvent, MessageEnd, ToolExecutionEnd, TurnEnd
 from dirge_py.types.messages import Message, ToolResultMessage
 from dirge_py.ui.activity import Mood, RunActivity, changed_files, face
+from dirge_py.ui.feed import TranscriptFeed
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.panels.above_input import TodoPanel
 from dirge_py.ui.panels.side_panels import MARGIN, SidePanel, left_lines, right_lines
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import (
     ContextGauge,
     LimitsShown,
+    StatusBar,
     StatusModel,
     folder_and_branch,
     needing_attention,
@@ -30,7 +31,7 @@ from dirge_py.ui.status import (
     spending_of,
 )
 from dirge_py.ui.terminal.editor import EditorFollower
-from dirge_py.ui.terminal.notifications import Notifier
+from dirge_py.ui.theme.styles import Styles
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
@@ -58,14 +59,31 @@ Side = Literal["left", "main", "right"]
 class ChromePresenter:
     """Shows the state of the conversation around the transcript."""
 
-    def __init__(self, app: ScreenApp, settings: "Callable[[], Config | None]") -> None:
-        self._app = app
-        self._settings = settings
-        self.activity = RunActivity(app.clock)
+    def __init__(
+        self,
+        controller: ChatController,
+        feed: TranscriptFeed,
+        status: StatusBar,
+        styles: Styles,
+        *,
+        config: "Callable[[], Config | None]",
+        clock: Callable[[], float],
+        notify: Callable[[str], None],
+        run_worker: "Callable[..., Worker[None]]",
+    ) -> None:
+        self._controller = controller
+        self._feed = feed
+        self._status_bar = status
+        self._styles = styles
+        self._config = config
+        self._clock = clock
+        self._notify = notify
+        self._run_worker = run_worker
+        self._settings = UiSettings()
+        self._width = 0
+        self.activity = RunActivity(clock)
         self.programs = ScreenPrograms()
-        self.notifier = Notifier(app.to_terminal, self.programs)
-        self.following = EditorFollower(lambda why: app.notify_user(why, tone="warning"))
-        styles = app.theme_styles
+        self.following = EditorFollower(lambda why: feed.notify(why, tone="warning"))
         self.left, self.right = SidePanel(styles, "left"), SidePanel(styles, "right")
         self.todos = TodoPanel(styles)
         self.limits = LimitsShown()
@@ -82,16 +100,17 @@ class ChromePresenter:
         self._plan_since: float | None = None
 
     def apply_settings(self, settings: UiSettings) -> None:
-        """Apply the settings of panels, notifications and the editor."""
-        self.notifier.kind = settings.notify
+        """Apply the settings of panels, the status line and the editor."""
+        self._settings = settings
         self.following.command = settings.editor_open_command
         self.panel = settings.panel
         self.display = [side for side in ("left", "main", "right") if side in settings.display]
-        self.fit(self._app.size.width)
-        _: Worker[None] = self._app.run_worker(self._read_limits, exit_on_error=False)
+        self.fit(self._width)
+        self._run_worker(self._read_limits, exit_on_error=False)
 
     def fit(self, width: int) -> None:
         """Show, hide and size the panels for a screen of this width."""
+        self._width = width
         sides = [side for side in ("left", "right") if side in self.display]
         is_wanted = self.panel == "on" or (self.panel == "auto" and width >= WIDE)
         is_wide_enough = width >= _LEAST_CHAT + _NARROWEST * len(sides)
@@ -99,7 +118,7 @@ class ChromePresenter:
         has_main = "main" in self.display or not shown
         share = (width - _WIDEST_TEXT) // max(1, len(shown))
         columns = max(_NARROWEST, min(_WIDEST, share)) if has_main else width // len(shown)
-        self._app.transcript.display = has_main
+        self._feed.transcript.display = has_main
         was_shown = self.is_shown
         for name, panel in (("left", self.left), ("right", self.right)):
             panel.styles.width = columns
@@ -107,6 +126,11 @@ class ChromePresenter:
         self._fill()
         if self.is_shown and not was_shown:
             self.refresh_git()
+
+    def use_styles(self, styles: Styles) -> None:
+        self._styles = styles
+        for panel in (self.left, self.right, self.todos):
+            panel.use_styles(styles)
 
     @property
     def is_shown(self) -> bool:
@@ -122,7 +146,7 @@ class ChromePresenter:
 
     def on_event(self, event: LoopEvent) -> None:
         self.activity.on_event(event)
-        conversation = self._app.controller.conversation
+        conversation = self._controller.conversation
         if conversation is None:
             return
         self._run = conversation.run or self._run
@@ -140,21 +164,21 @@ class ChromePresenter:
             case AgentEnd():
                 self.place = folder_and_branch(conversation.cwd)
                 self.refresh_git()
-                took_s = self._app.clock() - self.activity.began
+                took_s = self._clock() - self.activity.began
                 if took_s > LONG_RUN_S and conversation.exclusive_owner is None:
                     words = "it went wrong" if self.activity.mood == "error" else "it is done"
                     self._notify(f"{words}, after {took_s:.0f} s")
 
     def refresh_checkout(self) -> None:
         """Read the branch and the state of the checkout again."""
-        if (conversation := self._app.controller.conversation) is not None:
+        if (conversation := self._controller.conversation) is not None:
             self.place = folder_and_branch(conversation.cwd)
         self.refresh_git()
         self.show()
 
     def refresh_git(self) -> None:
         """Read the state of the checkout if it is shown."""
-        conversation = self._app.controller.conversation
+        conversation = self._controller.conversation
         if conversation is None or not self.left.display:
             return
         if self._asking_git is not None:
@@ -164,24 +188,23 @@ class ChromePresenter:
             self._git = await read_git_status(self.programs, conversation.cwd)
             self._fill()
 
-        self._asking_git = self._app.run_worker(ask, exit_on_error=False)
+        self._asking_git = self._run_worker(ask, exit_on_error=False)
 
     def show(self) -> None:
         """Update the status line, the todo list and the panels."""
-        app = self._app
-        is_asking = app.controller.is_asking
+        is_asking = self._controller.is_asking
         if is_asking and not self._was_asking:
-            is_of_plan = self._is_plan_running and not app.controller.is_running
+            is_of_plan = self._is_plan_running and not self._controller.is_running
             self._notify("the plan waits for you" if is_of_plan else "a question waits")
         self._was_asking = is_asking
         self._note_end_of_plan()
-        app.status.status = self.status
+        self._status_bar.status = self.status
         self.todos.show_todos(self.activity.todos)
         self._fill()
 
     @property
     def _is_plan_running(self) -> bool:
-        conversation = self._app.controller.conversation
+        conversation = self._controller.conversation
         return conversation is not None and conversation.exclusive_owner is not None
 
     def _note_end_of_plan(self) -> None:
@@ -189,20 +212,20 @@ class ChromePresenter:
         was_since, is_running = self._plan_since, self._is_plan_running
         if is_running == (was_since is not None):
             return
-        self._plan_since = self._app.clock() if is_running else None
+        self._plan_since = self._clock() if is_running else None
         if was_since is None:
             return
         self.activity.plan = None
-        self._app.flush_events()
-        self._app.renderer.phases.cut_off()
-        self._app.transcript.redraw()
-        took_s = self._app.clock() - was_since
+        self._feed.flush()
+        self._feed.renderer.phases.cut_off()
+        self._feed.transcript.redraw()
+        took_s = self._clock() - was_since
         if took_s > LONG_RUN_S:
             self._notify(f"the plan has ended, after {took_s:.0f} s")
 
     @property
     def status(self) -> StatusModel:
-        controller, settings, limits = self._app.controller, self._app.ui_settings, self.limits
+        controller, settings, limits = self._controller, self._settings, self.limits
         beat = 0 if settings.reduced_motion else self.beat
         shown = face(self._mood, beat) if settings.has_avatar else ""
         conversation = controller.conversation
@@ -232,7 +255,7 @@ class ChromePresenter:
 
     @property
     def _mood(self) -> Mood:
-        state = self._app.controller.state
+        state = self._controller.state
         if state == "asking":
             return "alert"
         if state in ("starting", "interrupting", "compacting"):
@@ -246,15 +269,15 @@ class ChromePresenter:
         if self.activity.plan is None or not self._is_plan_running:
             return phase
         words = plan_words(*self.activity.plan)
-        if self._app.controller.state in ("asking", "interrupting"):
-            return f"{words}, {self._app.controller.state}"
+        if self._controller.state in ("asking", "interrupting"):
+            return f"{words}, {self._controller.state}"
         return f"{words}, {phase}" if phase else words
 
     def _waiting_for(self) -> str:
-        controller, activity = self._app.controller, self.activity
+        controller, activity = self._controller, self.activity
         if controller.state not in ("working", "compacting") or controller.conversation is None:
             return ""
-        now = self._app.clock()
+        now = self._clock()
         stage, since = activity.stage, activity.since
         if stage == "retrying" and now < activity.until:
             return f"retry in {max(1, round(activity.until - now))} s"
@@ -271,10 +294,10 @@ class ChromePresenter:
         return f"{what}, {waited_s:.0f} s"
 
     def _fill(self) -> None:
-        conversation = self._app.controller.conversation
+        conversation = self._controller.conversation
         if conversation is None:
             return
-        styles, activity = self._app.theme_styles, self.activity
+        styles, activity = self._styles, self.activity
         if self.left.display:
             self.left.lines = left_lines(
                 self._columns(self.left),
@@ -288,7 +311,7 @@ class ChromePresenter:
             shells, plugins = conversation.environment.shells, conversation.extension(Plugins)
             self.right.lines = right_lines(
                 self._columns(self.right),
-                self._app.transcript.size.height,
+                self._feed.transcript.size.height,
                 styles,
                 todos=activity.todos,
                 files=activity.changed,
@@ -300,16 +323,9 @@ class ChromePresenter:
         width = panel.styles.width
         return max(1, int(width.value if width is not None else _NARROWEST) - MARGIN)
 
-    def _notify(self, words: str) -> None:
-        app = self._app
-        if not app.app_focus and app.controller.conversation is not None:
-            title = f"dirge {app.controller.conversation.cwd.name}"
-            notify = partial(self.notifier.call, title, words)
-            _: Worker[None] = app.run_worker(notify, exit_on_error=False)
-
     async def _read_limits(self) -> None:
         try:
-            config = await asyncio.to_thread(self._settings)
+            config = await asyncio.to_thread(self._config)
         except ConfigError:
             return  # Opening the conversation reports what is wrong.
         if config is None:

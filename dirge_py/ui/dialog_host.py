@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from textual import events
+from textual.app import App
 from textual.content import Content
 from textual.widget import Widget
 
@@ -17,10 +18,12 @@ from dirge_py.types.questions import (
     QuestionAnswer,
     TrustOffer,
 )
+from dirge_py.ui.feed import TranscriptFeed
+from dirge_py.ui.panels.choices import LineQuestion, Picker
 from dirge_py.ui.panels.dialog import Answer, Dialog, DialogOptions
 from dirge_py.ui.panels.form import QuestionForm
 from dirge_py.ui.panels.trust import TrustDialog
-from dirge_py.ui.screen_app import ScreenApp
+from dirge_py.ui.prompt.composer import Composer
 from dirge_py.ui.transcript.layout import LinePosition
 
 if TYPE_CHECKING:
@@ -39,12 +42,36 @@ _PLACEHOLDER = "A question is open above; text you type goes here."
 
 
 class DialogHost:
-    """Shows dialogs and pickers one at a time, as the `Asker` of the terminal UI."""
+    """Shows dialogs and pickers one at a time, as the `Asker` of the terminal UI.
 
-    def __init__(self, app: ScreenApp, guard_s: float, edit_file: "EditFile") -> None:
+    `on_asking` is called before a question is shown and after its answer; `interrupt` stops the run
+    if the answer says so.
+    """
+
+    def __init__(
+        self,
+        app: App[Any],
+        composer: Composer,
+        feed: TranscriptFeed,
+        *,
+        picker: Picker,
+        line_question: LineQuestion,
+        options: Callable[[], DialogOptions],
+        edit_file: "EditFile",
+        focus_input: Callable[[], None],
+        on_asking: Callable[[bool], None],
+        interrupt: Callable[[], object],
+    ) -> None:
         self._app = app
-        self._guard_s = guard_s
+        self._composer = composer
+        self._feed = feed
+        self._picker = picker
+        self._line_question = line_question
+        self._options = options
         self._edit_file = edit_file
+        self._focus_input = focus_input
+        self._on_asking = on_asking
+        self._interrupt = interrupt
         self._before: Widget | None = None
         self._is_about_plan = False
         self._panel: Dialog[Any] | None = None
@@ -68,12 +95,8 @@ class DialogHost:
         return await self._ask(TrustDialog, offer)
 
     async def _ask(self, dialog: Callable[..., Dialog[Answer]], *subject: Any) -> Answer:
-        app = self._app
         async with self._turn:
-            options = DialogOptions(
-                styles=app.panel_styles, keymap=app.keymap, guard_s=self._guard_s, clock=app.clock
-            )
-            panel = dialog(*subject, **options)
+            panel = dialog(*subject, **self._options())
             await self._show_dialog(panel)
             try:
                 answer = await panel.answer
@@ -81,7 +104,7 @@ class DialogHost:
                 # Shielded, as the question of an interrupted run must always be removed.
                 await asyncio.shield(asyncio.ensure_future(self._close_dialog(panel)))
             if panel.wants_stop:
-                app.controller.interrupt()
+                self._interrupt()
             return answer
 
     async def _show_dialog(self, panel: Dialog[Answer]) -> None:
@@ -89,34 +112,34 @@ class DialogHost:
         panel.refit = lambda: self._fit(panel, app.size.height)
         panel.give_to_input = self._give_to_input
         # The person may finish a sentence in the input first.
-        panel.takes_keyboard = not (app.focused is app.composer and app.composer.is_in_use)
-        app.proposer.close()
-        app.flush_events()
+        panel.takes_keyboard = not self._is_writing
         self._before = app.focused
-        app.controller.is_asking = True
         self._panel = panel
-        self._placeholder, app.composer.placeholder = app.composer.placeholder, _PLACEHOLDER
+        self._on_asking(True)
+        self._placeholder, self._composer.placeholder = self._composer.placeholder, _PLACEHOLDER
         app.screen.add_class("asking")
-        await app.mount(panel, before=app.queue)
+        await app.mount(panel, before="#queue")
         panel.refit()
-        app.refresh_status()
         app.call_after_refresh(self._show_plan)
 
     async def _close_dialog(self, panel: Dialog[Answer]) -> None:
         app = self._app
-        app.controller.is_asking = False
         self._panel = None
+        self._on_asking(False)
         if not app.is_running:
             return  # The program is ending.
-        app.composer.placeholder = self._placeholder
+        self._composer.placeholder = self._placeholder
         app.screen.remove_class("small-asking", "only-asking", "asking")
         if self._is_about_plan:
             self._is_about_plan = False
-            app.transcript.go_to_end()
+            self._feed.transcript.go_to_end()
         self._restore_focus()
         await panel.remove()
         self._restore_focus()  # A widget hidden by the question can have the focus only now.
-        app.refresh_status()
+
+    @property
+    def _is_writing(self) -> bool:
+        return self._app.focused is self._composer and self._composer.is_in_use
 
     @property
     def is_asking(self) -> bool:
@@ -140,28 +163,26 @@ class DialogHost:
     def input_changed(self) -> None:
         """Give the keyboard back to the question once the input has been empty for a pause."""
         panel = self._panel
-        if panel is None or panel.has_keyboard or self._app.composer.is_in_use:
+        if panel is None or panel.has_keyboard or self._composer.is_in_use:
             return
-        self._app.set_timer(max(self._guard_s, _SOON_S), self.return_keyboard)
+        self._app.set_timer(max(self._options()["guard_s"], _SOON_S), self.return_keyboard)
 
     def return_keyboard(self) -> None:
         """Give the keyboard back to the question once the input is empty."""
         app = self._app
         if not app.is_running or not app.screen_stack:
             return  # The program is ending.
-        if app.focused is app.composer and not app.composer.is_in_use:
+        if app.focused is self._composer and not self._composer.is_in_use:
             self.focus_dialog()
 
     def _give_to_input(self, text: str) -> None:
-        app = self._app
-        app.composer.type_text(text)
-        app.set_focus(app.composer)
+        self._composer.type_text(text)
+        self._app.set_focus(self._composer)
         if self._panel is not None:
             self._panel.refit()
 
     def _show_plan(self) -> None:
-        app = self._app
-        plan, page = app.renderer.phases.to_read, app.transcript
+        plan, page = self._feed.renderer.phases.to_read, self._feed.transcript
         self._is_about_plan = plan is not None
         if plan is None or not page.scroll_anchor.is_on:
             return
@@ -171,12 +192,12 @@ class DialogHost:
 
     def _restore_focus(self) -> None:
         app, before = self._app, self._before
-        if app.focused is app.composer and app.composer.is_in_use:
+        if self._is_writing:
             return
-        if before is not app.composer and before in app.screen.focus_chain:
+        if before is not self._composer and before in app.screen.focus_chain:
             app.set_focus(before)
         else:
-            app.focus_input()
+            self._focus_input()
 
     def fit(self, height: int) -> None:
         """Fit the question to the height of the screen."""
@@ -185,15 +206,15 @@ class DialogHost:
 
     async def pick(self, title: str, choices: Sequence[Choice], current: str) -> str | None:
         try:
-            return await self._app.picker.ask(title, choices, current)
+            return await self._picker.ask(title, choices, current)
         finally:
-            self._app.focus_input()
+            self._focus_input()
 
     async def ask_line(self, title: str, *, value: str = "", hidden: bool = False) -> str | None:
         try:
-            return await self._app.line_question.ask(title, value=value, hidden=hidden)
+            return await self._line_question.ask(title, value=value, hidden=hidden)
         finally:
-            self._app.focus_input()
+            self._focus_input()
 
     def _fit(self, panel: Dialog[Any], height: int) -> None:
         # The input stays visible while the person writes in it.

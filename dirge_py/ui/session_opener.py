@@ -5,9 +5,10 @@ import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dirge_py import slash
+from dirge_py.frontend.controller import ChatController
 from dirge_py.frontend.session_opener import OpenMode, SessionOpener
 from dirge_py.frontend.setup_wizard import set_up
 from dirge_py.git.repository import branch_of
@@ -17,9 +18,9 @@ from dirge_py.slash.registry import Registry, discover
 from dirge_py.types.errors import DirgeError, NoProvider
 from dirge_py.ui import commands
 from dirge_py.ui.dialog_host import DialogHost
-from dirge_py.ui.keymap import preset_of, speaks_kitty, unsendable
+from dirge_py.ui.feed import TranscriptFeed
+from dirge_py.ui.keymap import Keymap, preset_of, speaks_kitty, unsendable
 from dirge_py.ui.options import UiOptions, UiSettings
-from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.status import prompt_in_use
 from dirge_py.ui.theme.styles import theme_names, use_extension_themes
 from dirge_py.ui.transcript.blocks import GreetingBlock
@@ -31,15 +32,54 @@ if TYPE_CHECKING:
     from dirge_py.session.history import PlanRecordEvent
 
 
-class TuiSessionOpener:
-    """Opens the conversation of an app, and every later one. Implements `SessionView`."""
+class OpenerScreen(Protocol):
+    """What opening a conversation does to the screen."""
 
-    def __init__(self, app: ScreenApp, dialogs: DialogHost, start: UiOptions) -> None:
-        self._app = app
+    def adopt(self, conversation: "Conversation") -> None:
+        """Switch to this conversation, with an empty transcript."""
+
+    def apply_settings(self, settings: UiSettings) -> Sequence[str]:
+        """Apply the settings of the screen; return problems with the theme."""
+
+    def set_colors(self, name: str) -> None:
+        """Switch to a theme."""
+
+    def hint(self, text: str) -> None:
+        """Show `text` above the input until the next key."""
+
+    def fail(self, error: Exception) -> None:
+        """End the program with an error."""
+
+    def call_after_refresh(self, callback: Callable[[], object]) -> object:
+        """Call `callback` once the screen is drawn."""
+
+    def run_worker(self, work: Coroutine[Any, Any, None]) -> object:
+        """Run `work` until the program ends."""
+
+
+class TuiSessionOpener:
+    """Opens the first conversation, and every later one. Implements `SessionView`."""
+
+    def __init__(
+        self,
+        screen: OpenerScreen,
+        controller: ChatController,
+        feed: TranscriptFeed,
+        dialogs: DialogHost,
+        *,
+        keymap: Keymap,
+        commands: Registry,
+        start: UiOptions,
+    ) -> None:
+        self._screen = screen
+        self._controller = controller
+        self._feed = feed
         self._dialogs = dialogs
+        self._keymap = keymap
+        self._commands = commands
         self.start = start
-        self.adopt, self.notify_user = app.adopt, app.notify_user
-        self._sessions = SessionOpener(self, app.controller, dialogs)
+        self.adopt, self.notify_user = screen.adopt, feed.notify
+        self._sessions = SessionOpener(self, controller, dialogs)
         self._is_over = asyncio.Event()
         self._has_explained = False
         self._setup_results: list[str] = []
@@ -47,22 +87,22 @@ class TuiSessionOpener:
     def begin(self) -> None:
         """Start opening the first conversation."""
         self._is_over.clear()
-        self._app.run_worker(self._begin())
+        self._screen.run_worker(self._begin())
 
     async def finished(self) -> bool:
         """Wait for the opening, or start it again; return whether a conversation is open."""
         if self._is_over.is_set():
             self.begin()
         await self._is_over.wait()
-        return self._app.controller.conversation is not None
+        return self._controller.conversation is not None
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
         """Switch to another session, or a new one: see `SessionOpener.switch_to`."""
         if session_id is not None:
             # Drawn first, as nothing is drawn while a long session is read.
             shown = asyncio.Event()
-            self._app.hint("Opening the session.")
-            self._app.call_after_refresh(shown.set)
+            self._screen.hint("Opening the session.")
+            self._screen.call_after_refresh(shown.set)
             await shown.wait()
         return await self._sessions.switch_to(session_id)
 
@@ -77,7 +117,7 @@ class TuiSessionOpener:
             os.chdir(before)
             raise
         for warning in warnings:
-            self._app.notify_user(warning, tone="warning")
+            self._feed.notify(warning, tone="warning")
         return conversation
 
     def settings(self) -> "Config | None":
@@ -88,7 +128,7 @@ class TuiSessionOpener:
         try:
             await self._open()
         except DirgeError as error:
-            self._app.fail(error)
+            self._screen.fail(error)
         finally:
             self._is_over.set()
 
@@ -105,15 +145,15 @@ class TuiSessionOpener:
                     return
         self._sessions.adopt(conversation)
         if self._setup_results:  # Opening has cleared the transcript.
-            self._app.notify_user("\n".join(self._setup_results), tone="good")
+            self._feed.notify("\n".join(self._setup_results), tone="good")
             self._setup_results.clear()
         for warning in warnings:
-            self._app.notify_user(warning, tone="warning")
+            self._feed.notify(warning, tone="warning")
         self._is_over.set()
         if self.start.first_prompt:
-            await self._app.controller.submit(self.start.first_prompt, "now")
+            await self._controller.submit(self.start.first_prompt, "now")
         elif self.start.pick_session:
-            await self._app.controller.submit("/sessions", "now")
+            await self._controller.submit("/sessions", "now")
         else:
             await self._sessions.offer_to_continue(conversation)
 
@@ -127,7 +167,7 @@ class TuiSessionOpener:
         if gate.theme and gate.theme not in theme_names():
             return [f"[ui] of the project: there is no theme {gate.theme!r}."]
         if gate.theme:
-            self._app.set_colors(gate.theme)
+            self._screen.set_colors(gate.theme)
         return []
 
     async def _set_up(self, error: NoProvider) -> bool:
@@ -135,10 +175,10 @@ class TuiSessionOpener:
             raise error
         why = "" if self._has_explained else error.message
         self._has_explained = True
-        app, service = self._app, self.start.setup()
+        service = self.start.setup()
 
         def notify(text: str, *, tone: Tone = "plain") -> None:
-            app.notify_user(text, tone=tone)
+            self._feed.notify(text, tone=tone)
             if tone == "good":
                 self._setup_results.append(text)
 
@@ -146,7 +186,7 @@ class TuiSessionOpener:
             self._dialogs, notify, service, why, has_demo=self.start.demo is not None
         )
         if ending == "given up":
-            app.notify_user("Nothing was changed. Enter asks again, Ctrl+D leaves.")
+            self._feed.notify("Nothing was changed. Enter asks again, Ctrl+D leaves.")
         elif ending == "demo" and self.start.demo is not None:
             self.start = self.start.demo()
         return ending != "given up"
@@ -156,24 +196,19 @@ class TuiSessionOpener:
         return self.start.prepare(), discover(slash, commands)
 
     def _apply_settings(self, settings: UiSettings, commands: Registry) -> list[str]:
-        app = self._app
-        app.ui_settings = settings
-        # While the mouse is reported, GNU screen delays Esc.
-        in_screen = bool(os.environ.get("STY")) and not os.environ.get("TMUX")
-        app.use_mouse(is_ours=settings.has_mouse and not in_screen)
-        problems = app.keymap.change(settings.keys, preset_of(settings.keymap, settings.enter))
-        app.composer.use_vim(is_on=settings.keymap == "vim")
-        app.commands.add_all(commands)
-        odd_names = app.commands.use_own_names(settings.aliases)
-        problems = [*problems, *unsendable(app.keymap, has_kitty=speaks_kitty())]
+        preset = preset_of(settings.keymap, settings.enter)
+        problems = self._keymap.change(settings.keys, preset)
+        problems = [*problems, *unsendable(self._keymap, has_kitty=speaks_kitty())]
+        self._commands.add_all(commands)
+        odd_names = self._commands.use_own_names(settings.aliases)
         warnings = [f"[keys]: {problem}" for problem in problems]
         warnings += [f"[aliases]: {warning}" for warning in odd_names]
-        warnings += app.apply_settings(settings)
+        warnings += self._screen.apply_settings(settings)
         return warnings
 
     def open_other(self, session_id: str | None, way: OpenMode = "write") -> "Conversation":
         conversation = self.start.open_other(self._dialogs, session_id, way)
-        before = self._app.controller.conversation
+        before = self._controller.conversation
         if before is not None and session_id is None:
             # The person chose this mode, and the start may have had a looser one.
             conversation.settings.set_mode(before.settings.mode)
@@ -182,12 +217,12 @@ class TuiSessionOpener:
     def replay(
         self, conversation: "Conversation", besides: "Sequence[tuple[int, PlanRecordEvent]]"
     ) -> None:
-        self._app.renderer.replay(conversation.messages, besides)
+        self._feed.renderer.replay(conversation.messages, besides)
         settings = conversation.settings
-        self._app.notify_user(f"Back in this session, with {settings.model}, mode {settings.mode}.")
+        self._feed.notify(f"Back in this session, with {settings.model}, mode {settings.mode}.")
 
     def greet(self, conversation: "Conversation") -> None:
-        self._app.transcript.add(
+        self._feed.transcript.add(
             GreetingBlock(
                 f"dirge {__version__}",
                 [
@@ -201,7 +236,7 @@ class TuiSessionOpener:
                 hint=[
                     "/help lists commands and keys",
                     "@ attaches a file",
-                    f"{self._app.keymap.name_of('screen', 'cycle_mode')} switches modes",
+                    f"{self._keymap.name_of('screen', 'cycle_mode')} switches modes",
                 ],
             )
         )
@@ -210,15 +245,15 @@ class TuiSessionOpener:
         extensions = conversation.extensions
         use_extension_themes(extensions.themes())
         return [
-            *self._app.commands.use_extensions(extensions.commands()),
-            *self._app.keymap.use_plugins(extensions.key_bindings()),
+            *self._commands.use_extensions(extensions.commands()),
+            *self._keymap.use_plugins(extensions.key_bindings()),
         ]
 
     def on_shown(self, conversation: "Conversation") -> None:
-        self._app.transcript.redraw()
+        self._feed.transcript.redraw()
 
     def run_later(self, work: Coroutine[Any, Any, None]) -> None:
-        self._app.run_worker(work)
+        self._screen.run_worker(work)
 
 
 def _read_gate(project: "Callable[[], TrustGate]") -> "TrustGate":

@@ -138,14 +138,14 @@ async def chooses(driver: AppDriver) -> None:
 
 async def plans(driver: AppDriver) -> None:
     await finished(driver)
-    driver.app.renderer.on_event(PlanPhase(phase="explore", step=1, state="started"))
-    driver.app.renderer.notice("Looked at 4 files.")
-    driver.app.renderer.on_event(
+    driver.app.feed.renderer.on_event(PlanPhase(phase="explore", step=1, state="started"))
+    driver.app.feed.renderer.notice("Looked at 4 files.")
+    driver.app.feed.renderer.on_event(
         PlanPhase(
             phase="explore", step=1, state="ended", summary="Prices are summed without counts."
         )
     )
-    driver.app.renderer.on_event(PlanPhase(phase="plan", step=1, state="started"))
+    driver.app.feed.renderer.on_event(PlanPhase(phase="plan", step=1, state="started"))
     driver.app.transcript.redraw()
 
 

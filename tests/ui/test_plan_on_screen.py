@@ -70,7 +70,7 @@ async def test_a_plan_is_read_decided_on_carried_out_and_found_again(
             assert words in driver.text
         assert "✓ E" in driver.text
         assert "sh check.sh  exit 0" in driver.text
-        assert driver.app.renderer.phases.is_running is False
+        assert driver.app.feed.renderer.phases.is_running is False
 
         left = driver.conversation.session_id
         await driver.app.session_opener.switch_to(None)
@@ -125,7 +125,7 @@ async def test_what_is_typed_meanwhile_waits_in_sight_and_comes_back_when_it_is_
 
 async def test_what_a_fork_did_is_found_opened_and_closed(project: ScriptedProject) -> None:
     async with running_app(project, size=(60, 24)) as driver:
-        renderer, page = driver.app.renderer, driver.app.transcript
+        renderer, page = driver.app.feed.renderer, driver.app.transcript
         for event in (started(), *EXPLORING, *EXPLORED, ended(summary="Found it.")):
             renderer.on_event(event)
         renderer.settle()

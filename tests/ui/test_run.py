@@ -345,7 +345,7 @@ async def test_any_size_of_terminal_is_usable(project: ScriptedProject, size: tu
     async with running_app(project, mode="yolo", size=size) as driver:
         await driver.type("go")
         await driver.pilot.press("enter")
-        await driver.until(lambda: driver.app.has_calls_running)
+        await driver.until(lambda: driver.app.feed.has_calls_running)
         await driver.send("more")
         await driver.until(lambda: driver.conversation.queued())
         driver.release_command()

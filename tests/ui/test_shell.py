@@ -155,7 +155,7 @@ async def test_during_a_run_the_model_hears_of_it_at_the_next_boundary(
     project.model.will_call("bash", command=WAITING_COMMAND).will_say("I saw it.")
     async with running_app(project, mode="yolo") as driver:
         await driver.send("build it")
-        await driver.until(lambda: driver.app.has_calls_running)
+        await driver.until(lambda: driver.app.feed.has_calls_running)
         await driver.send("! echo mine")
         await driver.until(lambda: driver.conversation.inserts.waiting)
         assert driver.text.count("\n  mine") == 1

@@ -10,7 +10,7 @@ from tests.support.project import ScriptedProject
 
 async def at_work(driver: AppDriver, prompt: str = "build it") -> None:
     await driver.send(prompt)
-    await driver.until(lambda: driver.app.has_calls_running)
+    await driver.until(lambda: driver.app.feed.has_calls_running)
 
 
 async def queued(driver: AppDriver, text: str) -> None:

@@ -185,8 +185,8 @@ def test_calls_that_run(snap_compare: Any, project: ScriptedProject):
             start = ToolExecutionStart(args={"command": "make all"}, **call)
             result = text_result("cc a.c\ncc b.c", **details)
             update = ToolExecutionUpdate(args={}, partial_result=result, **call)
-            driver.app.renderer.on_event(start)
-            driver.app.renderer.on_event(update)
+            driver.app.feed.renderer.on_event(start)
+            driver.app.feed.renderer.on_event(update)
         driver.app.transcript.redraw()
         await driver.until(lambda: "3/8" in driver.screen)
 

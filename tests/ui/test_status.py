@@ -267,8 +267,8 @@ class Called:
 
     def __init__(self, driver: AppDriver, kind: Any = "bell", **environment: str) -> None:
         self.notified: list[str] = []
-        driver.app.chrome.notifier = Notifier(self.notified.append, ScreenPrograms(), environment)
-        driver.app.chrome.notifier.kind = kind
+        driver.app.notifier = Notifier(self.notified.append, ScreenPrograms(), environment)
+        driver.app.notifier.kind = kind
 
 
 async def test_the_end_of_a_long_run_calls_only_who_looks_elsewhere(project: ScriptedProject):
@@ -315,7 +315,7 @@ async def test_a_question_rings_where_nobody_looks(project: ScriptedProject):
 async def test_tmux_that_hands_nothing_on_gets_a_bell(project: ScriptedProject):
     async with running_app(project) as driver:
         called = Called(driver, "desktop", TERM="xterm-kitty", TMUX="/nowhere/socket,1,0")
-        await driver.app.chrome.notifier.call("dirge", "done")
+        await driver.app.notifier.call("dirge", "done")
         assert called.notified == ["\a"]
 
 

@@ -125,7 +125,7 @@ async def test_a_changed_theme_file_shows_at_once_and_nothing_moves(
         await at.until(lambda: not at.app.transcript.scroll_anchor.is_on)
         before, top = at.screen, at.app.transcript.scroll_offset.y
         file.write_text('[colors]\ntext = "#ffff00"\n')
-        await at.until(lambda: at.app.theme_styles.text.color.name == "#ffff00")
+        await at.until(lambda: at.app.theme_switcher.styles.text.color.name == "#ffff00")
         await at.pilot.pause()
         assert (at.screen, at.app.transcript.scroll_offset.y) == (before, top)
 
@@ -138,7 +138,7 @@ async def test_a_theme_file_that_becomes_wrong_is_told_and_the_colours_stay(
     async with running_app(project, theme="mine") as at:
         file.write_text('[colors]\ntext = "#ffff0"\n')
         await at.until(lambda: "`text` isn't a colour" in at.text)
-        assert at.app.theme_styles.text.color.name == "#ffffff"
+        assert at.app.theme_switcher.styles.text.color.name == "#ffffff"
 
 
 async def test_themes_are_tried_out_in_the_list_and_given_back_with_esc(project: ScriptedProject):

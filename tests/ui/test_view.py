@@ -211,7 +211,7 @@ async def test_new_lines_below_are_counted_and_a_click_goes_there(project: Scrip
 
 async def test_new_lines_of_an_answer_are_counted_from_where_it_was_left(project: ScriptedProject):
     async with open_view(project) as s:
-        renderer = s.d.app.renderer
+        renderer = s.d.app.feed.renderer
 
         def stream(text: str) -> None:
             renderer.on_event(MessageUpdate(phase="text_delta", index=0, delta=text))

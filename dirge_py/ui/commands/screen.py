@@ -109,7 +109,8 @@ async def theme(args: str, conversation: "Conversation", front: TuiFrontEnd) -> 
             Choice(id=known, label=known, detail="yours" if known in own else "")
             for known in theme_names()
         ]
-        name = await front.app.theme_switcher.pick(choices)
+        name = await front.app.theme_switcher.pick(choices, front.app.picker)
+        front.app.composer.focus()
     if name and name not in theme_names():
         hint = f"Themes: {', '.join(theme_names())}."
         raise UsageError(f"There is no theme {name!r}.", hint=hint)

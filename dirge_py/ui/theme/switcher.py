@@ -1,6 +1,6 @@
 """Applies themes, previews them, and reads a theme again when its file changes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -10,16 +10,26 @@ from textual.worker import Worker
 from dirge_py.slash.base import Choice
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.extensions import Theme
+from dirge_py.ui.panels.choices import Picker
 from dirge_py.ui.prompt.file_index import awatch
-from dirge_py.ui.screen_app import ScreenApp
 from dirge_py.ui.theme import styles
 
 
 class ThemeSwitcher:
-    """The active theme. `problem` says why it isn't the one called `name`."""
+    """The active theme. `problem` says why it isn't the one called `name`.
 
-    def __init__(self, app: ScreenApp, name: str) -> None:
-        self._app = app
+    `draw` gets the theme for Textual and the name of the one that it replaces.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        draw: Callable[[TextualTheme, str], None],
+        notify: Callable[..., None],
+        run_worker: "Callable[..., Worker[None]]",
+    ) -> None:
+        self._draw, self._notify, self._run_worker = draw, notify, run_worker
         self._serial = 0
         self._watcher: Worker[None] | None = None
         self._load(name)
@@ -30,8 +40,8 @@ class ThemeSwitcher:
         self._use_styles(self.theme)
 
     def _use_styles(self, theme: Theme) -> None:
-        self._app.theme_styles = styles.styles_for(theme)
-        self._app.panel_styles = styles.styles_for(theme, "surface")
+        self.styles = styles.styles_for(theme)
+        self.panel_styles = styles.styles_for(theme, "surface")
 
     def use(self, name: str) -> str:
         """Apply the theme of this name, or the default one; return the problem."""
@@ -45,7 +55,7 @@ class ThemeSwitcher:
         self.theme = theme
         self._use_styles(theme)
         before, self._serial = f"dirge-{self._serial}", self._serial + 1
-        self._app.draw_with(textual_theme(theme, self._serial), before=before)
+        self._draw(textual_theme(theme, self._serial), before)
 
     def watch(self) -> None:
         """Watch the theme's file if it is the person's own."""
@@ -53,12 +63,12 @@ class ThemeSwitcher:
             self._watcher.cancel()
             self._watcher = None
         file = styles.user_theme_file(self.name)
-        if file is not None and self._app.is_running:
-            self._watcher = self._app.run_worker(partial(self._follow, file), exit_on_error=False)
+        if file is not None:
+            self._watcher = self._run_worker(partial(self._follow, file), exit_on_error=False)
 
-    async def pick(self, choices: Sequence[Choice]) -> str | None:
+    async def pick(self, choices: Sequence[Choice], picker: Picker) -> str | None:
         """Let the person choose a theme; the one at the cursor is shown."""
-        app, before = self._app, self.theme
+        before = self.theme
 
         def try_out(name: str) -> None:
             theme, _ = styles.theme_or_default(name)
@@ -67,11 +77,10 @@ class ThemeSwitcher:
 
         chosen = None
         try:
-            chosen = await app.picker.ask("Theme", choices, self.name, try_out)
+            chosen = await picker.ask("Theme", choices, self.name, try_out)
         finally:
             if chosen is None:
                 self.show(before)
-            app.composer.focus()
         return chosen
 
     async def _follow(self, file: Path) -> None:
@@ -83,7 +92,7 @@ class ThemeSwitcher:
             try:
                 theme = styles.load_theme(self.name)
             except ConfigError as error:
-                self._app.notify_user(error.in_one_line(), tone="warning")
+                self._notify(error.in_one_line(), tone="warning")
             else:
                 self.problem = ""
                 self.show(theme)
