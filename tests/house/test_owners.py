@@ -22,6 +22,7 @@ MODULE_OWNERS = {
     "socket": ("providers/", "tools/web/", "processes/sandbox/"),
     "httpx": ("providers/", "tools/web/"),
     "textual": ("ui/",),
+    "dirge_py.ui.app": ("ui/actions.py", "ui/commands/", "ui/run.py"),
     "prompt_toolkit": ("frontend/line/",),
     "aiohttp": ("cli/serve/",),
     "textual_serve": ("cli/serve/",),
