@@ -9,7 +9,7 @@ import asyncio
 import logging
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -27,9 +27,8 @@ from dirge_py.extensions.plugins.calls import (
 from dirge_py.extensions.plugins.registration import AROUND_TOOL, Registration
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import LoopEvent
-from dirge_py.types.extensions import Section, Summarize
 from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, Hooks, StopRun, ToolOverride
-from dirge_py.types.messages import TextBlock, UserMessage, joined_text, user_text
+from dirge_py.types.messages import TextBlock, user_text
 from dirge_py.types.outcomes import HookTerminated
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
 
@@ -291,64 +290,6 @@ async def _run_around(
     return task.result()
 
 
-async def first_refusal(
-    caller: HookCaller, hooks: Sequence[Registration], message: UserMessage
-) -> str | None:
-    """Return the first reason not to send this prompt; None if there is none."""
-    for hook in hooks:
-        try:
-            answer: ToolOverride | None = await caller.ask(hook, message)
-        except StopRun as stop:
-            outcome = stop.outcome
-            return outcome.reason if isinstance(outcome, HookTerminated) else str(outcome)
-        if answer is not None:
-            content = answer.content
-            text = content if isinstance(content, str) else joined_text(tuple(content))
-            return text or f"the plugin `{hook.plugin}` refused it"
-    return None
-
-
-def plugin_summariser(
-    caller: HookCaller, hooks: Callable[[], Sequence[Registration]], otherwise: Summarize
-) -> Summarize:
-    """Return a summariser that asks plugins first, and `otherwise` if none has a summary."""
-
-    async def summarise(prompt: str, budget_tokens: int) -> str:
-        for hook in hooks():
-            summary: str | None = await caller.ask(hook, prompt, budget_tokens)
-            if summary and summary.strip():
-                return summary
-        return await otherwise(prompt, budget_tokens)
-
-    return summarise
-
-
-def edit_prompt(
-    caller: HookCaller,
-    hooks: Sequence[Registration],
-    sections: Sequence[Section],
-    *,
-    may_override: Callable[[str], bool],
-) -> Sequence[Section]:
-    """Return the sections with the changes of plugins; of each kind of change the first wins."""
-    chosen: dict[str, Section] = {}
-    for hook in hooks:
-        change: PromptChange | None = caller.ask_blocking(hook, tuple(sections))
-        if change is None:
-            continue
-        if change.override and not may_override(hook.plugin):
-            setting = f"`allow_override = true` under [plugins.{hook.plugin}]"
-            caller.failed(hook, PluginFailure(f"to replace the prompt set {setting}"))
-            continue
-        for kind in ("prepend", "override", "append"):
-            if text := getattr(change, kind):
-                priority = 100 if kind == "append" else 0
-                section = Section(name=f"plugin {hook.plugin}", priority=priority, text=text)
-                chosen.setdefault(kind, section)
-    before, after = ([chosen[kind]] if kind in chosen else [] for kind in ("prepend", "append"))
-    return [*before, *([chosen["override"]] if "override" in chosen else sections), *after]
-
-
 MAX_QUEUED = 100
 """How many events may wait before pieces of text and of output are dropped for this plugin."""
 _DROPPABLE = frozenset({"message_update", "tool_execution_update"})
@@ -377,15 +318,3 @@ class EventQueue:
         while self._waiting:
             watchers, event = self._waiting.popleft()
             await asyncio.gather(*(self._caller.ask(watcher, event) for watcher in watchers))
-
-
-async def drain_queues(queues: Iterable[EventQueue], limit_s: float) -> None:
-    """Wait until the watchers have handled the waiting events, for at most `limit_s`."""
-    tasks = {queue.task for queue in queues if queue.task is not None and not queue.task.done()}
-    if not tasks:
-        return
-    _, late = await asyncio.wait(tasks, timeout=limit_s)
-    for task in late:
-        task.cancel()
-    if late:
-        await asyncio.wait(late, timeout=GRACE_S)

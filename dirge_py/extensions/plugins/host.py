@@ -1,23 +1,27 @@
 """The plugins of one conversation: loads them, and offers what they added."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from dirge_py.agent_loop.cancellation import GRACE_S
 from dirge_py.extensions.plugins.api import Plugin, PluginApi
-from dirge_py.extensions.plugins.calls import call_plugin_blocking, is_async, split_stdout
+from dirge_py.extensions.plugins.calls import (
+    PluginFailure,
+    call_plugin_blocking,
+    is_async,
+    split_stdout,
+)
 from dirge_py.extensions.plugins.discovery import PluginSource, unique_by_name, unload_module
 from dirge_py.extensions.plugins.hooks import (
     EventQueue,
     HookCaller,
+    PromptChange,
     call_around_tool,
     describe_error,
-    drain_queues,
-    edit_prompt,
-    first_refusal,
     hook_bundles,
-    plugin_summariser,
 )
 from dirge_py.extensions.plugins.registration import (
     AROUND_TOOL,
@@ -40,8 +44,9 @@ from dirge_py.types.extensions import (
     Section,
     Summarize,
 )
-from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, TurnInfo
-from dirge_py.types.messages import UserMessage
+from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, StopRun, ToolOverride, TurnInfo
+from dirge_py.types.messages import UserMessage, joined_text
+from dirge_py.types.outcomes import HookTerminated
 from dirge_py.types.tools import Interceptor
 
 
@@ -114,7 +119,15 @@ class PluginHost(Plugins):
 
     def around_summary(self, summarize: Summarize) -> Summarize:
         """Return a summariser that asks plugins (`on_compact`) first, else `summarize`."""
-        return plugin_summariser(self._caller, partial(self._at, "on_compact"), summarize)
+
+        async def ask_plugins(prompt: str, budget_tokens: int) -> str:
+            for hook in self._at("on_compact"):
+                summary: str | None = await self._caller.ask(hook, prompt, budget_tokens)
+                if summary and summary.strip():
+                    return summary
+            return await summarize(prompt, budget_tokens)
+
+        return ask_plugins
 
     def on_event(self, event: LoopEvent) -> None:
         """Queue the event for the plugins that watch it; never waits."""
@@ -151,8 +164,13 @@ class PluginHost(Plugins):
         self._run_order = ()
 
     async def close(self) -> None:
-        """Let watchers handle the queued events, then unload the modules."""
-        await drain_queues(self._queues.values(), self._caller.limit_s)
+        """Let watchers handle the queued events within the time limit, then unload the modules."""
+        if tasks := {queue.task for queue in self._queues.values() if queue.task is not None}:
+            _, late = await asyncio.wait(tasks, timeout=self._caller.limit_s)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=GRACE_S)
         for plugin in self._plugins:
             unload_module(plugin.name)
 
@@ -198,9 +216,35 @@ class PluginHost(Plugins):
         return replace(info.context, tools=tools) if len(tools) < len(info.context.tools) else None
 
     async def _check_prompt(self, message: UserMessage) -> str | None:
-        return await first_refusal(self._caller, self._at("before_prompt"), message)
+        """Return the first reason not to send this prompt; None if there is none."""
+        for hook in self._at("before_prompt"):
+            try:
+                answer: ToolOverride | None = await self._caller.ask(hook, message)
+            except StopRun as stop:
+                outcome = stop.outcome
+                return outcome.reason if isinstance(outcome, HookTerminated) else str(outcome)
+            if answer is not None:
+                content = answer.content
+                text = content if isinstance(content, str) else joined_text(tuple(content))
+                return text or f"the plugin `{hook.plugin}` refused it"
+        return None
 
     def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
+        """Return the sections as plugins change them; of each kind of change the first wins."""
         allowed = {p.name for p in self._plugins if p.settings.get("allow_override") is True}
-        hooks = self._at("before_prompt_build")
-        return edit_prompt(self._caller, hooks, sections, may_override=allowed.__contains__)
+        chosen: dict[str, Section] = {}
+        for hook in self._at("before_prompt_build"):
+            change: PromptChange | None = self._caller.ask_blocking(hook, tuple(sections))
+            if change is None:
+                continue
+            if change.override and hook.plugin not in allowed:
+                setting = f"`allow_override = true` under [plugins.{hook.plugin}]"
+                self._caller.failed(hook, PluginFailure(f"to replace the prompt set {setting}"))
+                continue
+            for kind in ("prepend", "override", "append"):
+                if text := getattr(change, kind):
+                    priority = 100 if kind == "append" else 0
+                    section = Section(name=f"plugin {hook.plugin}", priority=priority, text=text)
+                    chosen.setdefault(kind, section)
+        before, after = ([chosen[kind]] if kind in chosen else [] for kind in ("prepend", "append"))
+        return [*before, *([chosen["override"]] if "override" in chosen else sections), *after]
