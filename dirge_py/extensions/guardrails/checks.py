@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias
 
@@ -43,35 +42,18 @@ class Guardrail(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PatternGuardrail:
-    """Searches the text for a regular expression."""
+class SearchGuardrail:
+    """Searches the text for something."""
 
     name: str
     """Its name, for people."""
-    pattern: str
-    """The regular expression."""
-    found: Callable[[str], Verdict]
-    """`Warn` or `Trip`."""
+    finds: Callable[[str], object]
+    """Whether the text contains it."""
+    verdict: Verdict
+    """The verdict on a text that contains it."""
 
     def check(self, text: str) -> Verdict:
-        is_match = re.search(self.pattern, text) is not None
-        return self.found(f"it matches `{self.pattern}`") if is_match else Pass()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretsGuardrail:
-    """Searches the text for keys, tokens and passwords."""
-
-    name: str
-    """Its name, for people."""
-    redact: Callable[[str], str]
-    """Removes secrets from a text; the check compares."""
-    found: Callable[[str], Verdict]
-    """`Warn` or `Trip`."""
-
-    def check(self, text: str) -> Verdict:
-        has_secrets = self.redact(text) != text
-        return self.found("it contains a key, token or password") if has_secrets else Pass()
+        return self.verdict if self.finds(text) else Pass()
 
 
 _logger = logging.getLogger(__name__)

@@ -1,6 +1,7 @@
 """Checks of prompts, answers and tool results, as the `[[guardrail]]` tables say."""
 
 import operator
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -10,8 +11,7 @@ from dirge_py.config.schema import GuardrailTable as Table
 from dirge_py.extensions.guardrails.checks import (
     Guardrail,
     Pass,
-    PatternGuardrail,
-    SecretsGuardrail,
+    SearchGuardrail,
     Trip,
     Verdict,
     Warn,
@@ -166,7 +166,9 @@ def _withheld(message: AssistantMessage, reason: str) -> AssistantMessage:
 
 def _make_guardrail(table: Table, number: int, redact: Callable[[str], str]) -> Guardrail:
     found: Callable[[str], Verdict] = Trip if table.action == "trip" else Warn
+    name = table.name or ("secrets" if table.pattern is None else f"guardrail {number}")
     if table.pattern is None:
-        return SecretsGuardrail(name=table.name or "secrets", redact=redact, found=found)
-    name = table.name or f"guardrail {number}"
-    return PatternGuardrail(name=name, pattern=table.pattern, found=found)
+        verdict = found("it contains a key, token or password")
+        return SearchGuardrail(name=name, finds=lambda text: redact(text) != text, verdict=verdict)
+    verdict = found(f"it matches `{table.pattern}`")
+    return SearchGuardrail(name=name, finds=re.compile(table.pattern).search, verdict=verdict)

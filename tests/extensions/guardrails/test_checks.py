@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,17 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dirge_py.config.schema import GuardrailTable
 from dirge_py.extensions.guardrails.checks import (
     Guardrail,
     Pass,
-    PatternGuardrail,
-    SecretsGuardrail,
     Trip,
     Verdict,
     Warn,
     run_guardrails,
 )
+from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.lib.redaction import Redactor
+from dirge_py.types.extensions import PromptCheck
+from dirge_py.types.messages import user_text
 
 KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 
@@ -45,19 +48,28 @@ class Waiting(Saying):
         return super().check(text)
 
 
-def test_a_pattern_is_looked_for_anywhere() -> None:
-    check = PatternGuardrail(name="prod", pattern=r"prod-db-\d+", found=Trip)
-    assert check.check("psql -h prod-db-7 now") == Trip(r"it matches `prod-db-\d+`")
-    assert check.check("psql -h test-db-7") == Pass()
+def prompt_check(redact: Callable[[str], str], **table: Any) -> PromptCheck:
+    """The check of prompts by one `[[guardrail]]` table."""
+    tables = [GuardrailTable(on="input", **table)]
+    (check,) = Guardrails(tables, redact=redact, notice=lambda text: None).prompt_checks()
+    return check
+
+
+async def test_a_pattern_is_looked_for_anywhere() -> None:
+    check = prompt_check(str, name="prod", pattern=r"prod-db-\d+", action="trip")
+    why = await check(user_text("psql -h prod-db-7 now"))
+    assert why == r"guardrail `prod`: it matches `prod-db-\d+`"
+    assert await check(user_text("psql -h test-db-7")) is None
 
 
 @pytest.mark.parametrize(
     "text", [f"use {KEY}", "export AWS=AKIAIOSFODNN7EXAMPLE", "my-own-secret!"]
 )
-def test_secrets_are_known_by_their_form_or_because_they_are_ours(text: str) -> None:
-    check = SecretsGuardrail(name="secrets", redact=Redactor(["my-own-secret!"]).redact, found=Warn)
-    assert check.check(text) == Warn("it contains a key, token or password")
-    assert check.check("an ordinary sk-etch of a task") == Pass()
+async def test_secrets_are_known_by_their_form_or_because_they_are_ours(text: str) -> None:
+    check = prompt_check(Redactor(["my-own-secret!"]).redact, builtin="secrets", action="trip")
+    why = await check(user_text(text))
+    assert why == "guardrail `secrets`: it contains a key, token or password"
+    assert await check(user_text("an ordinary sk-etch of a task")) is None
 
 
 @pytest.mark.parametrize("kind", [Saying, Waiting])
