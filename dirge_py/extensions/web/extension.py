@@ -32,27 +32,16 @@ def make(host: ExtensionHost) -> Web | None:
 
 
 def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService | None:
-    """Return what `open_web` does; None if a rule denies the network to all calls."""
-    for rule in config.permission.rule:
-        if rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**"):
-            return None
-    return open_web(config, keep_secret)
-
-
-def search_key_variables(config: Config) -> list[str]:
-    """Return the environment variables that may contain a search key: commands never get them."""
-    named = [config.web.search_key_env] if config.web.search_key_env else []
-    return [*named, *SEARCH_KEY_VARIABLES]
-
-
-def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
-    """Return the web service of a conversation.
+    """Return the service of a conversation; None if a rule denies the network to all calls.
 
     `keep_secret` gets the key of the search service and the password of the proxy, or "".
 
     Raises:
         ConfigError: a setting of `[web]` is invalid.
     """
+    for rule in config.permission.rule:
+        if rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**"):
+            return None
     table = config.web
     if table.proxy is not None:
         keep_secret(_proxy_password(table.proxy))
@@ -65,6 +54,12 @@ def open_web(config: Config, keep_secret: Callable[[str], None]) -> WebService:
         search=search,
         search_problem=problem,
     )
+
+
+def search_key_variables(config: Config) -> list[str]:
+    """Return the environment variables that may contain a search key: commands never get them."""
+    named = [config.web.search_key_env] if config.web.search_key_env else []
+    return [*named, *SEARCH_KEY_VARIABLES]
 
 
 def _make_search(

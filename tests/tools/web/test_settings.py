@@ -9,7 +9,6 @@ from dirge_py.config.load import load
 from dirge_py.config.schema import Config
 from dirge_py.extensions.web.extension import (
     SEARCH_KEY_VARIABLES,
-    open_web,
     search_key_variables,
     web_access,
 )
@@ -34,7 +33,7 @@ def loaded(tmp_path: Path) -> Load:
 def opened(config: Config) -> tuple[WebService, list[str]]:
     """The service, and the secrets that it reported."""
     secrets: list[str] = []
-    web = open_web(config, secrets.append)
+    web = web_access(config, secrets.append)
     assert web is not None
     return web, secrets
 
