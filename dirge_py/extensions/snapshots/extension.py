@@ -152,33 +152,28 @@ class RunSnapshots(ProjectSnapshots):
             await asyncio.wait({self._take("turn")})
 
     def _take(self, at: SnapshotMoment, also: Sequence[str] = ()) -> asyncio.Task[None]:
+        """Begin a snapshot, which is taken after the one before it."""
         self._has_changed = False
-        work = self._take_after(self._task, at, self._run_id, self._turn, also)
-        self._task = asyncio.get_running_loop().create_task(work)
-        return self._task
+        before, run_id, turn = self._task, self._run_id, self._turn
 
-    async def _take_after(
-        self,
-        before: asyncio.Task[None] | None,
-        at: SnapshotMoment,
-        run_id: str,
-        turn: int,
-        also: Sequence[str],
-    ) -> None:
-        try:
-            if before is not None:
-                await asyncio.wait({before})
-            snapshot = await self.snapshots.take_snapshot(also)
-            if snapshot is None:
-                self._notify_once(self.snapshots.unavailable)
+        async def take() -> None:
+            try:
+                if before is not None:
+                    await asyncio.wait({before})
+                snapshot = await self.snapshots.take_snapshot(also)
+                if snapshot is None:
+                    self._notify_once(self.snapshots.unavailable)
+                    return
+                self._record(snapshot, at, run_id, turn)
+            except Exception:
+                _LOG.exception("a snapshot failed")
+                self._notify_once("No snapshot of the files could be taken; the log says why.")
                 return
-            self._record(snapshot, at, run_id, turn)
-        except Exception:
-            _LOG.exception("a snapshot failed")
-            self._notify_once("No snapshot of the files could be taken; the log says why.")
-            return
-        if self._pruning is None:
-            self._pruning = asyncio.get_running_loop().create_task(self._prune())
+            if self._pruning is None:
+                self._pruning = asyncio.get_running_loop().create_task(self._prune())
+
+        self._task = asyncio.get_running_loop().create_task(take())
+        return self._task
 
     def _record(self, snapshot: Snapshot, at: SnapshotMoment, run_id: str, turn: int) -> None:
         is_same = snapshot.tree == self._tree and not (snapshot.left_out or snapshot.held)
