@@ -8,7 +8,7 @@ from dirge_py.conversation.log import ConversationLog
 from dirge_py.frontend.event_text import describe_event, describe_run_end
 from dirge_py.frontend.line.streams import LineWriter
 from dirge_py.frontend.replay import replay_messages
-from dirge_py.lib.text import clean, format_cost, format_count, plural
+from dirge_py.lib.text import format_cost, format_count, plural
 from dirge_py.session.recovery import title_of_call
 from dirge_py.types.events import (
     AgentEnd,
@@ -72,7 +72,6 @@ class LineRenderer:
 
     def __init__(self, writer: LineWriter, *, show_thinking: bool) -> None:
         self._writer = writer
-        self._phases = LinePlanRenderer(writer)
         self._show_thinking = show_thinking
         self._streamed: dict[int, str] = {}
         self._has_thought = False
@@ -86,7 +85,7 @@ class LineRenderer:
         self, messages: Iterable[Message], besides: "Sequence[tuple[int, PlanRecordEvent]]" = ()
     ) -> None:
         """Render stored messages; `besides` as for `replay_messages`."""
-        replay_messages(messages, besides, self._render_message, self._phases.on_event)
+        replay_messages(messages, besides, self._render_message, self._on_plan_event)
 
     def _render_message(self, message: Message) -> None:
         match message:
@@ -125,7 +124,7 @@ class LineRenderer:
             case CompactionStarted() | ContextCompacted() if not self._is_in_run:
                 pass
             case PlanPhase() | EvidenceTaken() | ForkEvent():
-                self._phases.on_event(event)
+                self._on_plan_event(event)
             case UsageReported():
                 self._spent.record(event)
             case AgentEnd():
@@ -199,6 +198,40 @@ class LineRenderer:
             parts.append(format_cost(spent.cost_usd, spent.least_usd))
         self._writer.line(f"({', '.join(parts)})")
 
+    def _on_plan_event(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
+        match event:
+            case PlanPhase(state="started"):
+                self._writer.line(describe_event(event))
+            case PlanPhase():
+                parts = [f"{event.duration_ms / 1000:.0f} s"]
+                if event.usage:
+                    parts.append(f"{format_count(event.usage.total)} tokens")
+                if event.cost_usd:
+                    parts.append(f"${event.cost_usd:.4f}")
+                self._writer.line(f"{describe_event(event)} ({', '.join(parts)})")
+                if event.phase in ("plan", "review") and event.text.strip():
+                    self._writer.line(event.text.strip())
+            case EvidenceTaken():
+                how = _EVIDENCE.get(event.outcome) or f"exit {event.exit_code}"
+                mark = "✓" if event.outcome == "passed" else "✗"
+                self._writer.line(f"  {mark} {event.id}: {how}: {event.command}")
+            case ForkEvent():
+                self._on_fork_event(event.event)
+
+    def _on_fork_event(self, event: LoopEvent) -> None:
+        """Write the calls of a fork; the end of the phase shows its answer."""
+        match event:
+            case ToolExecutionStart():
+                self._writer.line(f"  ● {title_of_call(_call_of(event))}")
+            case ToolExecutionEnd(is_error=True, deferred=False, result=result):
+                # A denial has been shown already.
+                if result.details.get("outcome") != "denied":
+                    line = next((x for x in result.text.splitlines() if x.strip()), "failed")
+                    self._writer.line(f"    {line}")
+            case PermissionAnswered() | RetryNotice() | SystemNotice():
+                if text := _notice_text(event):
+                    self._writer.line(f"  {text}")
+
 
 def _notice_text(event: LoopEvent) -> str:
     match event:
@@ -243,44 +276,3 @@ def _result_lines(text: str, details: Mapping[str, Any]) -> Sequence[str]:
     if "exit_code" in details and not diff:
         return [f"… {plural(hidden, 'earlier line')}", *lines[-most:]]
     return [*lines[:most], f"… {plural(hidden, 'more line')}"]
-
-
-class LinePlanRenderer:
-    """Renders the events of plans as lines."""
-
-    def __init__(self, writer: LineWriter) -> None:
-        self._write = writer.line
-
-    def on_event(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
-        match event:
-            case PlanPhase(state="started"):
-                self._write(describe_event(event))
-            case PlanPhase():
-                parts = [f"{event.duration_ms / 1000:.0f} s"]
-                if event.usage:
-                    parts.append(f"{format_count(event.usage.total)} tokens")
-                if event.cost_usd:
-                    parts.append(f"${event.cost_usd:.4f}")
-                self._write(f"{describe_event(event)} ({', '.join(parts)})")
-                if event.phase in ("plan", "review") and event.text.strip():
-                    self._write(clean(event.text.strip()))
-            case EvidenceTaken():
-                how = _EVIDENCE.get(event.outcome) or f"exit {event.exit_code}"
-                mark = "✓" if event.outcome == "passed" else "✗"
-                self._write(clean(f"  {mark} {event.id}: {how}: {event.command}"))
-            case ForkEvent():
-                self._on_fork_event(event.event)
-
-    def _on_fork_event(self, event: LoopEvent) -> None:
-        """Write the calls of a fork; the end of the phase shows its answer."""
-        match event:
-            case ToolExecutionStart():
-                self._write(f"  ● {title_of_call(_call_of(event))}")
-            case ToolExecutionEnd(is_error=True, deferred=False, result=result):
-                # A denial has been shown already.
-                if result.details.get("outcome") != "denied":
-                    line = next((x for x in result.text.splitlines() if x.strip()), "failed")
-                    self._write(f"    {clean(line)}")
-            case PermissionAnswered() | RetryNotice() | SystemNotice():
-                if text := _notice_text(event):
-                    self._write(f"  {text}")

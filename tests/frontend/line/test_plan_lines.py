@@ -1,6 +1,6 @@
 """A plan in line mode: phases, forks, the plan, the question, the evidence."""
 
-from dirge_py.frontend.line.renderer import LinePlanRenderer
+from dirge_py.frontend.line.renderer import LineRenderer
 from dirge_py.frontend.line.streams import LineWriter
 from dirge_py.types.events import (
     EvidenceTaken,
@@ -45,7 +45,7 @@ async def test_a_plan_is_decided_on_carried_out_and_told_again(project: Scripted
 
 def test_a_denial_is_told_once_and_escape_codes_are_only_text() -> None:
     pieces: list[str] = []
-    lines = LinePlanRenderer(LineWriter(pieces.append))
+    lines = LineRenderer(LineWriter(pieces.append), show_thinking=False)
     evil = "x\x1b]0;owned\x07y"
     call = {"tool_call_id": "c", "tool_name": "bash"}
     denied = text_result("Permission denied: only looks", is_error=True, outcome="denied")
