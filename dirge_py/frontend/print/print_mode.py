@@ -265,16 +265,9 @@ async def _print_command(printer: Printer, typed: TypedCommand) -> int:
     if printer.options.output == "text":
         printer.stdout.write(clean(shown) + "\n" if shown else "")
     else:
-        result = result_object(
-            work,
-            Done(),
-            ending=ending,
-            response=shown,
-            # A new session without messages isn't stored.
-            session_id=conversation.session_id if conversation.messages else None,
-            model=conversation.settings.model,
-            denials=(),
-        )
+        # A new session without messages isn't stored.
+        more = {} if conversation.messages else {"session_id": None}
+        result = result_object(work, Done(), conversation, ending=ending, response=shown, more=more)
         printer.stdout.write(one_line(result))
     return ending.exit_code
 
@@ -284,25 +277,11 @@ def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: CommandU
     conversation = printer.conversation
     ending = _ending(outcome, conversation)
     more: dict[str, Any] = {}
-    # A call of a fork cannot wait: the fork is gone.
-    history = conversation.messages if open_calls(conversation.messages) else ()
     if isinstance(outcome, AwaitingConfirmation):
-        is_open = bool(pending_calls(history, outcome))
-        more["continuation"] = _continuation(printer, outcome, is_open=is_open)
+        more["continuation"] = _continuation(printer, outcome)
     for left in conversation.take_back():
         print_notice(f"not delivered: {left.message.text}")
-    result = result_object(
-        work,
-        outcome,
-        ending=ending,
-        response=text,
-        session_id=conversation.session_id,
-        model=conversation.settings.model,
-        denials=printer.denials,
-        history=history,
-        more=more,
-    )
-    return printer.answer(ending, text, result)
+    return printer.answer(work, outcome, text, ending=ending, more=more)
 
 
 def _ending(outcome: Outcome, conversation: Conversation) -> Ending:
@@ -320,10 +299,10 @@ def _can_resume(conversation: Conversation) -> bool:
     return conversation.session_id is not None and state is not None and state.is_resumable
 
 
-def _continuation(printer: Printer, outcome: AwaitingConfirmation, *, is_open: bool) -> str | None:
+def _continuation(printer: Printer, outcome: AwaitingConfirmation) -> str | None:
     """The file of a call that waits for a decision, or None; says on stderr how to continue."""
     conversation = printer.conversation
-    if is_open:
+    if pending_calls(conversation.messages, outcome):
         return printer.keep_continuation()
     description = outcome.description or "waiting for a decision."
     if outcome.call_ids:

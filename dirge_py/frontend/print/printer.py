@@ -2,7 +2,7 @@
 
 import asyncio
 import shlex
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +12,7 @@ from dirge_py.conversation.run import Run
 from dirge_py.frontend.event_text import describe_event, describe_silent_answer
 from dirge_py.frontend.print.json_lines import ClaudeLines, EventFormat, NativeLines, one_line
 from dirge_py.frontend.print.result import (
+    CommandUsage,
     Ending,
     ending_of,
     exit_code_of,
@@ -38,7 +39,7 @@ from dirge_py.types.events import (
     SystemNotice,
 )
 from dirge_py.types.messages import AssistantMessage, Message, UserMessage
-from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated
+from dirge_py.types.outcomes import AwaitingConfirmation, Done, HookTerminated, Outcome
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
@@ -128,23 +129,32 @@ class Printer:
                 text = ""  # A script that asked for JSON gets that or nothing.
         # A fallback model may have written the last answer.
         model = next((m.model for m in answers if m.origin == "model" and m.content), "")
+        return self.answer(
+            run, outcome, text, ending=ending, model=model, more=more, silence=silence
+        )
+
+    def answer(
+        self,
+        run: Run | CommandUsage,
+        outcome: Outcome,
+        text: str,
+        *,
+        ending: Ending,
+        more: Mapping[str, Any],
+        model: str = "",
+        silence: str = "",
+    ) -> int:
+        """Print the text, or the object, and how it ended on stderr; returns the exit code."""
         result = result_object(
             run,
             outcome,
+            self.conversation,
             ending=ending,
             response=text,
-            session_id=self.conversation.session_id,
-            model=model or self.conversation.settings.model,
+            model=model,
             denials=self._denials,
-            history=self.conversation.messages,
             more=more,
         )
-        return self.answer(ending, text, result, silence=silence)
-
-    def answer(
-        self, ending: Ending, text: str, result: Mapping[str, Any], *, silence: str = ""
-    ) -> int:
-        """Print the text, or the object, and how it ended on stderr; returns the exit code."""
         if self.options.output == "text":
             self._print_text(text)
         elif self._lines is not None:
@@ -177,10 +187,6 @@ class Printer:
         hint = f"`{resume} --confirm` runs it, `--reject TEXT` does not."
         print_notice(f"waiting for a decision about {title!r}.", hint)
         return str(path)
-
-    @property
-    def denials(self) -> Sequence[PermissionAnswered]:
-        return tuple(self._denials)
 
     def _on_event(self, event: LoopEvent) -> None:
         if isinstance(event, MessageEnd):

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dirge_py.agent_loop.history import open_calls
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.run import Run
@@ -138,24 +139,26 @@ class CommandUsage(ConversationLog):
 def result_object(
     run: Run | CommandUsage,
     outcome: Outcome,
+    conversation: Conversation,
     *,
     ending: Ending,
     response: str,
-    session_id: str | None,
-    model: str,
-    denials: Sequence[PermissionAnswered],
-    history: Sequence[Message] = (),
+    model: str = "",
+    denials: Sequence[PermissionAnswered] = (),
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The object that ends every machine-readable output; `more` are further members."""
-    provider, _, model_id = model.partition("/")
+    """The object that ends every machine-readable output.
+
+    `model` is the one that answered, by default that of the settings; `more` are further members.
+    """
+    provider, _, model_id = (model or conversation.settings.model).partition("/")
     result: dict[str, Any] = {
         "type": "result",
         "subtype": ending.subtype,
         "is_error": ending.is_error,
         "exit_code": ending.exit_code,
         "result": response,
-        "session_id": session_id,
+        "session_id": conversation.session_id,
         "model": model_id,
         "provider": provider,
         "num_turns": run.turns,
@@ -178,15 +181,15 @@ def result_object(
     if isinstance(outcome, LimitExceeded):
         result["limit"] = {"name": outcome.name, "used": outcome.used, "max": outcome.max}
     if isinstance(outcome, AwaitingConfirmation):
-        result["pending_calls"] = pending_calls(history, outcome)
+        result["pending_calls"] = pending_calls(conversation.messages, outcome)
     return {**result, **(more or {})}
 
 
 def pending_calls(
     history: Sequence[Message], outcome: AwaitingConfirmation
 ) -> list[dict[str, Any]]:
-    """The calls that wait, as the last answer asked for them; the first is the one to decide."""
-    last = next((m for m in reversed(history) if isinstance(m, AssistantMessage)), None)
+    """The open calls that wait, none if they are of a fork; the first is the one to decide."""
+    last = open_calls(history)
     waiting = [call for call in (last.calls if last else ()) if call.id in outcome.call_ids]
     return [
         {
