@@ -40,25 +40,18 @@ if TYPE_CHECKING:
     from dirge_py.ui.options import UiOptions, UiSettings
 
 
-def tui_start(
-    load: Callable[[], "Config"],
-    options: Callable[[], "BuildOptions"],
-    *,
-    prompt: str,
-    pick_session: bool,
-    config_file: Path | None,
-) -> "UiOptions":
-    """The options of a normal start. `load` reads the settings for each conversation."""
+def tui_start(flags: Namespace) -> "UiOptions":
+    """The options of a normal start."""
     from dirge_py.ui.options import UiOptions
+
+    openers = _session_openers(flags)
+    config_file = Path(flags.config) if flags.config else None
+    settings_file = config_file or paths.config_file()
 
     def prepare() -> "UiSettings":
         import dirge_py.sdk.build  # noqa: F401 - while the first frame is shown
 
-        config = load()
-        openers.find_local_servers(config)
-        return _ui_settings(config)
-
-    openers = SessionOpeners(load, options)
+        return _ui_settings(openers.settings_at_start())
 
     def demo() -> "UiOptions":
         from dirge_py.cli.demo.play import Demo
@@ -74,10 +67,10 @@ def tui_start(
         setup=partial(late("dirge_py.providers.setup", "ProviderSetup"), config_file),
         demo=demo,
         settings=openers.settings,
-        settings_file=(config_file or paths.config_file()).absolute(),
-        first_prompt=prompt,
-        pick_session=pick_session,
-        theme=_theme(config_file or paths.config_file()),
+        settings_file=settings_file.absolute(),
+        first_prompt=first_prompt(flags),
+        pick_session=flags.resume == "",
+        theme=_theme(settings_file),
     )
 
 
@@ -164,10 +157,10 @@ class SessionOpeners:
         with chdir(self._start_folder):
             return self._load()
 
-    def find_local_servers(self, config: "Config") -> None:
-        """Ask the model servers of this machine, if these settings have no other provider."""
+    def settings_at_start(self) -> "Config":
+        """Read the settings; if they have no provider, ask the model servers of this machine."""
         self._local_servers = None
-        self._with_servers(config)
+        return self._with_servers(self.settings())
 
     def _with_servers(self, config: "Config") -> "Config":
         """The settings with the servers of this machine, as they answered last, if needed."""
@@ -191,6 +184,11 @@ class SessionOpeners:
         return build(config, asker, with_notices(options, config))
 
 
+def _session_openers(flags: Namespace) -> SessionOpeners:
+    key = key_from_stdin() if flags.api_key_stdin else None
+    return SessionOpeners(lambda: load_settings(flags, key), lambda: build_options(flags))
+
+
 def _session_choice(session_id: str | None, way: OpenMode) -> "SessionChoice":
     from dirge_py.sdk.options import SessionChoice
 
@@ -205,12 +203,10 @@ def line_mode(flags: Namespace) -> int:
     """Run line mode; returns the exit code."""
     from dirge_py.frontend.line.repl import LineOptions, LineSettings, run_line
 
-    key = key_from_stdin() if flags.api_key_stdin else None
-    openers = SessionOpeners(lambda: load_settings(flags, key), lambda: build_options(flags))
+    openers = _session_openers(flags)
 
     def prepare() -> "LineSettings":
-        config = load_settings(flags, key)
-        openers.find_local_servers(config)
+        config = openers.settings_at_start()
         return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)
 
     return run_line(

@@ -6,19 +6,9 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from dirge_py.cli.arguments import CONFIG_VERBS, build_demo_parser, parse, takes_only_flags
-from dirge_py.cli.flags import (
-    build_options,
-    check_flags,
-    enter_folder,
-    first_prompt,
-    has_folder,
-    key_from_stdin,
-    load_settings,
-    print_error,
-)
+from dirge_py.cli.flags import check_flags, enter_folder, has_folder, print_error
 from dirge_py.cli.signal import signal, signal_fits
 from dirge_py.cli.trust import trust
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
@@ -160,15 +150,7 @@ def _interactive(flags: Namespace) -> int:
 
     if flags.no_color:
         os.environ["NO_COLOR"] = "1"
-    key = key_from_stdin() if flags.api_key_stdin else None
-    start = tui_start(
-        lambda: load_settings(flags, key),
-        lambda: build_options(flags),
-        prompt=first_prompt(flags),
-        pick_session=flags.resume == "",
-        config_file=Path(flags.config) if flags.config else None,
-    )
-    return run_tui(start)
+    return run_tui(tui_start(flags))
 
 
 def _check_terminal() -> None:

@@ -53,7 +53,7 @@ async def test_a_server_of_this_machine_is_asked_once_and_used_for_every_convers
             "DIRGE_LOCAL_SERVERS": service.url("ollama"),
         }
         opening = SessionOpeners(lambda: load(environment=environment), BuildOptions)
-        opening.find_local_servers(opening.settings())
+        opening.settings_at_start()
         talks = [opening.first(ScriptedUser()), opening.other(ScriptedUser(), None)]
         for conversation in talks:
             assert conversation.settings.model == "ollama/qwen3"

@@ -207,6 +207,7 @@ def test_no_color_means_none(tmp_path: Path):
 FIRST_FRAME = """
 import sys
 from dataclasses import replace
+from dirge_py.cli.arguments import parse
 from dirge_py.cli.interactive import tui_start
 from dirge_py.types.errors import ConfigError
 from dirge_py.ui.run import run_tui
@@ -215,8 +216,7 @@ def look():
     heavy = {"httpx", "pydantic", "markdown_it", "pygments", "pathspec"}
     raise ConfigError(f"loaded: {sorted(heavy & set(sys.modules))}")
 
-start = tui_start(None, None, prompt="", pick_session=False, config_file=None)
-run_tui(replace(start, prepare=look))
+run_tui(replace(tui_start(parse([])), prepare=look))
 """
 
 
