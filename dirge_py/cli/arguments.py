@@ -15,6 +15,8 @@ _recording = late("dirge_py.providers.recording", "HttpRecording")
 MODES = ("standard", "accept", "restrictive", "plan", "yolo")
 SANDBOX_MODES = ("off", "preferred", "required", "bwrap")
 CHOICES = ("inspect", "done", "again")
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""The only hosts of `dirge serve`, because input on the page can run commands."""
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh")
 EPILOG = """\
 subcommands:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dirge_py.cli.arguments import build_config_parser
+from dirge_py.cli.flags import write_line
 from dirge_py.config.commands import (
     ConfigReport,
     config_check,
@@ -19,12 +20,11 @@ from dirge_py.config.commands import (
 from dirge_py.config.load import load
 from dirge_py.config.paths import config_file
 from dirge_py.context.tokens import estimate_text
-from dirge_py.lib.text import clean
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.environment import chosen_tools
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.sdk.system_prompt import make_system_prompt
-from dirge_py.slash.base import Choice, Tone
+from dirge_py.slash.base import Choice
 from dirge_py.types.errors import UsageError
 
 _MOST_LINES = 30
@@ -129,13 +129,6 @@ class ConsolePrompter:
             return getpass.getpass(f"{title}: ")
         except EOFError:
             return None
-
-
-def write_line(text: str, *, tone: Tone = "plain") -> None:
-    """Write a line or more for the user."""
-    if text:
-        sys.stdout.write(clean(f"{text}\n"))
-        sys.stdout.flush()
 
 
 def run_interruptible(work: Coroutine[Any, Any, Result]) -> Result:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
 from dirge_py.cli.flags import print_error
-from dirge_py.types.errors import DirgeError, ProviderError, UsageError
+from dirge_py.types.errors import ProviderError, UsageError
 
 _TRY_LATER = 75
 _USED_UP = 54
@@ -73,11 +73,11 @@ def embed(rest: Sequence[str]) -> int:
 def _texts(flags: Namespace) -> Sequence[str]:
     texts: Sequence[str] = flags.words
     if not texts:
-        from dirge_py.frontend.print.streams import read_prompt
+        from dirge_py.frontend.print.streams import print_notice, read_prompt
 
         text, notice = read_prompt(have_words=False)
         if notice:
-            _notice(notice)
+            print_notice(notice)
         texts = [line for line in text.splitlines() if line.strip()]
     if not texts:
         raise UsageError(
@@ -91,6 +91,7 @@ def _texts(flags: Namespace) -> Sequence[str]:
 async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     from dirge_py.config.load import load
     from dirge_py.config.sources import Overrides
+    from dirge_py.frontend.print.streams import print_notice
     from dirge_py.providers.client import HttpClient
     from dirge_py.providers.embeddings import (
         EmbeddingRequest,
@@ -107,7 +108,7 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
         config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
     http = HttpClient()
     try:
-        run_attempt = partial(retry_embedding, notice=_notice)
+        run_attempt = partial(retry_embedding, notice=print_notice)
         provider = configured_embeddings(config, http, alias=alias, run_attempt=run_attempt)
         request = EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
         answer = await provider.embed(request)
@@ -116,7 +117,3 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     usage = {"prompt_tokens": answer.usage.prompt_tokens, "total_tokens": answer.usage.total_tokens}
     value = {"model": answer.model, "embeddings": answer.embeddings, "usage": usage}
     return json.dumps(value) + "\n"
-
-
-def _notice(text: str) -> None:
-    print_error(DirgeError(text))

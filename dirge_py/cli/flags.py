@@ -13,6 +13,7 @@ from dirge_py.types.errors import DirgeError, UsageError
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.sdk.options import BuildOptions, SessionChoice
+    from dirge_py.slash.base import Tone
 
 
 _HEADLESS = (
@@ -229,6 +230,15 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from error
+
+
+def write_line(text: str, *, tone: "Tone" = "plain") -> None:
+    """Write a line or more on stdout for people, without control characters."""
+    from dirge_py.lib.text import clean
+
+    if text:
+        sys.stdout.write(clean(f"{text}\n"))
+        sys.stdout.flush()
 
 
 def print_error(error: DirgeError) -> None:

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from dirge_py.cli.flags import write_line
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.print.print_mode import PolicyAsker
-from dirge_py.lib.text import clean
 from dirge_py.plan.approval import AutoApprove
 from dirge_py.plan.evidence import EvidenceLedger
 from dirge_py.plan.runner import start_plan
@@ -138,8 +138,8 @@ def play_printed(demo: Demo) -> int:
 async def _play_printed(demo: Demo) -> int:
     # The demo's rule covers every call of the script.
     try:
-        print_text("\n".join(demo.notices))
-        print_text(f"\n> {demo.prompt}")
+        write_line("\n".join(demo.notices))
+        write_line(f"\n> {demo.prompt}")
         conversation = demo.conversation(PolicyAsker(), paced=False)
         conversation.subscribe(DemoPrinter().on_event)
         try:
@@ -148,7 +148,7 @@ async def _play_printed(demo: Demo) -> int:
             await conversation.close()
     finally:
         demo.close()
-    print_text("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
+    write_line("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
     return 0 if passed else 1
 
 
@@ -163,33 +163,28 @@ class DemoPrinter:
             case MessageEnd(message=AssistantMessage() as message):
                 for block in message.content:
                     if isinstance(block, ThinkingBlock):
-                        print_text(f"  (thinking) {block.text}")
+                        write_line(f"  (thinking) {block.text}")
                 if message.text:
-                    print_text(f"\n{message.text}")
+                    write_line(f"\n{message.text}")
             case ToolExecutionStart():
                 args = event.args if isinstance(event.args, dict) else {}
                 names = [name for name in ("command", "pattern", "path") if name in args]
                 self._running[event.tool_call_id] = str(args[names[0]]) if names else ""
             case ToolExecutionEnd(result=result):
-                print_text(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
-                print_text(_indented(str(result.details.get("diff") or result.text)))
+                write_line(f"\n● {event.tool_name} {self._running.pop(event.tool_call_id, '')}")
+                write_line(_indented(str(result.details.get("diff") or result.text)))
             case PlanPhase(state="started"):
                 where = f"({event.shut_in}) " if event.shut_in else ""
-                print_text(f"\n── {event.phase}, cycle {event.step} {where}──")
+                write_line(f"\n── {event.phase}, cycle {event.step} {where}──")
             case PlanPhase(summary=summary) if summary:
-                print_text(f"\n   {event.phase} ended: {summary}")
+                write_line(f"\n   {event.phase} ended: {summary}")
             case EvidenceTaken():
                 mark = "✓" if event.outcome == "passed" else "✗"
-                print_text(f"  {mark} {event.id}: {event.outcome}")
+                write_line(f"  {mark} {event.id}: {event.outcome}")
             case ForkEvent(event=inner):
                 self.on_event(inner)
             case SystemNotice(content=content):
-                print_text(f"\n{content}")
-
-
-def print_text(text: str) -> None:
-    sys.stdout.write(clean(text) + "\n")
-    sys.stdout.flush()
+                write_line(f"\n{content}")
 
 
 def _indented(text: str) -> str:
@@ -245,7 +240,7 @@ class PlanDemo(Demo):
 
     async def play(self, conversation: Conversation) -> bool:
         result = await start_plan(REQUEST, conversation, AutoApprove())
-        print_text(f"\n{result.report}")
+        write_line(f"\n{result.report}")
         return isinstance(result.outcome, Done)
 
 

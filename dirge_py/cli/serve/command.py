@@ -6,12 +6,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 
-from dirge_py.cli.arguments import Parser, parse
-from dirge_py.cli.flags import check_flags
+from dirge_py.cli.arguments import LOOPBACK, Parser, parse
+from dirge_py.cli.flags import check_flags, write_line
 from dirge_py.types.errors import UsageError
 
 _DRIVER = "TEXTUAL_DRIVER"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def build_serve_parser() -> Parser:
@@ -25,14 +24,14 @@ def build_serve_parser() -> Parser:
         epilog="From another machine: ssh -L 8000:127.0.0.1:8000 HOST, and open the address there.",
     )
     parser.add_argument("--port", type=_port, default=8000, help="8000; 0 takes a free one")
-    parser.add_argument("--host", default=_LOOPBACK[0], help="of this machine only (127.0.0.1)")
+    parser.add_argument("--host", default=LOOPBACK[0], help="of this machine only (127.0.0.1)")
     return parser
 
 
 def serve(rest: Sequence[str]) -> int:
     """Serve until a signal comes; returns the exit code. Raises UsageError, DirgeError."""
     flags, words = build_serve_parser().parse_known_args(list(rest))
-    if flags.host not in _LOOPBACK:
+    if flags.host not in LOOPBACK:
         raise UsageError(
             f"--host {flags.host}: only this machine is served, because the page can run commands.",
             hint=f"From elsewhere: ssh -L {flags.port}:127.0.0.1:{flags.port} HOST.",
@@ -63,8 +62,7 @@ def is_served() -> bool:
 
 def _show_address(address: str) -> None:
     warning = "Anyone with this address can use dirge as you. Ctrl+C ends it."
-    sys.stdout.write(f"Open {address}\n{warning}\n")
-    sys.stdout.flush()
+    write_line(f"Open {address}\n{warning}")
 
 
 def _port(text: str) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from aiohttp import web
 from textual_serve.server import Server
 
+from dirge_py.cli.arguments import LOOPBACK
 from dirge_py.types.errors import DirgeError
 
 _PAGE = Path(__file__).parent / "page"
@@ -33,8 +34,6 @@ _HEADERS = {
 }
 """The page loads nothing from elsewhere, and no other page can frame it."""
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""The only hosts to serve on, because input on the page can run commands."""
 PROTOCOL = "dirge"
 """The WebSocket protocol of the page."""
 _TOKEN_PROTOCOL = "dirge.token."
