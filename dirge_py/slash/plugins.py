@@ -25,24 +25,23 @@ _NONE = "There are no plugins. A plugin is one file in the folder `plugins` besi
     complete=lambda conversation: ["off"],
 )
 async def plugins(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    known = conversation.extension(Plugins)
+    known = conversation.extension(Plugins) or Plugins()
     verb, _, name = args.partition(" ")
     name = name.strip()
-    if verb == "off" and name and known is not None:
+    if verb == "off" and name:
         known.remove(name)
         front.commands.use_extensions(conversation.extensions.commands())
         front.show(f"The plugin {name} is off for this session.", tone="good")
         return
     if args:
         raise UsageError(f"/plugins has no {args!r}.", hint="/plugins, or /plugins off NAME.")
-    found = known.report() if known is not None else ()
-    front.show("\n".join(line for plugin in found for line in _described(plugin)) or _NONE)
+    reports = known.report()
+    front.show("\n".join(line for plugin in reports for line in _described(plugin)) or _NONE)
 
 
 @command("hooks", "what runs at each hook, in order")
 async def hooks(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    known = conversation.extension(Plugins)
-    order = known.order() if known is not None else ()
+    order = (conversation.extension(Plugins) or Plugins()).order()
     rows = align_columns([(f"  {point}", " → ".join(labels)) for point, labels in order])
     lines = ["What runs at each hook, in order", *rows]
     front.show("\n".join(lines) if rows else "No hook has a handler yet.")
@@ -64,8 +63,7 @@ async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         meant = nearest(name, conversation.tool_names)
         hint = f"Did you mean {meant}?" if meant else "/tools lists them."
         raise UsageError(f"There is no tool {name}.", hint=hint)
-    known = conversation.extension(Plugins)
-    around = known.chain(name) if known is not None else ()
+    around = (conversation.extension(Plugins) or Plugins()).chain(name)
     tool = next(tool for tool in conversation.tools if tool.name == name)
     front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))
 
