@@ -59,9 +59,7 @@ def table(registry: Registry) -> Iterator[str]:
     for command in registry:
         usage = f" {command.usage}" if command.usage else ""
         is_tui_only = command.run.__module__.startswith("dirge_py.ui.")
-        in_print_mode = "yes" if command.headless else "no: terminal UI only"
-        if not command.headless and not is_tui_only:
-            in_print_mode = "no"
+        in_print_mode = "no: terminal UI only" if is_tui_only else "no"
         more = f" ([more]({_MORE[command.name]}))" if command.name in _MORE else ""
         yield _row(
             (
@@ -69,7 +67,7 @@ def table(registry: Registry) -> Iterator[str]:
                 f"{command.summary}{more}",
                 ", ".join(f"`/{alias}`" for alias in command.aliases),
                 "list" if command.while_running == "listing" else command.while_running,
-                in_print_mode,
+                "yes" if command.headless else in_print_mode,
             )
         )
 
