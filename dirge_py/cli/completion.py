@@ -3,7 +3,7 @@
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dirge_py.cli.arguments import (
@@ -216,51 +216,33 @@ def completion(rest: Sequence[str]) -> int:
 
 def command_specs() -> Sequence[CommandSpec]:
     """Every command whose words can be completed, `dirge` itself first."""
-    return [
-        _command_spec("", build_parser(), words=tuple(_PARSERS)),
-        *(place for name, make in _PARSERS.items() for place in make(name)),
-    ]
-
-
-def _one(build: Callable[[], Parser], words: Iterable[str] = ()) -> "_MakeSpecs":
-    return lambda name: [_command_spec(name, build(), tuple(words))]
-
-
-def _sessions(name: str) -> Iterator[CommandSpec]:
-    yield _command_spec(name, build_sessions_parser("list"), tuple(SESSIONS_VERBS))
-    for verb in SESSIONS_VERBS:
-        yield _command_spec(f"{name} {verb}", build_sessions_parser(verb))
-
-
-def _why(name: str) -> Iterator[CommandSpec]:
     from dirge_py.cli.why import build_why_parser
     from dirge_py.tools.toolbox import tool_names
 
-    yield _command_spec(name, build_why_parser(), tuple(tool_names()))
-
-
-_MakeSpecs = Callable[[str], Iterable[CommandSpec]]
-_PARSERS: Mapping[str, _MakeSpecs] = {
-    "demo": _one(build_demo_parser),
-    "why": _why,
-    "config": _one(build_config_parser, CONFIG_VERBS),
-    "sessions": _sessions,
-    "serve": _one(build_serve_parser),
-    "trust": _one(build_trust_parser),
-    "doctor": _one(build_doctor_parser),
-    "turn": _one(build_turn_parser),
-    "resume": _one(build_resume_parser),
-    "signal": _one(build_signal_parser),
-    "embed": _one(build_embed_parser),
-    "completion": lambda name: [CommandSpec(name=name, words=tuple(SCRIPTS))],
-}
+    subcommands = [
+        _command_spec("demo", build_demo_parser()),
+        _command_spec("why", build_why_parser(), tool_names()),
+        _command_spec("config", build_config_parser(), CONFIG_VERBS),
+        _command_spec("sessions", build_sessions_parser("list"), SESSIONS_VERBS),
+        *(_command_spec(f"sessions {v}", build_sessions_parser(v)) for v in SESSIONS_VERBS),
+        _command_spec("serve", build_serve_parser()),
+        _command_spec("trust", build_trust_parser()),
+        _command_spec("doctor", build_doctor_parser()),
+        _command_spec("turn", build_turn_parser()),
+        _command_spec("resume", build_resume_parser()),
+        _command_spec("signal", build_signal_parser()),
+        _command_spec("embed", build_embed_parser()),
+        CommandSpec(name="completion", words=tuple(SCRIPTS)),
+    ]
+    names = [spec.name for spec in subcommands if " " not in spec.name]
+    return [_command_spec("", build_parser(), names), *subcommands]
 
 
 def _command_spec(
-    name: str, parser: argparse.ArgumentParser, words: tuple[str, ...] = ()
+    name: str, parser: argparse.ArgumentParser, words: Iterable[str] = ()
 ) -> CommandSpec:
     flags = tuple(a for a in parser._actions if a.option_strings and a.help != argparse.SUPPRESS)
-    return CommandSpec(name=name, flags=flags, words=words)
+    return CommandSpec(name=name, flags=flags, words=tuple(words))
 
 
 def _value_of(flag: argparse.Action) -> str:
