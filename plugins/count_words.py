@@ -1,7 +1,7 @@
-"""Give the model a tool that takes its time: `count_words`, the commonest words of a folder.
+"""Give the model a slow tool: `count_words`, the commonest words of a folder.
 
-It shows what a tool may say of itself (a time limit, hints, when it is available) and what it is
-given in `ctx`: the folder, how far it may go on, and a way to show progress.
+It shows what a tool can declare (a time limit, hints, when it is available) and what `ctx` offers:
+the folder, whether the run was aborted, and a way to show progress.
 """
 
 import re
@@ -16,7 +16,7 @@ def register(dirge):
     suffixes = dirge.settings.get("suffixes", [".md", ".txt", ".rst"])
 
     async def log_failures(call, proceed):
-        """Stands around this tool alone, within what stands around every tool."""
+        """Wrap this tool only, inside the functions that wrap every tool."""
         result = await proceed()
         if result.is_error:
             dirge.log.warning("count_words %s failed: %s", call.arguments, result.text)
@@ -46,7 +46,7 @@ def register(dirge):
             if ctx.signal.aborted:
                 break
             ctx.progress(path.name, number, len(files))
-            # What is asked for is checked by its claim; a link that leads elsewhere is not.
+            # Permission covers the folder of the claim; a link could lead out of it.
             if path.is_file() and not path.is_symlink():
                 counts.update(re.findall(r"\w+", path.read_text(errors="replace").lower()))
         return dict(counts.most_common(top))

@@ -1,7 +1,7 @@
 """Give the model a tool: `outline`, the classes and functions of a Python file with their lines.
 
-The docstring is what the model reads, the annotations become the schema. `op` and `resource` say
-what a call would do, so the usual rules decide about it: inside the project reading is allowed.
+The model reads the docstring, and the annotations become the schema. `op` and `resource` say what
+a call would do, so that the usual rules decide about it: reading inside the project is allowed.
 """
 
 import ast

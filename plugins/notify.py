@@ -4,7 +4,7 @@ Terminals that know OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, Ghostty) sh
 all others ring the bell. Nothing is written where stderr is no terminal.
 
 [plugins.notify]
-after_s = 20                           # runs that are shorter than this end in silence
+after_s = 20                           # no notification after shorter runs
 """
 
 import os
@@ -25,7 +25,7 @@ def register(dirge):
     def end(event):
         took_s = time.monotonic() - began.get("at", time.monotonic())
         if took_s >= after_s and os.isatty(STDERR):
-            # The name of the outcome is ours; words of a model must not reach a terminal like this.
+            # Only the name of the outcome: text of a model must not reach a terminal like this.
             how = type(event.outcome).__name__
             text = f"\x1b]9;dirge: {how} after {took_s:.0f} s\x07\a"
             os.write(STDERR, text.encode())

@@ -1,7 +1,7 @@
 """Keep the agent from changing some files, and tell it what to do instead.
 
 [plugins.protected_paths]
-paths = ["*.lock", "generated/*"]      # as in .gitignore, roughly; from the folder dirge works in
+paths = ["*.lock", "generated/*"]      # roughly as in .gitignore, relative to dirge's folder
 why = "Change the template and run `make generate`."
 """
 
@@ -26,8 +26,8 @@ def register(dirge):
     def keep_out(info, call):
         if call.tool is None or call.problem:
             return None  # it will not run anyway
-        # What a call would do stands in its claims, so this holds for every tool that edits files.
-        # Shell commands say less: for those write a deny rule, `edit:*.lock`, under [permission].
+        # The claims of a call say what it would do, so this covers every tool that edits files. For
+        # shell commands, whose claims say less, write a deny rule: `edit:*.lock` in [permission].
         for claim in call.tool.claims(call.arguments):
             if claim.op == "edit" and (pattern := protecting(claim.resource)):
                 return dirge.refuse(f"{claim.resource} is protected ({pattern}). {why}")

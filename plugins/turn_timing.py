@@ -1,7 +1,7 @@
-"""Tell after each turn how long it took, and what of it went into which tool.
+"""Show after each turn how long it took, and how much of that each tool took.
 
 [plugins.turn_timing]
-min_s = 5                              # turns that are shorter than this are not worth a word
+min_s = 5                              # no notice about turns that are shorter than this
 """
 
 import time
@@ -26,7 +26,7 @@ def register(dirge):
         finally:
             in_tools[call.name] += time.monotonic() - start
 
-    @dirge.on("should_stop_after_turn")  # the last: the run waits for it, so the words come in time
+    @dirge.on("should_stop_after_turn")  # the run waits for it, so the notice comes in time
     def tell(info):
         took_s = time.monotonic() - began[0]
         if took_s < min_s:
