@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.config.sources import LocalServer
     from dirge_py.conversation.conversation import Conversation
-    from dirge_py.frontend.line.repl import LineSettings
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.sdk.options import BuildOptions, SessionChoice
     from dirge_py.ui.options import UiOptions, UiSettings
@@ -201,19 +200,14 @@ def _session_choice(session_id: str | None, way: OpenMode) -> "SessionChoice":
 
 def line_mode(flags: Namespace) -> int:
     """Run line mode; returns the exit code."""
-    from dirge_py.frontend.line.repl import LineOptions, LineSettings, run_line
+    from dirge_py.frontend.line.repl import LineOptions, run_line
 
     openers = _session_openers(flags)
-
-    def prepare() -> "LineSettings":
-        config = openers.settings_at_start()
-        return LineSettings(show_thinking=config.ui.show_thinking, aliases=config.aliases)
-
     return run_line(
         LineOptions(
             open_first=openers.first,
             open_other=openers.other,
-            prepare=prepare,
+            prepare=openers.settings_at_start,
             project=openers.project,
             first_prompt=first_prompt(flags),
             pick_session=flags.resume == "",

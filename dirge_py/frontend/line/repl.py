@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dirge_py import slash
@@ -32,6 +32,7 @@ from dirge_py.types.outcomes import Done
 from dirge_py.types.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
+    from dirge_py.config.schema import Config
     from dirge_py.frontend.line.editor import TerminalLines
     from dirge_py.permission.project_trust import TrustGate
     from dirge_py.session.history import PlanRecordEvent
@@ -54,16 +55,6 @@ KEYS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineSettings:
-    """The settings of line mode."""
-
-    show_thinking: bool = False
-    """Whether thinking is shown."""
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """The names that the user gave to slash commands."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
     """How line mode starts."""
 
@@ -71,7 +62,7 @@ class LineOptions:
     """Opens the conversation of the command line, after the question about trust."""
     open_other: OpenOther
     """Opens a stored session, or a new one."""
-    prepare: Callable[[], LineSettings] = LineSettings
+    prepare: "Callable[[], Config] | None" = None
     """Reads the settings; called first."""
     project: "Callable[[], TrustGate] | None" = None
     """Returns what the project's `.dirge/` would load, to ask whether the user trusts it."""
@@ -145,10 +136,11 @@ class Repl(FrontEnd):
 
     async def _begin(self) -> None:
         start = self._start
-        settings = start.prepare()
-        self._show_thinking = settings.show_thinking
-        for warning in self.commands.use_own_names(settings.aliases):
-            self.notify_user(f"[aliases]: {warning}")
+        if start.prepare is not None:
+            config = start.prepare()
+            self._show_thinking = config.ui.show_thinking
+            for warning in self.commands.use_own_names(config.aliases):
+                self.notify_user(f"[aliases]: {warning}")
         if start.project is not None:
             project = start.project()
             if project.offer is not None:
