@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -136,18 +137,16 @@ def play_printed(demo: Demo) -> int:
 
 
 async def _play_printed(demo: Demo) -> int:
-    # The demo's rule covers every call of the script.
-    try:
+    with closing(demo):
         write_line("\n".join(demo.notices))
         write_line(f"\n> {demo.prompt}")
+        # The demo's rule covers every call of the script, so nothing is asked.
         conversation = demo.conversation(PolicyAsker(), paced=False)
         conversation.subscribe(DemoPrinter().on_event)
         try:
             passed = await demo.play(conversation) and demo.has_passed
         finally:
             await conversation.close()
-    finally:
-        demo.close()
     write_line("\nThe tests passed." if passed else "\nThe tests did not pass: the demo failed.")
     return 0 if passed else 1
 

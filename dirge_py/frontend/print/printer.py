@@ -85,7 +85,13 @@ class Printer:
         """Whether results say which turn it was, for `dirge turn`."""
         for warning in commands.use_extensions(conversation.extensions.commands()):
             print_notice(warning)
-        self._lines = _lines_for(conversation, options, self.stdout, commands)
+        self._lines: ClaudeLines | NativeLines | None = None
+        write, partial = self.stdout.write, options.partial
+        if options.output == "stream-json" and options.events == "native":
+            self._lines = NativeLines(conversation, write, partial=partial)
+        elif options.output == "stream-json":
+            names = [command.name for command in commands if command.headless]
+            self._lines = ClaudeLines(conversation, write, partial=partial, commands=names)
         conversation.subscribe(self._on_event)
 
     async def run(self, prompt: UserMessage) -> int:
@@ -240,17 +246,6 @@ class Printer:
             print_notice(f"can't write {path}: {error.strerror}.")
             return False
         return True
-
-
-def _lines_for(
-    conversation: Conversation, options: PrintOptions, stdout: Stdout, commands: Registry
-) -> ClaudeLines | NativeLines | None:
-    if options.output != "stream-json":
-        return None
-    if options.events == "native":
-        return NativeLines(conversation, stdout.write, partial=options.partial)
-    names = [command.name for command in commands if command.headless]
-    return ClaudeLines(conversation, stdout.write, partial=options.partial, commands=names)
 
 
 async def abort_on_signals(printer: Printer, work: Coroutine[Any, Any, int]) -> int:
