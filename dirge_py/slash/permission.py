@@ -48,7 +48,7 @@ async def why(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     tool, _, call = (part.strip() for part in args.strip().partition(" "))
     if call:
         front.show(explain(settings.why(tool, call), tool, call))
-    elif tool.isdigit():
+    elif tool.isdecimal():
         past = settings.decisions.get(int(tool))
         if past is None:
             hint = format_log(settings.decisions)
@@ -86,7 +86,7 @@ async def allow(args: str, conversation: "Conversation", front: FrontEnd) -> Non
             rule = rest[1:-1] if is_quoted else rest
             settings.add_grant(rule)
             front.show(f"Allowed for this session: {rule}", tone="good")
-        case "remove" if rest.isdigit() and 1 <= int(rest) <= len(settings.grants):
+        case "remove" if rest.isdecimal() and 1 <= int(rest) <= len(settings.grants):
             settings.remove_grant(int(rest) - 1)
             front.show(_grants_text(settings.grants))
         case "remove":

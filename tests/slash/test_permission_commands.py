@@ -26,8 +26,9 @@ async def test_why_lists_what_was_decided_and_explains_one(project: ScriptedProj
         await conversation.send("go")
         await why.run("", conversation, screen)  # type: ignore[arg-type]
         await why.run(" 2 ", conversation, screen)  # type: ignore[arg-type]
-        with pytest.raises(UsageError):
-            await why.run("9", conversation, screen)  # type: ignore[arg-type]
+        for no_decision in ("9", "²"):
+            with pytest.raises(UsageError):
+                await why.run(no_decision, conversation, screen)  # type: ignore[arg-type]
         await why.run("bash make x", conversation, screen)  # type: ignore[arg-type]
         with pytest.raises(UsageError):
             await why.run("bash", conversation, screen)  # type: ignore[arg-type]
@@ -49,8 +50,9 @@ async def test_allow_adds_lists_and_takes_back(project: ScriptedProject) -> None
     async with project.open() as conversation:
         await allow.run("add 'execute:make *'", conversation, screen)  # type: ignore[arg-type]
         await allow.run("", conversation, screen)  # type: ignore[arg-type]
-        with pytest.raises(UsageError):
-            await allow.run("remove 9", conversation, screen)  # type: ignore[arg-type]
+        for no_grant in ("9", "²"):
+            with pytest.raises(UsageError):
+                await allow.run(f"remove {no_grant}", conversation, screen)  # type: ignore[arg-type]
         assert [str(grant) for grant in conversation.settings.grants] == ["execute:make *"]
         await allow.run("remove 1", conversation, screen)  # type: ignore[arg-type]
 
