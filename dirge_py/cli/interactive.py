@@ -1,8 +1,6 @@
 """Starts the two interactive front ends: the terminal UI and line mode.
 
-Both open conversations with `SessionOpeners`, which rereads the settings each time and asks about
-the project once. The function that starts a front end imports it, and nothing heavy before the
-first frame.
+Nothing heavy is imported before the first frame.
 """
 
 import os
@@ -26,7 +24,6 @@ from dirge_py.cli.flags import (
 from dirge_py.config import paths
 from dirge_py.frontend.session_opener import OpenMode
 from dirge_py.lib.lazy import late
-from dirge_py.types.errors import ConfigError
 from dirge_py.types.questions import Asker
 
 if TYPE_CHECKING:
@@ -114,14 +111,14 @@ def _theme(file: Path) -> str:
 
     try:
         return str(tomllib.loads(file.read_text(encoding="utf-8"))["ui"]["theme"])
-    except (OSError, ValueError, KeyError, TypeError, ConfigError):
+    except (OSError, ValueError, KeyError, TypeError):
         return DEFAULT_THEME
 
 
 class SessionOpeners:
     """Opens sessions for front ends: `first` is an `OpenFirst`, `other` an `OpenOther`.
 
-    `load` reads the settings for each conversation. Imports nothing heavy until then.
+    `load` reads the settings for each conversation. The user is asked about each project once.
     """
 
     def __init__(self, load: "Callable[[], Config]", options: "Callable[[], BuildOptions]") -> None:

@@ -1,8 +1,8 @@
 """Hooks of plugins, called with a time limit and never trusted to work.
 
 The points are the hooks of the loop, the calls of tools (`call_around_tool`), the events
-(`EventQueue`), and three outside the loop: a prompt about to be sent, the system prompt, a summary.
-An answer of the wrong type counts as a failure of the hook.
+(`EventQueue`), and three that `PluginHost` asks: a prompt about to be sent, the system prompt, a
+summary. An answer of the wrong type counts as a failure of the hook.
 """
 
 import asyncio

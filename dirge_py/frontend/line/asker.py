@@ -5,7 +5,6 @@ import difflib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -40,17 +39,13 @@ _SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown a
 """Stands for no answer: the user asked to see the question with other rules."""
 
 
-@dataclass(slots=True)
 class PermissionPrompt:
     """A permission question for one request."""
 
-    request: PermissionRequest
-    """The request."""
-    is_wide: bool = False
-    """Whether an answer stores the wider rules instead of the exact ones."""
-
-    def __post_init__(self) -> None:
-        self.is_wide = not self.request.grant and bool(self.request.wider)
+    def __init__(self, request: PermissionRequest) -> None:
+        self.request = request
+        self.is_wide = not request.grant and bool(request.wider)
+        """Whether an answer stores the wider rules instead of the exact ones."""
 
     @property
     def rules(self) -> Sequence[str]:
