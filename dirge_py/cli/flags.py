@@ -25,6 +25,7 @@ _HEADLESS = (
     "json_schema",
 )
 MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
+assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
 _SANDBOX_NAMES = {"bwrap": "required"}
 
 
@@ -124,9 +125,6 @@ def _check_session(flags: Namespace) -> None:
     if flags.resume == "" and (flags.print or not sys.stdin.isatty()):
         hint = "Name the session, or use -c."
         raise UsageError("-r without an id needs a terminal to pick in.", hint=hint)
-
-
-assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
 
 
 def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":

@@ -7,6 +7,8 @@ from typing import Protocol, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 
+_logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -54,9 +56,6 @@ class SearchGuardrail:
 
     def check(self, text: str) -> Verdict:
         return self.verdict if self.finds(text) else Pass()
-
-
-_logger = logging.getLogger(__name__)
 
 
 async def run_guardrails(checks: Sequence[Guardrail], text: str) -> Verdict:

@@ -31,6 +31,12 @@ MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024
 """A larger file is neither read nor written."""
 _LOCK_TIMEOUT_S = 5.0
+_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+_ITEM = re.compile(r"[-*+] ")
+_OPENING = re.compile(r"[-*+] |#")
+_MAX_NEAREST = 3
+_COMPARED_ENTRIES = 500
+_NEAR_CHARS = 120
 
 
 class FileMemory:
@@ -163,14 +169,6 @@ def _unusable(path: Path, error: OSError, done: str) -> FileError:
     reason = error.strerror or str(error)
     hint = f"Make {path.parent} yours to read and write, or set `enabled = false` under [memory]."
     return FileError(f"{path} was not {done}: {reason}.", hint=hint)
-
-
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
-_ITEM = re.compile(r"[-*+] ")
-_OPENING = re.compile(r"[-*+] |#")
-_MAX_NEAREST = 3
-_COMPARED_ENTRIES = 500
-_NEAR_CHARS = 120
 
 
 def split_entries(text: str) -> list[str]:

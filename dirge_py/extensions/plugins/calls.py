@@ -22,6 +22,7 @@ from dirge_py.types.hooks import TurnInfo
 # The event loop holds tasks weakly: without this an abandoned one could vanish half-way.
 _abandoned: set[asyncio.Task[Any]] = set()
 _CANCEL_GRACE_S = 0.1
+_is_plugin: ContextVar[bool] = ContextVar("is_plugin", default=False)
 
 
 class PluginFailure(Exception):
@@ -174,9 +175,6 @@ def _forget(task: asyncio.Task[Any]) -> None:
     _abandoned.discard(task)
     if not task.cancelled():
         task.exception()  # retrieved, so that asyncio does not report it
-
-
-_is_plugin: ContextVar[bool] = ContextVar("is_plugin", default=False)
 
 
 class _SplitStdout:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 else:
     PluginHost = late("dirge_py.extensions.plugins.host", "PluginHost")
 
+_PLUGIN_DEPTH = ".dirge/plugins/<name>.py".count("/")
+
 
 def make(host: ExtensionHost) -> Plugins:
     return load_plugins(host.settings, notify=host.notify, project=host.project)
@@ -64,9 +66,6 @@ def load_plugins(
         limit_s=config.timeouts.plugin_hook_s,
         notify=notify,
     )
-
-
-_PLUGIN_DEPTH = ".dirge/plugins/<name>.py".count("/")
 
 
 def _plugin_settings(

@@ -35,6 +35,9 @@ from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
 _logger = logging.getLogger(__name__)
 MAX_FAILURES = 3
 """How often a hook may fail in one session before it is switched off."""
+MAX_QUEUED = 100
+"""How many events may wait before pieces of text and of output are dropped for a plugin."""
+_DROPPABLE = frozenset({"message_update", "tool_execution_update"})
 _MAY_STOP = frozenset((*HOOK_NAMES, "before_prompt"))
 
 
@@ -288,11 +291,6 @@ async def _run_around(
         failure = inner.failure
         raise failure if isinstance(failure, Exception) else PluginFailure("it cancelled itself")
     return task.result()
-
-
-MAX_QUEUED = 100
-"""How many events may wait before pieces of text and of output are dropped for this plugin."""
-_DROPPABLE = frozenset({"message_update", "tool_execution_update"})
 
 
 class EventQueue:
