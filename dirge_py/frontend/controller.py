@@ -133,9 +133,7 @@ class ChatController:
             else:
                 await self._prompt(conversation, as_prompt(text), how)
         except DirgeError as error:
-            self._view.notify_user(
-                "\n".join(p for p in (error.message, error.hint) if p), tone="error"
-            )
+            self._view.notify_user(f"{error.message}\n{error.hint}".strip(), tone="error")
             self._view.give_back(text)
         except Exception as error:
             # A command may come from a plugin; its errors must not end the program.

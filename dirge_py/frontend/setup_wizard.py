@@ -87,7 +87,7 @@ class _SetupWizard:
                 self._notify(await self._service.try_out(draft), tone="good")
                 return draft
             except DirgeError as error:
-                self._notify(_error_text(error), tone="error")
+                self._notify(f"{error.message}\n{error.hint}".strip(), tone="error")
             choices = [
                 Choice(id="again", label="fill it in again"),
                 Choice(id="keep", label="keep it anyway"),
@@ -183,7 +183,8 @@ class _SetupWizard:
         try:
             return tuple(await self._service.models(draft)), "model"
         except DirgeError as error:
-            self._notify(f"No list of models: {_error_text(error)}", tone="error")
+            text = f"No list of models: {error.message}\n{error.hint}"
+            self._notify(text.strip(), tone="error")
             failure = error
         title, other = _way_out(offer, draft, failure)
         if other is None:
@@ -258,10 +259,6 @@ def _variable_of(offer: ProviderChoice) -> str | None:
 def _is_bare(offer: ProviderChoice, draft: ProviderDraft) -> bool:
     """Whether the URL may be missing the version at its end."""
     return offer.is_own and bool(draft.base_url) and not urlsplit(draft.base_url).path
-
-
-def _error_text(error: DirgeError) -> str:
-    return "\n".join(part for part in (error.message, error.hint) if part)
 
 
 def tidy_url(typed: str) -> str:

@@ -84,7 +84,7 @@ class FrontEndApprover:
         try:
             edited = await self._front.edit_text(text)
         except Unsupported as error:
-            self._front.show(f"{error.message} {error.hint}", tone="warning")
+            self._front.show(error.in_one_line(), tone="warning")
             return text
         if edited is None:
             return text

@@ -253,7 +253,7 @@ def _settings_rows(front: FrontEnd) -> Iterator[tuple[str, str]]:
     try:
         settings = front.settings()
     except DirgeError as error:
-        yield "", f"{error.message} {error.hint}".strip()
+        yield "", error.in_one_line()
         return
     roles = settings.roles.named() if settings is not None else ()
     yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles)

@@ -61,7 +61,7 @@ class FileMemory:
             try:
                 text = self._text(path)
             except FileError as error:
-                notices.append(f"{error.message} {error.hint}")
+                notices.append(error.in_one_line())
                 text = ""
             # Redacting for the first time compiles the patterns of secrets, which takes time.
             text = self._redact(clean(text)).strip() if text else ""

@@ -192,7 +192,7 @@ class PluginHost(Plugins):
         except Exception as error:
             problem = f"{describe_error(error, found.where)}."
             if isinstance(error, PluginError):
-                problem = f"{error.message} {error.hint}".strip()
+                problem = error.in_one_line()
             plugin.drop("failed", problem)
             unload_module(plugin.name)
             self._tell(f"plugin `{plugin.name}` is not loaded: {plugin.problem} ({found.where})")
