@@ -231,7 +231,7 @@ def _prompt_text(text: str | None, path: str | None) -> str | None:
 
 
 def write_line(text: str, *, tone: "Tone" = "plain") -> None:
-    """Write a line or more on stdout for people, without control characters."""
+    """Write a line or more for people, without control characters; also a `setup_wizard.Notify`."""
     from dirge_py.lib.text import clean
 
     if text:
