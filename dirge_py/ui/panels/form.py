@@ -168,7 +168,7 @@ class QuestionForm(Dialog[Sequence[QuestionAnswer] | None]):
     def role_of(self, action: str, *, is_text: bool) -> Role:
         match action:
             case "pick":
-                is_there = self.pressed.isdigit() and int(self.pressed) <= self._now.rows
+                is_there = self.pressed.isdecimal() and int(self.pressed) <= self._now.rows
                 return "select" if is_there else "none"
             case "toggle":
                 return "use" if self._can_tick else "none"
