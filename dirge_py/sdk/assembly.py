@@ -62,9 +62,6 @@ from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions,
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
 
-_RECOVERIES = 3
-_RETRIES = 3
-
 
 class ProgramHooks(Extension):
     """The hooks and interceptors that a program gave its `Agent`."""
@@ -211,11 +208,11 @@ class _ProgramBuilder(ConversationBuilder):
         self.plan = plan
         self.client = HttpClient()
         self.workspace = Workspace([plan.cwd], plan.cwd)
-        undo.callback(self.workspace.close)
+        self.resources.callback(self.workspace.close)
         self.workspace.originals.unkept = lambda _real: NOTHING_KEPT
-        self.read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
-        undo.callback(self.read_only.close)
-        self.runner = Runner(EnvironmentPolicy(), read_only=self.read_only)
+        read_only = ReadOnlyProfile(lambda: self.workspace.roots, str(Path.home()))
+        self.resources.callback(read_only.close)
+        self.runner = Runner(EnvironmentPolicy(), read_only=read_only)
         # Check the arguments before a session is created on disk.
         self.stream_fn = self._open_models()
         self.gate = self._make_gate()
@@ -346,9 +343,7 @@ class _ProgramBuilder(ConversationBuilder):
 
     async def close(self) -> None:
         await self.runner.shutdown()
-        self.read_only.close()
         await super().close()
-        self.workspace.close()
 
 
 def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:

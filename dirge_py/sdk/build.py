@@ -13,7 +13,6 @@ from pathlib import Path
 from dirge_py.config.models import unusable_roles, usable_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import (
     ContextParts,
     context_parts,
@@ -60,10 +59,9 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelCalls, ModelDirectory
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory
-from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.extensions import BuildHost, load_extensions
-from dirge_py.sdk.fork import Forks
-from dirge_py.sdk.guards import CallHooks, GuardedAttacher, GuardParts, Guards
+from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
+from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.sessions import (
     changes_since,
@@ -122,7 +120,11 @@ def build(
 
 
 class ConversationBuilder:
-    """Builds one conversation; a subclass chooses its parts. `undo` closes them if that fails."""
+    """Builds one conversation; a subclass chooses its parts.
+
+    `resources` close with the conversation. `undo` closes them if the building fails, and removes
+    what is useless then.
+    """
 
     client: HttpClient
     models: Models
@@ -139,6 +141,7 @@ class ConversationBuilder:
         self.cwd = cwd
         self.redactor = redactor
         self.undo = undo
+        self.resources = undo.enter_context(ExitStack())
         self.late_notices: list[str] = []
         self.notify = self.late_notices.append
         self.relay = EventForwarder()
@@ -155,7 +158,7 @@ class ConversationBuilder:
         if journal is None:
             return notices
         self.recorder = Recorder(journal, redact=self.redactor.redact_known, on_notice=self.notify)
-        self.undo.callback(self.recorder.close)
+        self.resources.callback(self.recorder.close)
         if choice.fork and choice.continuation is None:
             # The new session is on disk already, but useless without the conversation.
             self.undo.callback(store.discard, journal.id)
@@ -213,10 +216,9 @@ class ConversationBuilder:
         )
 
     async def close(self) -> None:
-        """End the commands, and close the connections and the session."""
+        """End the commands, and close the connections, the session and the folders."""
         await self.client.aclose()
-        if self.recorder is not None:
-            self.recorder.close()
+        self.resources.close()
 
 
 class _ProductBuilder(ConversationBuilder):
@@ -239,7 +241,7 @@ class _ProductBuilder(ConversationBuilder):
         self.log: Log | None = None
         self._open_models(stream_fn)
         self.environment = ExecutionEnvironment(
-            config, options, cwd=self.cwd, redactor=self.redactor, relay=self.relay, undo=undo
+            config, options, self.resources, cwd=self.cwd, redactor=self.redactor, relay=self.relay
         )
         self.workspace, self.runner = self.environment.workspace, self.environment.runner
         self.store = open_store(config, self.cwd)
@@ -288,7 +290,7 @@ class _ProductBuilder(ConversationBuilder):
             self.folders = SessionFolders.below(self.store.folder / session_id, session_id)
         else:
             self.folders = SessionFolders.temporary()
-            self.undo.callback(self.folders.remove_temporary)
+            self.resources.callback(self.folders.remove_temporary)
 
     def show_notice(self, text: str, /) -> None:
         """Show the person a notice."""
@@ -349,9 +351,17 @@ class _ProductBuilder(ConversationBuilder):
     def _deps(self, notices: Sequence[str]) -> ConversationDeps:
         self.authorizer, self.guards = self._guards()
         forks = Forks(self)
+        place = WorkFolder(
+            cwd=self.cwd,
+            workspace=self.workspace,
+            gate=self.gate,
+            sandbox=self.environment.sandbox,
+            prompt=self.prompt,
+            tree=forks.tree,
+        )
         deps = self.deps(
             self.guards,
-            environment=self._environment(forks),
+            environment=work_environment(self, place, self.toolbox, self.environment.shells),
             run=self._run_deps(),
             session=self._session_deps(),
         )
@@ -362,25 +372,6 @@ class _ProductBuilder(ConversationBuilder):
             notices=self._notices(notices),
             sinks=(*deps.sinks, self.log.sink) if self.log is not None else deps.sinks,
             on_close=(forks.aclose, *deps.on_close),
-        )
-
-    def _environment(self, forks: Forks) -> WorkEnvironment:
-        attacher = Attacher(cwd=self.cwd, asset_dir=self.folders.assets)
-        explainer = Explainer(
-            gate=self.gate, toolbox=self.toolbox, workspace=self.workspace, cwd=str(self.cwd)
-        )
-        return WorkEnvironment(
-            cwd=self.cwd,
-            system_prompt=self.prompt.text,
-            attach=GuardedAttacher(attacher=attacher, gate=self.gate, asker=self.asker).attach,
-            gate=self.gate,
-            explain=explainer.decide,
-            shells=self.environment.shells,
-            sandbox=self.environment.sandbox,
-            read_only_profile=lambda: str(self.environment.read_only.mechanism),
-            read_tree=forks.tree,
-            asset_dir=self.folders.assets,
-            instruction_files=self.prompt.project_files.paths,
         )
 
     def _write_ahead(self) -> Sequence[Interceptor]:
@@ -530,14 +521,11 @@ class _ProductBuilder(ConversationBuilder):
         session_id = self.recorder.session_id if self.recorder is not None else None
         self.log = Log(file, self.redactor.redact, session_id=session_id)
         self.log.record("session", model=self.directory.main.name, cwd=str(self.cwd))
-        self.undo.callback(self.log.close)
+        self.resources.callback(self.log.close)
 
     async def close(self) -> None:
         await self.environment.close()
         await super().close()
-        self.folders.remove_temporary()
-        if self.log is not None:
-            self.log.close()
 
 
 def describe_open_work(todo: TodoList, metadata: SessionMetadata) -> str:

@@ -49,29 +49,32 @@ else:
 
 
 class ExecutionEnvironment:
-    """The workspace, commands and sandbox of a conversation; `undo` and `close` close them."""
+    """The workspace, commands and sandbox of a conversation."""
 
     def __init__(
         self,
         config: Config,
         options: BuildOptions,
+        resources: ExitStack,
         *,
         cwd: Path,
         redactor: Redactor,
         relay: EventForwarder,
-        undo: ExitStack,
     ) -> None:
-        """Raises ConfigError: a sandbox is required, and none works."""
+        """`resources` closes the folders and the sandbox, after `close`.
+
+        Raises ConfigError: a sandbox is required, and none works.
+        """
         self.notices: list[str] = []
         self._relay = relay
         self._home = _home(config)
         journals = state_dir(config.origin.environment) / "patches"
         self.workspace = Workspace([cwd, *options.add_dirs], cwd, journals=journals)
         self.notices += self.workspace.notices
-        undo.callback(self.workspace.close)
-        self._sandbox = open_sandbox(config, self.workspace, self.notices)
-        if self._sandbox is not None:
-            undo.callback(self._sandbox.close)
+        resources.callback(self.workspace.close)
+        self.sandbox = open_sandbox(config, self.workspace, self.notices)
+        if self.sandbox is not None:
+            resources.callback(self.sandbox.close)
         withheld = [*key_variables(config), *search_key_variables(config)]
         # A command that runs as root can read our environment in /proc.
         for secret in secret_values(config.origin.environment, withheld):
@@ -82,11 +85,11 @@ class ExecutionEnvironment:
             for name in passed_on.refused
         ]
         self._environment = passed_on
-        self.workplace = self.make_workplace(self.workspace, self._sandbox)
+        self.workplace = self.make_workplace(self.workspace, self.sandbox)
         self.runner, self.shells = self.workplace.runner, self.workplace.shells
         self.read_only = self.workplace.read_only
-        undo.callback(self.read_only.close)
-        if self._sandbox is None:
+        resources.callback(self.read_only.close)
+        if self.sandbox is None:
             # In a sandbox commands don't see our processes, and the sandbox has to inspect us.
             block_inspection()
 
@@ -104,20 +107,11 @@ class ExecutionEnvironment:
             workspace=workspace, runner=runner, shells=Shells(runner), read_only=read_only
         )
 
-    @property
-    def sandbox(self) -> str:
-        """The kind of sandbox that commands run in; "" for none."""
-        return self._sandbox.kind if self._sandbox is not None else ""
-
     async def close(self) -> None:
-        """End every command, and close the folders."""
+        """End every command."""
         if words := ended_notice(await self.shells.shutdown()):
             self._relay(SystemNotice(words))
         await self.runner.shutdown()
-        if self._sandbox is not None:
-            self._sandbox.close()
-        self.read_only.close()
-        self.workspace.close()
 
 
 def open_sandbox(config: Config, workspace: Workspace, notices: list[str]) -> Sandbox | None:

@@ -32,6 +32,7 @@ from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
+from dirge_py.processes.runner import Shells
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
 from dirge_py.sdk.environment import (
     ExecutionEnvironment,
@@ -50,6 +51,7 @@ from dirge_py.sdk.project_files import (
     project_around,
 )
 from dirge_py.tools.todo_list import TodoList
+from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Asker
 
 
@@ -117,8 +119,8 @@ def gate_for_copy(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForkWorkspace:
-    """Where one fork works."""
+class WorkFolder:
+    """Where a conversation works."""
 
     cwd: Path
     """Its folder, as the model sees it."""
@@ -128,8 +130,8 @@ class ForkWorkspace:
     """Judges its calls."""
     sandbox: Sandbox | None
     """Confines its commands; None: nothing does."""
-    isolation: str
-    """What keeps its commands from changing the project, in words for people."""
+    isolation: str = ""
+    """What keeps the commands of a fork from changing the project, in words for people."""
     prompt: SystemPrompt
     """Its system prompt."""
     tree: ReadTree
@@ -196,7 +198,7 @@ class Forks:
             on_close=(own.context.close,),
         )
 
-    async def _read_only(self, undo: AsyncExitStack) -> ForkWorkspace:
+    async def _read_only(self, undo: AsyncExitStack) -> WorkFolder:
         """The parent's folder, with commands that can only read."""
         parent = self._parent
         workspace = Workspace(parent.environment.workspace.roots, parent.cwd)
@@ -214,7 +216,7 @@ class Forks:
             isolation = f"{sandbox.reason}: only read-only commands"
         else:
             isolation = f"read-only: {sandbox.kind}"
-        return ForkWorkspace(
+        return WorkFolder(
             cwd=parent.cwd,
             workspace=workspace,
             gate=gate,
@@ -224,7 +226,7 @@ class Forks:
             tree=self._tree,
         )
 
-    async def _copy(self, undo: AsyncExitStack) -> ForkWorkspace:
+    async def _copy(self, undo: AsyncExitStack) -> WorkFolder:
         """A copy of the project."""
         parent = self._parent
         copy = await copy_project(self._tree.project, parent.gate.folders, undo, parent.show_notice)
@@ -244,7 +246,7 @@ class Forks:
             isolation = f"a copy, without a network: {sandbox.kind}"
             if sandbox.kind == "landlock":
                 isolation += ", where modes and times of other files can be changed"
-        return ForkWorkspace(
+        return WorkFolder(
             cwd=Path(copy.cwd),
             workspace=workspace,
             gate=gate,
@@ -270,7 +272,7 @@ class Forks:
 
 
 def _fork_in(
-    parent: Parent, place: ForkWorkspace, model: str, extensions: ExtensionSet, undo: AsyncExitStack
+    parent: Parent, place: WorkFolder, model: str, extensions: ExtensionSet, undo: AsyncExitStack
 ) -> ForkEnvironment:
     """The environment of a fork that works in `place`; `undo` gets what closes it."""
     workplace = parent.environment.make_workplace(place.workspace, place.sandbox)
@@ -295,27 +297,34 @@ def _fork_in(
 
     guards = parent.guards.for_fork(model, extensions, in_place)
     undo.push_async_callback(guards.context.close)
-    attacher = Attacher(cwd=place.cwd, asset_dir=parent.folders.assets)
-    environment = WorkEnvironment(
-        cwd=place.cwd,
-        gate=place.gate,
-        isolation=place.isolation,
-        sandbox=place.sandbox.kind if place.sandbox is not None else "",
-        read_only_profile=lambda: str(parent.environment.read_only.mechanism),
-        system_prompt=place.prompt.text,
-        attach=GuardedAttacher(attacher=attacher, gate=place.gate, asker=parent.asker).attach,
-        explain=Explainer(
-            gate=place.gate, toolbox=toolbox, workspace=place.workspace, cwd=str(place.cwd)
-        ).decide,
-        shells=workplace.shells,
-        read_tree=place.tree,
-        asset_dir=parent.folders.assets,
-        instruction_files=parent.prompt.project_files.paths,
-    )
     return ForkEnvironment(
         extensions=extensions,
         configure=guards.configure,
         tools=toolbox.loop_tools,
-        environment=environment,
+        environment=work_environment(parent, place, toolbox, workplace.shells),
         sinks=guards.sinks,
+    )
+
+
+def work_environment(
+    parent: Parent, place: WorkFolder, toolbox: Toolbox, shells: Shells
+) -> WorkEnvironment:
+    """Return the environment of a conversation in `place`: of `parent` itself or of a fork."""
+    attacher = Attacher(cwd=place.cwd, asset_dir=parent.folders.assets)
+    explainer = Explainer(
+        gate=place.gate, toolbox=toolbox, workspace=place.workspace, cwd=str(place.cwd)
+    )
+    return WorkEnvironment(
+        cwd=place.cwd,
+        system_prompt=place.prompt.text,
+        attach=GuardedAttacher(attacher=attacher, gate=place.gate, asker=parent.asker).attach,
+        gate=place.gate,
+        explain=explainer.decide,
+        shells=shells,
+        sandbox=place.sandbox.kind if place.sandbox is not None else "",
+        read_only_profile=lambda: str(parent.environment.read_only.mechanism),
+        isolation=place.isolation,
+        read_tree=place.tree,
+        asset_dir=parent.folders.assets,
+        instruction_files=parent.prompt.project_files.paths,
     )
