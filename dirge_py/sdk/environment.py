@@ -212,9 +212,10 @@ def _fork_profile(
     seen = [*roots, project, *usual.readable, *usual.writable]
     seen += toolchains(path, home, roots=[*roots, project])
     # If the parent's commands run in a sandbox, they don't see the objects of other repositories.
-    shown = _with_shared_objects if config.sandbox.mode == "off" else _repository_folders
+    shares = config.sandbox.mode == "off"
     for folder in (*roots, project):
-        seen += [path for path in shown(folder) if not is_below(home, path)]
+        shown = _repository_folders(folder, with_shared_objects=shares)
+        seen += [path for path in shown if not is_below(home, path)]
     return SandboxProfile(
         roots=(),
         home=usual.home,
@@ -224,19 +225,13 @@ def _fork_profile(
     )
 
 
-def _repository_folders(folder: str) -> Iterator[str]:
-    """The repository around a folder, which git needs to see."""
+def _repository_folders(folder: str, *, with_shared_objects: bool) -> Iterator[str]:
+    """The repository around a folder, which git needs to see, and the objects it borrows."""
     repository = repository_of(folder)
-    if repository is not None:
-        yield repository.top
-        yield from repository.places
-
-
-def _with_shared_objects(folder: str) -> Iterator[str]:
-    """The same folders, and the object folders that the repository borrows from others."""
-    yield from _repository_folders(folder)
-    repository = repository_of(folder)
-    for place in repository.places if repository is not None else ():
+    if repository is None:
+        return
+    yield from (repository.top, *repository.places)
+    for place in repository.places if with_shared_objects else ():
         try:
             named = read_regular(Path(place, "objects/info/alternates"), _SMALL_BYTES)
         except OSError:
