@@ -22,12 +22,11 @@ from dirge_py.processes.sandbox.profile import (
     Permit,
     Sandbox,
     SandboxProfile,
-    UnsuitableProfile,
 )
 from dirge_py.processes.sandbox.seatbelt import seatbelt_profile
 from dirge_py.processes.sandbox.seccomp import filter_program
 from dirge_py.sdk.environment import open_sandbox, sandbox_profile_of
-from dirge_py.types.errors import ConfigError
+from dirge_py.types.errors import ConfigError, ProcessError
 from tests.support.requirements import lacking
 
 PLACES: MountPlan = {
@@ -187,10 +186,18 @@ def test_our_own_state_is_hidden_wherever_it_is(home):
 
     assert effect_on(str(home / "work/state/log"), places) == "hide"
     assert effect_on(str(home / "work/config/dirge"), places) == "hide"
-    with pytest.raises(UnsuitableProfile):
+    with pytest.raises(ProcessError):
         physical_profile(
             SandboxProfile(roots=(str(home / "work/state"),), home=str(home), hidden=profile.hidden)
         )
+
+
+def test_a_folder_above_the_home_folder_is_no_workspace_of_a_sandbox(home):
+    found = probe.find_sandbox(SandboxProfile(roots=(str(home.parent),), home=str(home)))
+
+    assert isinstance(found, NoSandbox)
+    assert found.reason == f"{home.parent} holds your whole home folder, which a sandbox hides"
+    assert found.fix.startswith("Start in a project folder below it")
 
 
 # --- Landlock

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import in_order, is_below, is_below_any, upwards
-from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile, UnsuitableProfile
+from dirge_py.processes.sandbox.profile import LaunchSpec, SandboxProfile
 from dirge_py.types.errors import ProcessError
 
 MountEffect: TypeAlias = Literal["hide", "show", "write", "pin", "guard", "mask"]
@@ -33,7 +33,7 @@ _MODULE_LIMIT = 200
 
 
 def physical_profile(profile: SandboxProfile) -> SandboxProfile:
-    """Return the profile with physical paths. Raises UnsuitableProfile."""
+    """Return the profile with physical paths. Raises ProcessError: no sandbox can be made of it."""
     real = os.path.realpath
     home = real(profile.home) if profile.home else "/"
     made = replace(
@@ -46,13 +46,13 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
     )
     for path in (*made.roots, *made.writable, *made.readable):
         if home != "/" and is_below(home, path):
-            raise UnsuitableProfile(
+            raise ProcessError(
                 f"{path} holds your whole home folder, which a sandbox hides.",
-                "Start in a project folder below it, and list single folders in `[sandbox]`.",
+                hint="Start in a project folder below it, and list single folders in `[sandbox]`.",
             )
         if path == "/" or is_below_any(path, made.hidden):
-            raise UnsuitableProfile(
-                f"{path} cannot be opened to commands.", "Start in a project folder."
+            raise ProcessError(
+                f"{path} cannot be opened to commands.", hint="Start in a project folder."
             )
     for root in made.roots:
         _check_entries(root)
@@ -65,11 +65,8 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     Raises ProcessError if the command would start in a folder that it cannot see, or a root has a
     `.git` or `.dirge` that cannot be guarded.
     """
-    try:
-        for root in profile.roots:
-            _check_entries(root)
-    except UnsuitableProfile as unfit:
-        raise ProcessError(str(unfit), hint=unfit.fix) from unfit
+    for root in profile.roots:
+        _check_entries(root)
     places: MountPlan = {"/": "show"}
     shared = (*SHARED, profile.home if profile.home != "/" else "/root")
     hidden = (path for path in shared if os.path.isdir(path) and not os.path.islink(path))
@@ -116,9 +113,9 @@ def _existing(paths: Iterable[str]) -> tuple[str, ...]:
 def _check_entries(root: str) -> None:
     for name in _GUARDED:
         if os.path.islink(os.path.join(root, name)):
-            raise UnsuitableProfile(
-                f"{name} in {root} is a symbolic link, which a sandbox cannot guard.",
-                "Put the folder itself there, or for `.git` a file that says `gitdir: FOLDER`.",
+            hint = "Put the folder itself there, or for `.git` a file that says `gitdir: FOLDER`."
+            raise ProcessError(
+                f"{name} in {root} is a symbolic link, which a sandbox cannot guard.", hint=hint
             )
 
 

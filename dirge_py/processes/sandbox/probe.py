@@ -17,7 +17,6 @@ from dirge_py.processes.sandbox.profile import (
     NoSandbox,
     Sandbox,
     SandboxProfile,
-    UnsuitableProfile,
 )
 from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.seatbelt import Seatbelt
@@ -43,8 +42,8 @@ def find_sandbox(
     try:
         profile = physical_profile(profile)
         HostList(profile.hosts)
-    except UnsuitableProfile as unfit:
-        return NoSandbox(unfit.reason, unfit.fix)
+    except ProcessError as unfit:
+        return NoSandbox(unfit.message.removesuffix("."), unfit.hint)
     except ValueError as error:
         return NoSandbox(f"{str(error)!r} is not a host", "Correct it in `[sandbox] hosts`.")
     if sys.platform == "darwin":

@@ -111,15 +111,6 @@ class RestrictedStart:
     """Called first by the thread that starts it."""
 
 
-class UnsuitableProfile(Exception):
-    """No sandbox can be made of this profile; `reason` and `fix` are those of a `NoSandbox`."""
-
-    def __init__(self, reason: str, fix: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.fix = fix
-
-
 _MIB = 1024 * 1024
 _WANTED = {
     resource.RLIMIT_CORE: ("c", 0, 1024),
