@@ -17,7 +17,6 @@ from dirge_py.conversation.deps import (
     ConversationDeps,
     ForkOptions,
     Pictures,
-    SentView,
     SessionDeps,
     WorkEnvironment,
 )
@@ -48,6 +47,7 @@ from dirge_py.types.outcomes import Cancelled, Outcome
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
+    from dirge_py.context.hooks import ContextHooks
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.view import ContextReport
     from dirge_py.session.transcript import InterruptedRun
@@ -342,7 +342,7 @@ class Conversation:
         return self._change_view(lambda view: view.undo(self.messages))
 
     def _change_view(
-        self, change: Callable[[SentView], ContextCompacted | None]
+        self, change: "Callable[[ContextHooks], ContextCompacted | None]"
     ) -> ContextCompacted | None:
         self.check_idle()
         compacted = change(self.session.view) if self.session.view is not None else None

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
@@ -25,8 +25,8 @@ from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
+    from dirge_py.context.hooks import ContextHooks
     from dirge_py.context.prompts import PromptBook
-    from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.system_prompt import CachePrefixMonitor
     from dirge_py.context.view import ContextReport
     from dirge_py.processes.runner import Shells
@@ -88,25 +88,6 @@ class RunSettings:
             is_recorded=self.is_recorded,
             is_continued=self.is_continued,
         )
-
-
-Compactor: TypeAlias = Callable[[Sequence[Message], str], Awaitable[ContextCompacted | None]]
-"""Compacts the context of these messages with a focus; None if there was nothing to leave out."""
-
-
-class SentView(Protocol):
-    """Changes by the user to what is sent of a history."""
-
-    def dropped(self, messages: Sequence[Message]) -> "Sequence[OmittedMessage]": ...
-    def show_again(self, messages: Sequence[Message], number: int) -> ContextCompacted | None: ...
-    def undo(self, messages: Sequence[Message]) -> ContextCompacted | None: ...
-
-
-OnRunEnd: TypeAlias = Callable[[Sequence[Message], AbortSignal], Awaitable[None]]
-"""Gets the messages that a run added, before its end is emitted."""
-
-OnWaiting: TypeAlias = Callable[[AwaitingConfirmation], Mapping[str, Any]]
-"""Makes the continuation of a conversation that waits for a decision."""
 
 
 class EventForwarder:
@@ -185,10 +166,10 @@ class RunDeps:
     """The prompts that are stored in files; a selected one is used from the next run on."""
     prompt_checks: Sequence[PromptCheck] = ()
     """Check every typed message before it enters the history; the first reason holds it back."""
-    on_run_end: OnRunEnd | None = None
-    """Awaited before the end of a run is emitted."""
-    on_waiting: OnWaiting | None = None
-    """Called after the last event of a run that waits for a decision."""
+    on_run_end: Callable[[Sequence[Message], AbortSignal], Awaitable[None]] | None = None
+    """Awaited with the messages that a run added, before its end is emitted."""
+    on_waiting: Callable[[AwaitingConfirmation], Mapping[str, Any]] | None = None
+    """Makes the continuation of a run that waits for a decision, after its last event."""
     watch: "CachePrefixMonitor | None" = None
     """Compares the requests of the conversation, for the provider's cache."""
     steering_mode: QueueMode = "all"
@@ -221,9 +202,9 @@ class SessionDeps:
     """The sessions of this project."""
     uncommitted: "UncommittedDiff | None" = None
     """Returns the difference from the last commit."""
-    compact: Compactor | None = None
-    """Does the work of `Conversation.compact`."""
-    view: SentView | None = None
+    compact: Callable[[Sequence[Message], str], Awaitable[ContextCompacted | None]] | None = None
+    """Does the work of `Conversation.compact`, for these messages and with this focus."""
+    view: "ContextHooks | None" = None
     """Undoes compactions."""
     context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
     """Describes what would be sent of these messages."""

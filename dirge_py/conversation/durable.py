@@ -259,13 +259,6 @@ def kind_of(error: Exception) -> str:
 _POLL_INTERVAL_S = 0.2
 
 
-class DurableLog(Protocol):
-    """Records signals and state; the recorder of a session does."""
-
-    def note(self, type_name: str, data: Mapping[str, Any], *, sync: bool = False) -> None: ...
-    def note_setting(self, name: str, value: Any) -> None: ...
-
-
 class LocalDurable:
     """A `DurableContext` in one process.
 
@@ -277,7 +270,7 @@ class LocalDurable:
     def __init__(
         self,
         *,
-        log: DurableLog | None = None,
+        log: Recorder | None = None,
         signals: SignalBox | None = None,
         received: Callable[[], Iterable[str]] = tuple,
         write_ahead: Interceptor = lambda call, proceed: proceed(),
