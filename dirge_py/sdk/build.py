@@ -308,10 +308,8 @@ class _ProductBuilder(ConversationBuilder):
         restore(
             conversation,
             self.loaded,
-            recorder=self.recorder,
             todo=self.todo,
             workspace=self.workspace,
-            cwd=self.cwd,
             typed_dir=typed_dir(self.config, self.cwd),
             redact=self.redactor.redact,
         )

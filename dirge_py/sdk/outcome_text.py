@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import plural
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
@@ -109,7 +110,7 @@ def plan_outcome_text(outcome: Outcome) -> tuple[str, Literal["plain", "good", "
 
 def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:
     if isinstance(outcome, MaxTurns):
-        turns = f"{outcome.max} turn{'' if outcome.max == 1 else 's'}"
+        turns = plural(outcome.max, "turn")
         program = Words(f"The run reached its limit of {turns}.", "Raise `max_turns`.")
         fix = "Raise --max-turns, or continue with `dirge -c -p /continue`."
         script = Words(f"stopped after {turns}, the limit.", fix)

@@ -192,10 +192,15 @@ class Project:
     def _classify(
         self, answers: tuple[Path, Path, Path | None], is_stopped: Callable[[], bool]
     ) -> Listed:
-        tracked, others, nested = self._split(answers[0], answers[1])
-        files = dict.fromkeys((*tracked, *others))
-        ignored = read_names(answers[2]) if answers[2] is not None else ()
-        folders = [name.rstrip("/") for name in ignored if self._is_installed(name)]
+        held, others, ignored = answers
+        entries = [entry.partition("\t") for entry in read_names(held)]
+        tracked = [name for about, _, name in entries if not about.startswith(_LINK)]
+        nested = [name for about, _, name in entries if about.startswith(_LINK)]
+        untracked = read_names(others)
+        nested += [name.rstrip("/") for name in untracked if name.endswith("/")]
+        files = dict.fromkeys((*tracked, *(name for name in untracked if not name.endswith("/"))))
+        unused = read_names(ignored) if ignored is not None else ()
+        folders = [name.rstrip("/") for name in unused if self._is_installed(name)]
         closed: list[str] = []
         for name in nested:
             if os.path.islink(os.path.join(self.root, name)):
@@ -212,19 +217,6 @@ class Project:
             tracked=frozenset(tracked),
             dependencies=folders,
             closed=closed,
-        )
-
-    def _split(self, held: Path, others: Path) -> tuple[list[str], list[str], list[str]]:
-        """Return the tracked files, the untracked files, and nested repositories."""
-        entries = [entry.partition("\t") for entry in read_names(held)]
-        more = read_names(others)
-        return (
-            [name for about, _, name in entries if not about.startswith(_LINK)],
-            [name for name in more if not name.endswith("/")],
-            [
-                *(name for about, _, name in entries if about.startswith(_LINK)),
-                *(name.rstrip("/") for name in more if name.endswith("/")),
-            ],
         )
 
     def _is_installed(self, name: str) -> bool:

@@ -11,7 +11,7 @@ from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.files.versions import ReadLog
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.text import one_line
+from dirge_py.lib.text import one_line, plural
 from dirge_py.lib.version import __version__
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
@@ -68,12 +68,10 @@ def open_journal(store: Store, choice: SessionChoice) -> tuple[Journal | None, S
             return store.open(newest.id, fork=choice.fork), ()
         case "resume" if choice.continuation is not None:
             return _open_to_continue(store, choice.continuation), ()
-        case "resume":
-            return store.open(choice.id, fork=choice.fork), ()
-        case "named":
-            if choice.fork:
-                return store.open(choice.id, fork=True), ()
+        case "named" if not choice.fork:
             return store.open_or_create(choice.id), ()
+        case "resume" | "named":
+            return store.open(choice.id, fork=choice.fork), ()
 
 
 def refuse_to_send(store: Store, choice: SessionChoice) -> tuple[PromptCheck, ...]:
@@ -130,9 +128,8 @@ def queued_again(loaded: LoadedSession) -> Iterator[str]:
     """Yield a notice if undelivered input waits for the next run."""
     waiting = decode_queue(loaded.choices.settings.get("queue"))
     if waiting:
-        shown = "; ".join(
-            one_line(typed_text(message), _PROMPT_CHARS) for _, message in waiting[:_QUEUE_SHOWN]
-        )
+        first = waiting[:_QUEUE_SHOWN]
+        shown = "; ".join(one_line(typed_text(message), _PROMPT_CHARS) for _, message in first)
         more = f" and {len(waiting) - _QUEUE_SHOWN} more" if len(waiting) > _QUEUE_SHOWN else ""
         verbs = ("message was", "waits") if len(waiting) == 1 else ("messages were", "wait")
         yield (
@@ -145,10 +142,8 @@ def restore(
     conversation: Conversation,
     loaded: LoadedSession,
     *,
-    recorder: Recorder | None,
     todo: TodoList,
     workspace: Workspace,
-    cwd: Path,
     typed_dir: Path,
     redact: Callable[[str], str],
 ) -> None:
@@ -157,8 +152,9 @@ def restore(
     The files that were read are recorded at the end of each run. Drafts before the first message
     and the prompts of all sessions are in `typed_dir`.
     """
-    ledger, timeline = workspace.ledger, conversation.timeline
-    root = project_root(cwd)
+    ledger, recorder = workspace.ledger, conversation.session.recorder
+    timeline = conversation.timeline
+    root = project_root(conversation.cwd)
     timeline.follows |= {"todo": todo.load, "files_read": ledger.load}
     timeline.follows[PLAN] = partial(conversation.session.metadata.load, PLAN)
 
@@ -194,7 +190,8 @@ def _record_read_files(ledger: ReadLog, recorder: Recorder) -> Sink:
     return sink
 
 
-_STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")
+STRICTEST_FIRST: Sequence[Mode] = ("plan", "restrictive", "standard", "accept", "yolo")
+"""The modes, by what they allow."""
 
 
 def restore_mode(
@@ -205,10 +202,10 @@ def restore_mode(
     A mode that allows more than the one of this start is not restored, as grants are not.
     """
     is_flag = config.provenance.get("permission.mode") == "--permission-mode"
-    mode = next((mode for mode in _STRICTEST_FIRST if mode == loaded.choices.mode), None)
+    mode = next((mode for mode in STRICTEST_FIRST if mode == loaded.choices.mode), None)
     if is_flag or mode is None:
         return ()
-    if _STRICTEST_FIRST.index(mode) <= _STRICTEST_FIRST.index(gate.mode):
+    if STRICTEST_FIRST.index(mode) <= STRICTEST_FIRST.index(gate.mode):
         gate.mode = mode
         return ()
     recorder.note_mode(gate.mode)
@@ -222,8 +219,6 @@ def drop_grants(loaded: LoadedSession, recorder: Recorder) -> Sequence[str]:
         return ()
     for rule in grants:
         recorder.note_grant_removed(rule)
-    is_one = len(grants) == 1
-    rules = "1 rule" if is_one else f"{len(grants)} rules"
-    verb = "is" if is_one else "are"
+    rules, verb = plural(len(grants), "rule"), "is" if len(grants) == 1 else "are"
     shown = ", ".join(grants)
     return [f"{rules} you allowed for the session {verb} not carried over: {shown}."]

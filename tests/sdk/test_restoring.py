@@ -36,10 +36,8 @@ def give_back(
     restore(
         conversation,
         loaded,
-        recorder=conversation.session.recorder,
         todo=todo,
         workspace=workspace,
-        cwd=project.folder,
         typed_dir=project.state_dir / "typed",
         redact=str,
     )

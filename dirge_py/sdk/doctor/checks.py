@@ -7,9 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-
-from dirge_py.config.access import key_files, key_place, open_key_files, provider_access
+from dirge_py.config.access import key_files, open_key_files, provider_access
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
 from dirge_py.config.paths import config_dir, config_file, state_dir
@@ -19,16 +17,13 @@ from dirge_py.permission.project_trust import inspect_project
 from dirge_py.processes.programs import find_inside, find_program, run_program
 from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
 from dirge_py.providers.discovery import with_local_servers
-from dirge_py.sdk.doctor.providers import check_providers
+from dirge_py.sdk.doctor.providers import check_providers, key_words
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
-from dirge_py.sdk.doctor.terminal import (
-    TerminalAnswers,
-    check_terminal,
-    check_terminal_answers,
-    check_tmux,
-)
+from dirge_py.sdk.doctor.terminal import TerminalAnswers, check_terminal, check_terminal_answers, check_tmux
 from dirge_py.types.errors import ConfigError, DirgeError, ProcessError
 from dirge_py.types.extensions import Extension
+from pathlib import Path
+
 
 KeyProblems = Callable[[Config, bool], Sequence[str]]
 """What is wrong with the keys of these settings, where the kitty protocol is spoken or not."""
@@ -97,8 +92,7 @@ def _provider(config: Config) -> CheckResult:
         access = provider_access(config, choice.alias, is_main=True)
     except ConfigError as error:
         return failed("provider", error.message, error.hint or "dirge config check")
-    key = f"key from {key_place(config, choice.alias)}" if access.api_key else "no key needed"
-    return passed("provider", f"{choice.name}, {key}")
+    return passed("provider", f"{choice.name}, {key_words(config, access)}")
 
 
 def check_extensions(extensions: Iterable[Extension]) -> Iterator[CheckResult]:

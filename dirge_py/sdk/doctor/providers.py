@@ -14,6 +14,7 @@ from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
 from dirge_py.config.sources import LocalServer
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.redaction import Redactor
+from dirge_py.lib.text import plural
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.models import provider_settings
@@ -81,7 +82,7 @@ async def _findings(
     is_main = _is_main(config, alias)
     access = provider_access(config, alias, is_main=is_main)
     settings = provider_settings(config, alias, Redactor(), is_main=is_main)
-    where = f"{settings.base_url}, {_key_words(config, access)}"
+    where = f"{settings.base_url}, {key_words(config, access)}"
     try:
         models = await list_models(settings, client, wire=wire_of(settings.type), limit_s=limit_s)
     except ProviderError as error:
@@ -89,8 +90,7 @@ async def _findings(
     except ConfigError as error:
         return [failed(_name(alias), error.message, error.hint or "edit `base_url`")]
     listed.add(_place(settings.base_url))
-    number = f"{len(models)} model{'' if len(models) == 1 else 's'}"
-    told = passed(_name(alias), f"{where}: answers, lists {number}")
+    told = passed(_name(alias), f"{where}: answers, lists {plural(len(models), 'model')}")
     return [told, *_missing(config, alias, models)]
 
 
@@ -106,7 +106,7 @@ def _standing(config: Config, alias: str) -> CheckResult:
         return failed(_name(alias), error.message, error.hint or "dirge config check")
     if access.entry.type in OFFLINE:
         return skipped(_name(alias), f"plays {access.script or 'what it is given'}")
-    return skipped(_name(alias), f"{access.base_url}, {_key_words(config, access)}: not asked")
+    return skipped(_name(alias), f"{access.base_url}, {key_words(config, access)}: not asked")
 
 
 def _failed(config: Config, alias: str, where: str, error: ProviderError) -> CheckResult:
@@ -175,7 +175,8 @@ def _local(found: Sequence[LocalServer] | None) -> Iterator[CheckResult]:
             yield warn("local servers", words, "ollama pull qwen3")
 
 
-def _key_words(config: Config, access: ProviderAccess) -> str:
+def key_words(config: Config, access: ProviderAccess) -> str:
+    """Say where the key comes from."""
     return f"key from {key_place(config, access.alias)}" if access.api_key else "no key needed"
 
 
