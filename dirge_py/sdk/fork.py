@@ -74,50 +74,6 @@ class Parent(Protocol):
     def show_notice(self, text: str, /) -> None: ...
 
 
-def gate_for_copy(
-    parent: Parent,
-    copy: ProjectCopy,
-    workspace: Workspace,
-    *,
-    granted: list[Rule],
-    is_sandboxed: bool,
-) -> PermissionEngine:
-    """Make the permission engine of a copy: the parent's rules also hold for the copied paths.
-
-    The project itself may be read, but not changed.
-    """
-    roots = parent.gate.folders
-    originals = [
-        folder for folder in (copy.project.root, *roots) if not is_beneath(copy.top, [folder])
-    ]
-    seen = [
-        Rule("read", pattern, "allow", "it was copied")
-        for root in roots
-        for pattern in (quoted_path(root), f"{quoted_path(root)}/**")
-    ]
-    return open_engine(
-        parent.config,
-        parent.options,
-        workspace,
-        parent.folders.output,
-        is_sandboxed=is_sandboxed,
-        project_rules=parent.options.project_rules,
-        anchors=Anchors(
-            folders=(str(parent.cwd), os.path.realpath(parent.cwd), *roots),
-            copies=((copy.top, copy.project.root),),
-        ),
-        make=partial(
-            ForkPermissionEngine,
-            parent=parent.gate,
-            granted=granted,
-            only_looks=False,
-            first=seen,
-            # In a sandbox the kernel keeps these folders unchanged.
-            kept=() if is_sandboxed else originals,
-        ),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkFolder:
     """Where a conversation works."""
@@ -233,13 +189,7 @@ class Forks:
         workspace = Workspace(copy.roots, copy.cwd)
         undo.callback(workspace.close)
         sandbox = await self._sandbox([copy.top], undo)
-        gate = gate_for_copy(
-            parent,
-            copy,
-            workspace,
-            granted=self._granted,
-            is_sandboxed=isinstance(sandbox, Sandbox),
-        )
+        gate = self._gate_of_copy(copy, workspace, is_sandboxed=isinstance(sandbox, Sandbox))
         if isinstance(sandbox, NoSandbox):
             isolation = f"a copy; {sandbox.reason}: commands ask as usual"
         else:
@@ -254,6 +204,44 @@ class Forks:
             isolation=isolation,
             prompt=parent.prompt.at(Path(copy.cwd)),
             tree=copy.tree,
+        )
+
+    def _gate_of_copy(
+        self, copy: ProjectCopy, workspace: Workspace, *, is_sandboxed: bool
+    ) -> PermissionEngine:
+        """Make the permission engine of a copy: the parent's rules also hold for the copied paths.
+
+        The project itself may be read, but not changed.
+        """
+        parent, roots = self._parent, self._parent.gate.folders
+        originals = [
+            folder for folder in (copy.project.root, *roots) if not is_beneath(copy.top, [folder])
+        ]
+        seen = [
+            Rule("read", pattern, "allow", "it was copied")
+            for root in roots
+            for pattern in (quoted_path(root), f"{quoted_path(root)}/**")
+        ]
+        return open_engine(
+            parent.config,
+            parent.options,
+            workspace,
+            parent.folders.output,
+            is_sandboxed=is_sandboxed,
+            project_rules=parent.options.project_rules,
+            anchors=Anchors(
+                folders=(str(parent.cwd), os.path.realpath(parent.cwd), *roots),
+                copies=((copy.top, copy.project.root),),
+            ),
+            make=partial(
+                ForkPermissionEngine,
+                parent=parent.gate,
+                granted=self._granted,
+                only_looks=False,
+                first=seen,
+                # In a sandbox the kernel keeps these folders unchanged.
+                kept=() if is_sandboxed else originals,
+            ),
         )
 
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | NoSandbox:
