@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -229,10 +230,7 @@ class _ProgramBuilder(ConversationBuilder):
     def conversation(self, waiting: ThreadState) -> Conversation:
         plan, recorder = self.plan, self.recorder
         services = ToolServices(files=self.workspace, processes=self.runner, app=plan.app)
-
-        def bind(tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
-            return bound(tools, services, str(plan.cwd))
-
+        bind = partial(bound, services=services, cwd=str(plan.cwd))
         retrying = retrying_stream_fn(self.stream_fn, RecoveryPolicy(), sleep=plan.clock.sleep)
         guards = self._guards(retrying)
         environment = WorkEnvironment(

@@ -179,7 +179,8 @@ class ConversationBuilder:
             workspace=self.workspace,
             runner=self.runner,
             notify=self.notify,
-            redactor=self.redactor,
+            redact=self.redactor.redact,
+            add_secret=self.redactor.add,
             recorder=self.recorder,
             project=project,
         )

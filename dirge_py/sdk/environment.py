@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -207,8 +208,7 @@ def _fork_profile(
 ) -> SandboxProfile:
     usual, roots = sandbox_profile_of(config, workspace), workspace.roots
     home = os.path.realpath(usual.home)
-    environment = config.origin.environment or os.environ
-    path = environment.get("PATH", os.defpath)
+    path = (config.origin.environment or os.environ).get("PATH", os.defpath)
     seen = [*roots, project, *usual.readable, *usual.writable]
     seen += toolchains(path, home, roots=[*roots, project])
     # If the parent's commands run in a sandbox, they don't see the objects of other repositories.
@@ -216,12 +216,9 @@ def _fork_profile(
     for folder in (*roots, project):
         shown = _repository_folders(folder, with_shared_objects=shares)
         seen += [path for path in shown if not is_below(home, path)]
-    return SandboxProfile(
-        roots=(),
-        home=usual.home,
-        writable=tuple(writable),
-        readable=tuple(dict.fromkeys(seen)),
-        hidden=(str(config_dir(environment)), str(state_dir(environment))),
+    readable = tuple(dict.fromkeys(seen))
+    return replace(
+        usual, roots=(), writable=tuple(writable), readable=readable, network=False, hosts=()
     )
 
 

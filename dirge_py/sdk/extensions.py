@@ -6,16 +6,16 @@ A new one is a folder below `extensions/` whose module `extension` has `make(hos
 
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass as mutable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.redaction import Redactor
 from dirge_py.processes.runner import Runner
 from dirge_py.session.recorder import Recorder
 from dirge_py.types.extensions import Extension, ExtensionHost
@@ -23,8 +23,6 @@ from dirge_py.types.extensions import Extension, ExtensionHost
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import ProjectTrust
-
-E = TypeVar("E", bound=Extension)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +58,20 @@ EXTENSIONS: list[ExtensionEntry] = [
 command, the first one keeps it."""
 
 
+@mutable(slots=True, kw_only=True, eq=False, repr=False)
 class BuildHost:
     """The `ExtensionHost` of one conversation under construction."""
 
-    def __init__(
-        self,
-        *,
-        settings: Config | None,
-        cwd: Path,
-        workspace: Workspace,
-        runner: Runner,
-        notify: Callable[[str], None],
-        redactor: Redactor,
-        recorder: Recorder | None = None,
-        project: "ProjectTrust | None" = None,
-    ) -> None:
-        self.settings = settings
-        self.cwd = cwd
-        self.workspace = workspace
-        self.runner = runner
-        self.notify = notify
-        self.redact = redactor.redact
-        self.add_secret = redactor.add
-        self.recorder = recorder
-        self.project = project
-        self.conversation: Conversation | None = None
+    settings: Config | None
+    cwd: Path
+    workspace: Workspace
+    runner: Runner
+    notify: Callable[[str], None]
+    redact: Callable[[str], str]
+    add_secret: Callable[[str], None]
+    recorder: Recorder | None
+    project: "ProjectTrust | None"
+    conversation: "Conversation | None" = None
 
     def store(self, name: str) -> Path:
         """Return the folder where an extension may store files. It may not exist yet."""
