@@ -53,8 +53,18 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
             if guard == "storm":
                 chat = Words("Stopped by the storm guard: the model repeated the same calls.")
             return OutcomeText(chat, "warning", program)
-        case MaxTurns() | LimitExceeded():
-            return _limit(outcome)
+        case MaxTurns(max=most):
+            turns = plural(most, "turn")
+            program = Words(f"The run reached its limit of {turns}.", "Raise `max_turns`.")
+            fix = "Raise --max-turns, or continue with `dirge -c -p /continue`."
+            script = Words(f"stopped after {turns}, the limit.", fix)
+            # A notice has named the number of turns.
+            return OutcomeText(Words("", _CONTINUE), "warning", program, script)
+        case LimitExceeded(message=limit):
+            program = Words(f"The run was stopped: {limit}.", "Raise that limit.")
+            fix = "Raise the limit, or continue with `dirge -c -p /continue`."
+            chat, script = Words(f"Stopped: {limit}.", _CONTINUE), Words(f"{limit}.", fix)
+            return OutcomeText(chat, "warning", program, script)
         case NeedsMoreTurns(turn=turn):
             chat = Words("The requested turn has ended; the run needs more.", _CONTINUE)
             program = Words(f"The run pauses after turn {turn}.", "Continue it with `Continue()`.")
@@ -106,21 +116,6 @@ def plan_outcome_text(outcome: Outcome) -> tuple[str, Literal["plain", "good", "
         case _:
             reasons = " ".join(why_not_done(outcome)).strip()
             return f"The plan was stopped before the review: {reasons}", "warning"
-
-
-def _limit(outcome: MaxTurns | LimitExceeded) -> OutcomeText:
-    if isinstance(outcome, MaxTurns):
-        turns = plural(outcome.max, "turn")
-        program = Words(f"The run reached its limit of {turns}.", "Raise `max_turns`.")
-        fix = "Raise --max-turns, or continue with `dirge -c -p /continue`."
-        script = Words(f"stopped after {turns}, the limit.", fix)
-        # A notice has named the number of turns.
-        return OutcomeText(Words("", _CONTINUE), "warning", program, script)
-    chat = Words(f"Stopped: {outcome.message}.", _CONTINUE)
-    program = Words(f"The run was stopped: {outcome.message}.", "Raise that limit.")
-    fix = "Raise the limit, or continue with `dirge -c -p /continue`."
-    script = Words(f"{outcome.message}.", fix)
-    return OutcomeText(chat, "warning", program, script)
 
 
 def _hook(outcome: HookTerminated) -> OutcomeText:
