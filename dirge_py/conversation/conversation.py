@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dirge_py.agent_loop.history import check_resumable
+from dirge_py.agent_loop.history import check_resumable, open_calls
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.conversation.deps import (
     ConversationDeps,
@@ -28,7 +28,6 @@ from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.session.drafts import SessionDrafts
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
-from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
     OF_TURNS,
@@ -82,7 +81,9 @@ class Conversation:
         self.extensions = deps.extensions
         """The capabilities, in order."""
         self._log = ConversationLog(session.history, session.usage, session.cost_usd)
-        self.inserts = PendingInserts(deps.run.prompt_checks, self)
+        self.inserts = PendingInserts(
+            deps.run.prompt_checks, report=self.report, is_unfinished=self._is_unfinished
+        )
         self._queues = Queues(
             inserts=self.inserts,
             steering=InputQueue("steering", deps.run.steering_mode),
@@ -90,7 +91,8 @@ class Conversation:
         )
         self._sinks: list[Sink] = [*deps.sinks]
         self._task: asyncio.Task[None] | None = None
-        self._is_compacting = False
+        self.is_compacting = False
+        """Whether `compact` is in progress: no run can start until it is done."""
         self._is_closed = False
         self._close_done = asyncio.Event()
         self._owner: ExclusiveOwner | None = None
@@ -206,11 +208,6 @@ class Conversation:
     def is_running(self) -> bool:
         return self.run is not None
 
-    @property
-    def is_compacting(self) -> bool:
-        """Whether `compact` is in progress: no run can start until it is done."""
-        return self._is_compacting
-
     def context_report(self) -> "ContextReport | None":
         """Return what would be sent now; None if the conversation does not count it."""
         report = self.session.context_report
@@ -319,11 +316,11 @@ class Conversation:
         self.check_idle()
         if self.session.compact is None:
             raise DirgeError("this conversation cannot compact its context.")
-        self._is_compacting = True
+        self.is_compacting = True
         try:
             compacted = await self.session.compact(tuple(self.messages), focus)
         finally:
-            self._is_compacting = False
+            self.is_compacting = False
         if compacted is not None:
             self.report(compacted)
         return compacted
@@ -407,11 +404,16 @@ class Conversation:
             raise DirgeError(f"{self.exclusive_owner.description}.", hint=hint)
         if self.run is not None:
             raise DirgeError("a run is going on.", hint="Steer it, queue a follow-up, or abort it.")
-        if self._is_compacting:
+        if self.is_compacting:
             raise DirgeError("the context is being compacted.", hint="Wait until that is done.")
         if self.timeline.is_moving:
             hint = "Wait until that is done."
             raise DirgeError("the session is moving to another point.", hint=hint)
+
+    def _is_unfinished(self) -> bool:
+        """Whether a message now would end an interrupted run, open calls or a move."""
+        has_open_calls = open_calls(self.messages) is not None
+        return self.timeline.is_moving or self.interruption is not None or has_open_calls
 
     def _start(self, request: RunRequest, by: ExclusiveOwner | None) -> Run:
         self.check_idle(by)
@@ -423,7 +425,6 @@ class Conversation:
             request = replace(request, answer=answer, bundles=bundles)
         run = Run(
             self,
-            AbortSignal(),
             prompts=request.prompts or (),
             backpressure=self._deps.run.backpressure,
             on_notice=self._deps.late_notices.append,
@@ -458,7 +459,7 @@ class Conversation:
             event = replace(event, changed=self._deps.run.watch.pop_changes())
         if isinstance(event, AgentEnd):
             self._emit_notices(run)  # before the end of the run
-        is_asked = run or self._is_compacting or self.side_questions or self.exclusive_owner
+        is_asked = run or self.is_compacting or self.side_questions or self.exclusive_owner
         self._log.record(event, is_idle=not is_asked)
         if run is not None:
             run.count(event)

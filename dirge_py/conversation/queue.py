@@ -4,40 +4,28 @@ They open no run. During a run they are delivered at the next boundary at which 
 """
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
 
-from dirge_py.agent_loop.history import open_calls
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import LoopEvent, MessageEnd, MessageStart
+from dirge_py.types.events import MessageEnd, MessageStart, Sink
 from dirge_py.types.extensions import PromptCheck
-from dirge_py.types.messages import Message, UserMessage
-
-if TYPE_CHECKING:
-    from dirge_py.session.rewind import Rewinder
-    from dirge_py.session.transcript import InterruptedRun
+from dirge_py.types.messages import UserMessage
 
 _logger = logging.getLogger(__name__)
 
 
-class InsertTarget(Protocol):
-    """The conversation, as far as `PendingInserts` uses it."""
-
-    timeline: "Rewinder"
-
-    @property
-    def messages(self) -> Sequence[Message]: ...
-    @property
-    def interruption(self) -> "InterruptedRun | None": ...
-    def report(self, event: LoopEvent) -> None: ...
-
-
 class PendingInserts:
-    """The inserted messages of one conversation that are not in its history yet."""
+    """The inserted messages of one conversation that are not in its history yet.
 
-    def __init__(self, checks: Sequence[PromptCheck], history: InsertTarget) -> None:
+    They wait during a run, and while `is_unfinished`; then `report` gets their events.
+    """
+
+    def __init__(
+        self, checks: Sequence[PromptCheck], *, report: Sink, is_unfinished: Callable[[], bool]
+    ) -> None:
         self._checks = checks
-        self._history = history
+        self._report = report
+        self._is_unfinished = is_unfinished
         self._is_running = False
         self._waiting: list[UserMessage] = []
 
@@ -76,14 +64,8 @@ class PendingInserts:
     def _settle(self) -> None:
         while self._waiting and not self._is_running and not self._is_unfinished():
             message = self._waiting.pop(0)
-            self._history.report(MessageStart(message))
-            self._history.report(MessageEnd(message))
-
-    def _is_unfinished(self) -> bool:
-        """Whether a message now would end an interrupted run, open calls or a move."""
-        is_interrupted = self._history.interruption is not None
-        has_open_calls = open_calls(self._history.messages) is not None
-        return self._history.timeline.is_moving or is_interrupted or has_open_calls
+            self._report(MessageStart(message))
+            self._report(MessageEnd(message))
 
 
 async def objection(checks: Sequence[PromptCheck], message: UserMessage) -> str | None:

@@ -77,14 +77,13 @@ class Run:
     def __init__(
         self,
         conversation: Queueing,
-        signal: AbortSignal,
         *,
-        prompts: Sequence[Message] = (),
-        backpressure: BackpressurePolicy | None = None,
-        on_notice: Callable[[str], None] = lambda text: None,
+        prompts: Sequence[UserMessage],
+        backpressure: BackpressurePolicy,
+        on_notice: Callable[[str], None],
     ) -> None:
         self.id = ""
-        self.signal = signal
+        self.signal = AbortSignal()
         self.started_at = time.monotonic()
         self.api_s = 0.0
         self.turns = 0
@@ -94,7 +93,7 @@ class Run:
         self.broadcaster = EventBroadcaster(backpressure, on_detached=on_notice)
         self._conversation = conversation
         self._is_over = False
-        self._unsent = [prompt for prompt in prompts if isinstance(prompt, UserMessage)]
+        self._unsent = list(prompts)
 
     def __await__(self) -> Generator[Any, None, Outcome]:
         return self.outcome.__await__()
@@ -190,7 +189,7 @@ _logger = logging.getLogger(__name__)
 class RunRequest:
     """What a run has to do."""
 
-    prompts: Sequence[Message] | None = None
+    prompts: Sequence[UserMessage] | None = None
     """The messages that open it; None: it continues the conversation."""
     decisions: Sequence[CallDecision] = ()
     """Decisions about open calls."""
@@ -297,11 +296,11 @@ class RunExecutor:
 
     async def _early_end(self) -> Outcome | None:
         """Return the outcome if a check holds a prompt back from the history; else None."""
-        for prompt in self.request.prompts or ():
-            if not isinstance(prompt, UserMessage) or not self.deps.run.prompt_checks:
-                continue
+        checks = self.deps.run.prompt_checks
+        prompts = self.request.prompts if checks else None
+        for prompt in prompts or ():
             try:
-                checking = objection(self.deps.run.prompt_checks, prompt)
+                checking = objection(checks, prompt)
                 reason = await until_aborted(checking, self.run.signal)
             except Aborted:
                 return Cancelled(reason=self.run.signal.reason)
