@@ -7,6 +7,8 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
 from dirge_py.config.access import key_files, open_key_files, provider_access
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
@@ -19,11 +21,14 @@ from dirge_py.processes.sandbox.read_only_mechanisms import find_mechanism
 from dirge_py.providers.discovery import with_local_servers
 from dirge_py.sdk.doctor.providers import check_providers, key_words
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
-from dirge_py.sdk.doctor.terminal import TerminalAnswers, check_terminal, check_terminal_answers, check_tmux
+from dirge_py.sdk.doctor.terminal import (
+    TerminalAnswers,
+    check_terminal,
+    check_terminal_answers,
+    check_tmux,
+)
 from dirge_py.types.errors import ConfigError, DirgeError, ProcessError
 from dirge_py.types.extensions import Extension
-from pathlib import Path
-
 
 KeyProblems = Callable[[Config, bool], Sequence[str]]
 """What is wrong with the keys of these settings, where the kitty protocol is spoken or not."""
