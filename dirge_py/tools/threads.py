@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ToolFailed
@@ -37,26 +37,21 @@ def _start_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> "a
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[R] = loop.create_future()
 
-    def settle(result: R | None, failure: BaseException | None) -> None:
-        if answer.done():
-            return
-        if failure is None:
-            answer.set_result(result)  # type: ignore[arg-type]
-        else:
-            answer.set_exception(failure)
+    def settle(setter: Callable[[Any], None], value: Any) -> None:
+        if not answer.done():
+            setter(value)
 
     def body() -> None:
-        result: R | None = None
-        failure: BaseException | None = None
+        ended: tuple[Callable[[Any], None], Any]
         try:
-            result = work(*args, **kwargs)
-        except Exception as error:
-            failure = error
+            ended = answer.set_result, work(*args, **kwargs)
         except BaseException as error:
-            # `sys.exit()` in a thread ends only the thread, without an error message.
-            failure = ToolFailed(f"It ended itself with {error!r}. Take another way.")
+            # `sys.exit()` would end only this thread; a future rejects a StopIteration.
+            is_ordinary = isinstance(error, Exception) and not isinstance(error, StopIteration)
+            failed = ToolFailed(f"It ended itself with {error!r}. Take another way.")
+            ended = answer.set_exception, error if is_ordinary else failed
         if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, failure)
+            loop.call_soon_threadsafe(settle, *ended)
 
     name = f"dirge-{getattr(work, '__name__', 'work')}"
     threading.Thread(target=body, name=name, daemon=True).start()

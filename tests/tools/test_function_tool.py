@@ -350,15 +350,25 @@ async def test_a16_a_tool_has_a_time_limit_of_its_own(boxed: Boxed) -> None:
     assert "0.05 s" in run.results[0].text
 
 
-async def test_a_function_that_ends_itself_is_an_error_of_the_call(boxed: Boxed) -> None:
-    @tool
-    def leave() -> str:
-        sys.exit(3)
+def leave() -> str:
+    sys.exit(3)
 
-    run = await called(boxed(leave), "leave")
+
+def run_dry() -> str:
+    return str(next(iter(())))
+
+
+@pytest.mark.parametrize(
+    ("function", "error"), [(leave, "SystemExit(3)"), (run_dry, "StopIteration()")]
+)
+async def test_a_function_that_ends_itself_is_an_error_of_the_call(
+    boxed: Boxed, function: Callable[[], str], error: str
+) -> None:
+    async with asyncio.timeout(10):
+        run = await called(boxed(tool(function)), function.__name__)
 
     assert run.outcomes == ["error"]
-    assert "SystemExit(3)" in run.results[0].text
+    assert error in run.results[0].text
 
 
 async def test_a27_progress_is_told_while_the_tool_runs(boxed: Boxed) -> None:
