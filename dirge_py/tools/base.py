@@ -188,6 +188,8 @@ class Tool(ABC, Generic[Args]):
     name: ClassVar[str]
     label: ClassVar[str]
     args: ClassVar[type[BaseModel]]
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Names that other agents use for fields of `args`, with the name here."""
     mode: ClassVar[ToolExecutionMode | None] = None
     """"sequential" makes the whole batch run one call after another."""
     needs: ClassVar[tuple[str, ...]] = ()
@@ -220,7 +222,7 @@ class Tool(ABC, Generic[Args]):
 
     def prepare(self, arguments: Any) -> Any:
         """Convert arguments as the model wrote them to the form that `args` expects."""
-        return arguments
+        return rename_keys(arguments, self.other_names)
 
     def unavailable(self, services: ToolServices) -> str:
         """Return why the tool can't be used now, or "". Called before each model call and run."""

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import ClassVar
 
 from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
     LineMatches,
@@ -44,13 +44,11 @@ class GrepTool(PathTool[GrepArgs]):
     name = "grep"
     label = "Search"
     args = GrepArgs
+    other_names: ClassVar = {"glob": "include"}
     needs = ("processes",)
 
     def __init__(self, ripgrep: Callable[[Sequence[str]], str | None] = find_ripgrep) -> None:
         self._find_ripgrep = ripgrep
-
-    def prepare(self, arguments: Any) -> Any:
-        return rename_keys(arguments, {"glob": "include"})
 
     async def run(self, args: GrepArgs, ctx: ToolContext) -> LoopToolResult:
         assert ctx.services.processes is not None

@@ -1,12 +1,12 @@
 """The `memory` tool: keeps notes for later sessions."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from dirge_py.lib.text import clean
-from dirge_py.tools.base import Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.base import Tool, ToolArgs, ToolContext
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.memory import MemoryUpdate
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
@@ -26,11 +26,9 @@ class MemoryTool(Tool[MemoryArgs]):
     name = "memory"
     label = "Memory"
     args = MemoryArgs
+    other_names = _NAMES
     mode = "sequential"
     needs = ("memory",)
-
-    def prepare(self, arguments: Any) -> Any:
-        return rename_keys(arguments, _NAMES)
 
     def claims(self, args: MemoryArgs, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("memory", f"{args.action} {args.store}")]

@@ -1,15 +1,17 @@
 """The `websearch` tool: searches the web."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import Field
 
-from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, ToolServices, rename_keys
+from dirge_py.tools.base import Hints, Tool, ToolArgs, ToolContext, ToolServices
 from dirge_py.tools.web.search import WebSearch
 from dirge_py.tools.web.service import quote_untrusted
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import Claim, LoopToolResult, Preview, text_result
+
+_NAMES = dict.fromkeys(("q", "search_term"), "query")
+_NAMES |= dict.fromkeys(("count", "max_results"), "num_results")
 
 
 class WebsearchArgs(ToolArgs):
@@ -21,13 +23,10 @@ class WebsearchTool(Tool[WebsearchArgs]):
     name = "websearch"
     label = "Search the web"
     args = WebsearchArgs
+    other_names = _NAMES
     mode = "parallel"
     needs = ("web",)
     hints = Hints(read_only=True, open_world=True)
-
-    def prepare(self, arguments: Any) -> Any:
-        names = dict.fromkeys(("count", "max_results"), "num_results")
-        return rename_keys(arguments, names | {"q": "query", "search_term": "query"})
 
     def unavailable(self, services: ToolServices) -> str:
         if services.web is None:

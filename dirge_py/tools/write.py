@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from dirge_py.files.versions import FileContent
 from dirge_py.files.workspace import CallFiles
-from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext
 from dirge_py.tools.file_edits.diff import diff_of_texts
 from dirge_py.tools.file_edits.document import count_lines, encode_text, require_utf8
 from dirge_py.tools.file_edits.file_changes import (
@@ -32,10 +32,8 @@ class WriteTool(Tool[WriteArgs]):
     name = "write"
     label = "Write"
     args = WriteArgs
+    other_names: ClassVar = {"file_path": "path"}
     mode = "sequential"
-
-    def prepare(self, arguments: Any) -> Any:
-        return rename_keys(arguments, {"file_path": "path"})
 
     def claims(self, args: WriteArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)
