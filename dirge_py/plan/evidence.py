@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -55,12 +55,12 @@ class Evidence:
     def event(self) -> EvidenceTaken:
         """Return the event that reports it."""
         return EvidenceTaken(
-            **{field.name: getattr(self, field.name) for field in fields(EvidenceTaken)}
+            **{each.name: getattr(self, each.name) for each in fields(EvidenceTaken)}
         )
 
     def stored(self) -> dict[str, Any]:
         """Return it as a JSON object."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
 
 _ENDINGS: dict[EvidenceOutcome, str] = {
@@ -146,28 +146,19 @@ _OUTCOMES: dict[str, EvidenceOutcome] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
 class EvidenceCollector:
     """Records the commands of one conversation during one phase."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        ledger: EvidenceLedger,
-        *,
-        phase: PhaseName,
-        step: int,
-        report: Callable[[EvidenceTaken], None],
-        writes: ReviewerWrites | None = None,
-    ) -> None:
-        """Create a collector. While a file of `writes` exists, no command is evidence."""
-        self._conversation = conversation
-        self._ledger = ledger
-        self._phase: PhaseName = phase
-        self._step = step
-        self._report = report
-        self._writes = writes
-        self._pending: dict[str, tuple[str, str]] = {}
-        self._unasked: set[str] = set()
+    conversation: Conversation
+    ledger: EvidenceLedger
+    phase: PhaseName
+    step: int
+    report: Callable[[EvidenceTaken], None]
+    writes: ReviewerWrites | None = None
+    """While a file of these exists, no command is evidence."""
+    _pending: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _unasked: set[str] = field(default_factory=set)
 
     def bundle(self) -> Hooks:
         return Hooks(
@@ -197,8 +188,8 @@ class EvidenceCollector:
         code = details.get("exit_code")
         output = "".join(b.text for b in event.result.content if isinstance(b, TextBlock))
         item = Evidence(
-            phase=self._phase,
-            step=self._step,
+            phase=self.phase,
+            step=self.step,
             command=command,
             outcome=_OUTCOMES.get(outcome, "passed" if code == 0 else "failed"),
             exit_code=code if isinstance(code, int) else None,
@@ -206,34 +197,34 @@ class EvidenceCollector:
             tree=tree,
             is_look=self._is_look(command),
         )
-        self._report(self._ledger.add(item).event)
+        self.report(self.ledger.add(item).event)
 
     async def _before(self, _info: TurnInfo, call: ToolCall) -> None:
         command = _command_of(call)
         if call.name != _COMMANDS or not command.strip():
             return
-        if self._writes is not None:
-            await self._writes.begin(call.id, command)
+        if self.writes is not None:
+            await self.writes.begin(call.id, command)
         self._unasked.discard(call.id)
         self._pending[call.id] = (command, await self._tree())
 
     async def _after(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
         """Forget the tree if the files changed: the command then proves nothing about them."""
-        if self._writes is not None:
-            await self._writes.end(call.id)
+        if self.writes is not None:
+            await self.writes.end(call.id)
         command, tree = self._pending.get(call.id, ("", ""))
         if tree and await self._tree() != tree:
             self._pending[call.id] = (command, "")
 
     async def _tree(self) -> str:
-        if self._writes is not None and self._writes.are_there:
+        if self.writes is not None and self.writes.are_there:
             return ""
-        tree = await read_tree(self._conversation)
+        tree = await read_tree(self.conversation)
         return tree.sha256 if tree is not None else ""
 
     def _is_look(self, command: str) -> bool:
         try:
-            return self._conversation.settings.why(_COMMANDS, command).only_looks
+            return self.conversation.settings.why(_COMMANDS, command).only_looks
         except DirgeError:
             return True  # An unknown command proves nothing.
 

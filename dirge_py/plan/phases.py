@@ -3,8 +3,9 @@
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from dirge_py.agent_loop.answer_schema import AnswerSchema
 from dirge_py.context.prompt_text import prompt_text, quote_text
@@ -118,55 +119,39 @@ class PhaseEnded(Exception):
         self.outcome = outcome
 
 
+@dataclass(slots=True)
 class PhaseFork:
     """A phase in a fork of `parent`, which reports the fork's events and keeps its history."""
 
-    def __init__(
-        self,
-        parent: Conversation,
-        spec: ForkOptions,
-        *,
-        phase: PhaseName,
-        step: int,
-        check: Callable[[], None],
-        bundles: Sequence[Hooks] = (),
-    ) -> None:
-        """Create a fork that is opened later.
-
-        `check` is called before each run and raises if the plan was stopped. `bundles` are hooks
-        for all of its runs.
-        """
-        self._parent = parent
-        self._spec = spec
-        self._phase: PhaseName = phase
-        self._step = step
-        self._check = check
-        self._bundles = bundles
-        self._began = time.monotonic()
-        self.run: Run | None = None
-        self.conversation: Conversation | None = None
-        self.has_ended = False
+    parent: Conversation
+    options: ForkOptions
+    phase: PhaseName
+    step: int
+    check: Callable[[], None]
+    """Called before each run; raises if the plan was stopped."""
+    bundles: Sequence[Hooks] = ()
+    """Hooks for all of its runs."""
+    run: Run | None = None
+    """The run in progress."""
+    conversation: Conversation | None = None
+    """The fork; None until it is opened."""
+    has_ended: bool = False
+    """Whether its end was reported."""
+    _began: float = field(default_factory=time.monotonic)
 
     async def open(self) -> None:
         """Create the fork. Raises DirgeError if that fails."""
-        fork = await self._parent.fork(self._spec)
+        fork = await self.parent.fork(self.options)
         fork.subscribe(self._forward)
         self.conversation = fork
-        self._parent.report(
-            PlanPhase(
-                phase=self._phase,
-                step=self._step,
-                state="started",
-                shut_in=fork.environment.isolation,
-            )
-        )
+        self.parent.report(self._event(state="started"))
 
     async def close(self) -> None:
         """Close the fork, if there is one, and report its end once."""
         if self.conversation is None:
             return
         if not self.has_ended:
-            self._parent.report(self.ended("It did not finish."))
+            self.parent.report(self.ended("It did not finish."))
         await self.conversation.close()
 
     async def tree(self) -> str:
@@ -194,14 +179,14 @@ class PhaseFork:
         has_worked = any(message.calls for message in answers)
         is_silent = is_done and can_act and has_worked and not _final_text(answers)
         if is_silent or isinstance(outcome, MaxTurns):
-            report_now = user_text(report_now_prompt(self._phase), "harness")
+            report_now = user_text(report_now_prompt(self.phase), "harness")
             outcome, answers = await self._ask(report_now, bundles, can_act=False)
         if isinstance(outcome, NeedsMoreTurns):
             # It called a tool although it had none.
             return _final_text(answers, with_calls=True)
         if isinstance(outcome, Done) and outcome.stopped_by:
             problem = "repeated itself and was stopped"
-            raise phase_failed(self._phase, problem, kind=outcome.stopped_by)
+            raise phase_failed(self.phase, problem, kind=outcome.stopped_by)
         if not isinstance(outcome, Done):
             raise PhaseEnded(outcome)
         return _final_text(answers)
@@ -234,26 +219,27 @@ class PhaseFork:
     def ended(self, summary: str, text: str = "") -> PlanPhase:
         """Return the event for the end of the phase."""
         self.has_ended = True
-        return PlanPhase(
-            phase=self._phase,
-            step=self._step,
+        return self._event(
             state="ended",
             summary=summary,
             text=text,
-            shut_in=self.opened.environment.isolation,
             duration_ms=round((time.monotonic() - self._began) * 1000),
             usage=self.opened.usage,
             cost_usd=self.opened.cost_usd,
         )
 
+    def _event(self, **members: Any) -> PlanPhase:
+        isolation = self.opened.environment.isolation
+        return PlanPhase(phase=self.phase, step=self.step, shut_in=isolation, **members)
+
     async def _ask(
         self, prompt: UserMessage, bundles: Sequence[Hooks], *, can_act: bool
     ) -> tuple[Outcome, Sequence[AssistantMessage]]:
         """Run a prompt; return its outcome and the model's messages."""
-        self._check()
+        self.check()
         fork = self.opened
         before = len(fork.messages)
-        more = [*self._bundles, *bundles, *(() if can_act else (_WITHOUT_TOOLS,))]
+        more = [*self.bundles, *bundles, *(() if can_act else (_WITHOUT_TOOLS,))]
         self.run = fork.send(prompt, bundles=more, single_turn=not can_act)
         try:
             outcome = await self.run
@@ -263,9 +249,9 @@ class PhaseFork:
         return outcome, [message for message in answers if message.origin == "model"]
 
     def _forward(self, event: LoopEvent) -> None:
-        self._parent.report(ForkEvent(phase=self._phase, step=self._step, event=event))
+        self.parent.report(ForkEvent(phase=self.phase, step=self.step, event=event))
         if isinstance(event, UsageReported):
-            self._parent.report(replace(event, role=event.role or self._phase))
+            self.parent.report(replace(event, role=event.role or self.phase))
 
 
 _NAMES: dict[PhaseName, str] = {

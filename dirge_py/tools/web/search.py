@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -60,48 +61,39 @@ class SearchBackend:
     ValueError, KeyError, TypeError or AttributeError for an unexpected format."""
 
 
+@dataclass(frozen=True, slots=True)
 class WebSearch:
     """A search service. The key is only sent to `endpoint`, and appears in no message."""
 
-    def __init__(
-        self,
-        backend: SearchBackend,
-        endpoint: ParsedUrl,
-        *,
-        reach: DnsGuard,
-        key: str = "",
-        proxy: str | None = None,
-        timeout_s: float = 15.0,
-    ) -> None:
-        self._backend = backend
-        self._endpoint = endpoint
-        self._reach = reach
-        self._key = key
-        self._proxy = proxy
-        self._timeout_s = timeout_s
+    backend: SearchBackend
+    endpoint: ParsedUrl
+    reach: DnsGuard
+    key: str = field(default="", repr=False)
+    proxy: str | None = None
+    timeout_s: float = 15.0
 
     @property
     def host(self) -> str:
-        return self._endpoint.host
+        return self.endpoint.host
 
     @property
     def name(self) -> str:
-        return self._backend.name
+        return self.backend.name
 
     async def find(self, query: str, count: int) -> Sequence[SearchHit]:
         """Return at most `count` results with usable URLs, best first."""
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 status, body = await self._answer(query, count)
         except TimeoutError:
             raise ToolFailed(
-                f"{self.name} took longer than {self._timeout_s:g} s. Try again, or without it.",
+                f"{self.name} took longer than {self.timeout_s:g} s. Try again, or without it.",
                 outcome="timeout",
             ) from None
         if status >= 300:
             raise ToolFailed(self._describe_refusal(status, body))
         try:
-            hits = self._backend.hits(status, body)
+            hits = self.backend.hits(status, body)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ToolFailed(
                 f"{self.name} ({self.host}) sent an answer that cannot be read: "
@@ -110,11 +102,11 @@ class WebSearch:
         return [tidy for hit in hits if (tidy := _clean_hit(hit)) is not None][:count]
 
     async def _answer(self, query: str, count: int) -> tuple[int, bytes]:
-        fields, outgoing = self._backend.ask(query, count, self._key)
-        mark = "&" if "?" in self._endpoint.path else "?"
-        target = parse_url(self._endpoint.url + (f"{mark}{urlencode(fields)}" if fields else ""))
+        fields, outgoing = self.backend.ask(query, count, self.key)
+        mark = "&" if "?" in self.endpoint.path else "?"
+        target = parse_url(self.endpoint.url + (f"{mark}{urlencode(fields)}" if fields else ""))
         status, body, is_whole = await request(
-            target, outgoing, self._reach, proxy=self._proxy, max_bytes=_MAX_BYTES
+            target, outgoing, self.reach, proxy=self.proxy, max_bytes=_MAX_BYTES
         )
         if not is_whole:
             raise ToolFailed(f"{self.name} sent more than {_MAX_BYTES} bytes. Ask for less.")
@@ -125,7 +117,7 @@ class WebSearch:
         if status < 400:
             advice = "It has moved: the user must set `search_url` under `[web]`."
         elif status in (401, 402, 403):
-            advice = self._backend.on_refusal
+            advice = self.backend.on_refusal
         elif status == 429:
             advice = "It is rate limited. Continue without it, or search later."
         text = self._excerpt(body)
@@ -134,7 +126,7 @@ class WebSearch:
     def _excerpt(self, body: bytes) -> str:
         """Return the beginning of the service's answer, without the key."""
         text = body[: 8 * _EXCERPT_CHARS].decode("utf-8", "replace")
-        text = text.replace(self._key, "[redacted]") if self._key else text
+        text = text.replace(self.key, "[redacted]") if self.key else text
         is_page = text.lstrip()[:1] == "<"
         return "a web page" if is_page else _line(text, _EXCERPT_CHARS)
 
