@@ -34,9 +34,7 @@ class FindFilesTool(PathTool[FindFilesArgs]):
     async def run(self, args: FindFilesArgs, ctx: ToolContext) -> LoopToolResult:
         assert ctx.services.processes is not None
         pattern = portable_pattern(args.pattern)
-        search = FileSearch(
-            root="", include_hidden=args.include_hidden, is_aborted=lambda: ctx.signal.aborted
-        )
+        search = FileSearch(root="", include_hidden=args.include_hidden)
         files = await in_thread(ctx.signal, walk_folder, args.path, search, ctx)
         paths = sorted(file.path for file in files)
         positions = await search_names(

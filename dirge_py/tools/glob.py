@@ -31,10 +31,7 @@ class GlobTool(PathTool[GlobArgs]):
 
 def _find(args: GlobArgs, ctx: ToolContext) -> str:
     search = FileSearch(
-        root="",
-        wanted=path_matcher(args.pattern),
-        include_hidden=mentions_hidden(args.pattern),
-        is_aborted=lambda: ctx.signal.aborted,
+        root="", wanted=path_matcher(args.pattern), include_hidden=mentions_hidden(args.pattern)
     )
     files = walk_folder(args.path, search, ctx)
     if not files:

@@ -107,7 +107,6 @@ def _places(args: GrepArgs, ctx: ToolContext) -> _Places:
     search = FileSearch(
         root="",
         include_hidden=args.include_hidden,
-        is_aborted=lambda: ctx.signal.aborted,
         wanted=path_matcher(args.include) if args.include else lambda path: True,
     )
     files = sorted((file.path, file.size) for file in walk_folder(args.path, search, ctx))

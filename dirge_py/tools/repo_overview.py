@@ -107,7 +107,7 @@ class RepoOverviewTool(PathTool[RepoOverviewArgs]):
 
 
 def _overview(args: RepoOverviewArgs, ctx: ToolContext) -> str:
-    search = FileSearch(root="", is_aborted=lambda: ctx.signal.aborted)
+    search = FileSearch(root="")
     sizes = {file.path: file.size for file in walk_folder(args.path, search, ctx)}
     outline = build_outline(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)
     folders = count_noun(outline.folders, "folder")

@@ -26,8 +26,8 @@ def require_folder(asked: str, ctx: ToolContext) -> str:
 
 
 def walk_folder(asked: str, search: FileSearch, ctx: ToolContext) -> list[FoundFile]:
-    """Return the files below the folder `asked`, which becomes the root of `search`."""
-    search.root = require_folder(asked, ctx)
+    """Return the files below the folder `asked`, the root of `search`; stop if aborted."""
+    search.root, search.is_aborted = require_folder(asked, ctx), lambda: ctx.signal.aborted
     return list(ctx.files.walk(search))
 
 

@@ -3,6 +3,7 @@
 import codecs
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 import httpx
 
@@ -34,28 +35,32 @@ _SNIFFED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FetchResult:
-    """The answer of a server."""
+class WebPage:
+    """A page: at first as the server sent it, then as text."""
 
     target: ParsedUrl
     """The URL that answered, after redirects on its host."""
     body: bytes = b""
-    """The body, decompressed."""
+    """The decompressed body, until it is converted."""
+    title: str = ""
+    """The title of an HTML page; "" without one."""
+    text: str = ""
+    """The text, of an HTML page as Markdown."""
     media_type: str = ""
     """Its media type in lower case, without parameters."""
     charset: str = ""
     """The charset of the Content-Type in lower case; "" if it names none."""
     is_whole: bool = True
-    """Whether the whole body was read; False if `max_bytes` was reached."""
+    """Whether `body` or `text` is the whole page; False if a limit was reached."""
     moved_to: ParsedUrl | None = None
-    """The other host that it redirects to; then there is no body."""
+    """The other host that it redirects to; then there is neither body nor text."""
 
     @property
     def is_html(self) -> bool:
         return self.media_type in ("text/html", "application/xhtml+xml")
 
 
-async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> FetchResult:
+async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> WebPage:
     """Fetch the text at `target`, following redirects that stay on its host."""
     first = target
     for _ in range(MAX_REDIRECTS + 1):
@@ -66,14 +71,12 @@ async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: in
         following = _redirect_target(target, location)
         if following.host != first.host:
             transport.reach.admit(following)
-            return FetchResult(target=target, moved_to=following)
+            return WebPage(target=target, moved_to=following)
         target = following
     raise ToolFailed(f"{first} redirects more than {MAX_REDIRECTS} times. Try another page.")
 
 
-async def _read_response(
-    target: ParsedUrl, response: httpx.Response, max_bytes: int
-) -> FetchResult:
+async def _read_response(target: ParsedUrl, response: httpx.Response, max_bytes: int) -> WebPage:
     if not 200 <= response.status_code < 300:
         raise ToolFailed(_describe_status(target, response.status_code))
     media_type, charset = _content_type(response.headers.get("content-type", ""))
@@ -85,7 +88,7 @@ async def _read_response(
     body, is_whole = await read_body(response, max_bytes)
     if not media_type:
         media_type = _sniff_type(target, body)
-    return FetchResult(
+    return WebPage(
         target=target, body=body, media_type=media_type, charset=charset, is_whole=is_whole
     )
 
@@ -136,28 +139,10 @@ def _describe_status(target: ParsedUrl, status: int) -> str:
 _MAX_CHARS = 2_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebPage:
-    """A page as text."""
-
-    target: ParsedUrl
-    """The URL that answered, after redirects on its host."""
-    media_type: str = ""
-    """Its media type in lower case, without parameters."""
-    title: str = ""
-    """The title of an HTML page; "" without one."""
-    text: str = ""
-    """The text, of an HTML page as Markdown."""
-    is_whole: bool = True
-    """Whether the whole page was read."""
-    moved_to: ParsedUrl | None = None
-    """The other host that it redirects to; then there is no text."""
-
-
-def page_from(fetched: FetchResult) -> WebPage:
-    """Convert a response to text without control characters, HTML to Markdown. Use a thread."""
+def page_from(fetched: WebPage) -> WebPage:
+    """Convert the body to text without control characters, HTML to Markdown. Use a thread."""
     if fetched.moved_to is not None:
-        return WebPage(target=fetched.target, moved_to=fetched.moved_to)
+        return fetched
     text = _decode_body(fetched)
     title, is_whole = "", fetched.is_whole
     if fetched.is_html:
@@ -169,13 +154,8 @@ def page_from(fetched: FetchResult) -> WebPage:
         raise ToolFailed(
             f"{fetched.target} has no text, maybe because a script makes it. Try another source."
         )
-    return WebPage(
-        target=fetched.target,
-        media_type=fetched.media_type,
-        title=clean(title)[:300],
-        text=shown,
-        is_whole=is_whole and len(text) <= _MAX_CHARS,
-    )
+    is_whole = is_whole and len(text) <= _MAX_CHARS
+    return replace(fetched, body=b"", title=clean(title)[:300], text=shown, is_whole=is_whole)
 
 
 async def fetch_page(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: int) -> WebPage:
@@ -201,7 +181,7 @@ _CHARACTER_SETS = re.compile(
 )
 
 
-def _decode_body(fetched: FetchResult) -> str:
+def _decode_body(fetched: WebPage) -> str:
     """Decode the body. Invalid bytes become U+FFFD; half a character at a cut end is dropped."""
     body, charset = fetched.body, fetched.charset
     for mark, name in _MARKS:

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from dirge_py.tools.web.dns_guard import DnsGuard
-from dirge_py.tools.web.page import FetchResult, fetch, page_from
+from dirge_py.tools.web.page import WebPage, fetch, page_from
 from dirge_py.tools.web.service import WebLimits, WebService, quote_untrusted
 from dirge_py.tools.web.transport import Decompressor, GuardedTransport
 from dirge_py.tools.web.url import parse_url
@@ -17,7 +17,7 @@ from tests.support.web_site import Reply, Site, moved, serving
 MAX_BYTES = 200_000
 
 
-async def fetched(site: Site, path: str, *, max_bytes: int = MAX_BYTES) -> FetchResult:
+async def fetched(site: Site, path: str, *, max_bytes: int = MAX_BYTES) -> WebPage:
     transport = GuardedTransport(DnsGuard([site.place]))
     return await fetch(transport, parse_url(site.url + path), max_bytes=max_bytes)
 
