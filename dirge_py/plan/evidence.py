@@ -157,8 +157,8 @@ class EvidenceCollector:
     report: Callable[[EvidenceTaken], None]
     writes: ReviewerWrites | None = None
     """While a file of these exists, no command is evidence."""
-    _pending: dict[str, tuple[str, str]] = field(default_factory=dict)
-    _unasked: set[str] = field(default_factory=set)
+    _pending: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    """Each call's command, and the tree it is run on; None until the hook before it has run."""
 
     def bundle(self) -> Hooks:
         return Hooks(
@@ -174,14 +174,13 @@ class EvidenceCollector:
             # A plugin may deny it before this collector's hook runs.
             command = event.args.get("command") if isinstance(event.args, Mapping) else None
             if isinstance(command, str) and command.strip():
-                self._pending[event.tool_call_id] = (command, "")
-                self._unasked.add(event.tool_call_id)
+                self._pending[event.tool_call_id] = (command, None)
         if not isinstance(event, ToolExecutionEnd) or event.deferred:
             return
-        command, tree = self._pending.pop(event.tool_call_id, ("", ""))
+        command, tree = self._pending.pop(event.tool_call_id, ("", None))
         details = event.result.details
         outcome = str(details.get("outcome", ""))
-        if not command or (event.tool_call_id in self._unasked and outcome != "denied"):
+        if not command or (tree is None and outcome != "denied"):
             return
         if "shell_id" in details:
             return  # A command in the background has no result yet.
@@ -194,7 +193,7 @@ class EvidenceCollector:
             outcome=_OUTCOMES.get(outcome, "passed" if code == 0 else "failed"),
             exit_code=code if isinstance(code, int) else None,
             output_sha256=hashlib.sha256(output.encode("utf-8", "surrogatepass")).hexdigest(),
-            tree=tree,
+            tree=tree or "",
             is_look=self._is_look(command),
         )
         self.report(self.ledger.add(item).event)
@@ -205,7 +204,6 @@ class EvidenceCollector:
             return
         if self.writes is not None:
             await self.writes.begin(call.id, command)
-        self._unasked.discard(call.id)
         self._pending[call.id] = (command, await self._tree())
 
     async def _after(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:

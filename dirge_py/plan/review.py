@@ -1,6 +1,7 @@
 """One review of a plan: the reviewer's prompt, the check of its answer, and the report."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from dirge_py.conversation.conversation import Conversation
@@ -35,7 +36,6 @@ instead. Then write your report again, with the verdict block at its end. A chec
 run here is "cannot_verify"; one that fails makes the verdict NEEDS_FIX."""
 _MAX_SUMMARY_CHARS = 200
 _CHANGED_IT = "a command of the review changed the project, so the review does not count"
-_NO_CHANGES = "(The changes were not recorded: look at the files.)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,15 +76,10 @@ class Reviewer:
         return EvidenceLedger([*known, *items[self._earlier :]])
 
     @property
-    def _checks(self) -> list[Evidence]:
+    def checks(self) -> list[Evidence]:
         """Return the commands of this review that do more than read."""
         ran = self._ledger.of("review", self._state.cycle.step)
         return [item for item in ran if not item.is_look]
-
-    @property
-    def has_acted(self) -> bool:
-        """Whether it ran any command that does more than read."""
-        return bool(self._checks)
 
     async def prompt(self, attached: Sequence[UserBlock]) -> UserMessage:
         """Return the prompt: the request, the plan, the changes and the implementer's commands."""
@@ -148,24 +143,19 @@ class Reviewer:
 
     def _is_hopeless(self) -> bool:
         """Whether the reviewer tried to verify, and every command was denied."""
-        return self.has_acted and all(item.outcome == "denied" for item in self._checks)
+        return bool(self.checks) and all(item.outcome == "denied" for item in self.checks)
 
     async def _changes(self) -> str:
         snapshots, base = self._conversation.snapshots, self._state.base_tree
-        if snapshots is None or not base:
-            return _NO_CHANGES
-        try:
-            now = await snapshots.take_snapshot()
-            diff = await snapshots.difference(base, now.tree) if now is not None else ""
-        except DirgeError:
-            now = None
-        if now is None:
-            return _NO_CHANGES
-        if len(diff) <= _MAX_CHANGES_CHARS:
-            return diff or "(No file was changed.)"
-        changes = await snapshots.changes(base, now.tree)
-        listed = "\n".join(f"{change.kind}: {change.path}" for change in changes)
-        return f"{listed[:_MAX_CHANGES_CHARS]}\n(The whole difference is too long to show.)"
+        with suppress(DirgeError):
+            if snapshots is not None and base and (now := await snapshots.take_snapshot()):
+                diff = await snapshots.difference(base, now.tree)
+                if len(diff) <= _MAX_CHANGES_CHARS:
+                    return diff or "(No file was changed.)"
+                changes = await snapshots.changes(base, now.tree)
+                listed = "\n".join(f"{change.kind}: {change.path}" for change in changes)
+                return f"{listed[:_MAX_CHANGES_CHARS]}\n(The whole difference is too long to show.)"
+        return "(The changes were not recorded: look at the files.)"
 
 
 def _why_not_verified(judgement: CheckedVerdict) -> str:

@@ -411,7 +411,7 @@ class PlanRun:
             try:
                 text = await reviewer.ask(fork, prompt, bundles)
             except (PhaseEnded, PlanInterrupted):
-                if not reviewing.environment.sandbox and reviewer.has_acted:
+                if not reviewing.environment.sandbox and reviewer.checks:
                     self._note(await guard.compare())
                 raise
             changes = await self._interruption.wait(guard.compare())

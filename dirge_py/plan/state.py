@@ -58,8 +58,6 @@ PlanStatus = Literal["active", "waiting", "stopped", "verified", "not_verified",
 """In progress (or left so by a crash); to be accepted; ended early; reviewed and found done;
 reviewed and not found done; discarded."""
 
-RESUMABLE: frozenset[PlanStatus] = frozenset(("active", "waiting", "stopped", "not_verified"))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCycle:
@@ -115,7 +113,7 @@ class PlanState:
     @property
     def is_resumable(self) -> bool:
         """Whether `/plan resume` can continue it."""
-        return self.status in RESUMABLE
+        return self.status not in ("verified", "dropped")
 
     def stored(self) -> dict[str, Any]:
         """Return the members as JSON values, together with those of the cycle."""
