@@ -13,6 +13,7 @@ from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOu
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
+from dirge_py.tools.search.paths import count_noun
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import (
     Claim,
@@ -42,18 +43,13 @@ _MIN_MS, _MAX_MS = 10_000, MAX_TIMEOUT_S * 1000
 class BashArgs(ToolArgs):
     command: str = Field(description="The command line.", min_length=1)
     timeout: float | None = Field(
-        default=None,
-        gt=0,
-        le=MAX_TIMEOUT_S,
-        description="Seconds after which the command is stopped.",
+        None, gt=0, le=MAX_TIMEOUT_S, description="Seconds after which the command is stopped."
     )
     workdir: PathText | None = Field(
-        default=None, description="Folder to start in, instead of the working directory."
+        None, description="Folder to start in, instead of the working directory."
     )
-    background: bool = Field(default=False, description="Return at once; it keeps running.")
-    input: str | None = Field(
-        default=None, max_length=_MAX_INPUT_CHARS, description="Text for its stdin."
-    )
+    background: bool = Field(False, description="Return at once; it keeps running.")
+    input: str | None = Field(None, max_length=_MAX_INPUT_CHARS, description="Text for its stdin.")
 
 
 class BashTool(Tool[BashArgs]):
@@ -292,16 +288,13 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     elif finished.signal is not None:
         notes.append(f"The command was ended by {_signal_name(finished.signal)}.")
     if finished.stopped:
-        processes = "process was" if finished.stopped == 1 else "processes were"
-        notes.append(
-            f"{finished.stopped} background {processes} stopped: none outlives its command."
-        )
+        processes = count_noun(finished.stopped, "background process")
+        were = "was" if finished.stopped == 1 else "were"
+        notes.append(f"{processes} {were} stopped: none outlives its command.")
     if pids := finished.left:
-        processes, are, them = "processes", "are", "them"
-        if len(pids) == 1:
-            processes, are, them = "process", "is", "it"
+        are, them = ("is", "it") if len(pids) == 1 else ("are", "them")
         notes.append(
-            f"{len(pids)} {processes} of this command {are} still running"
+            f"{count_noun(len(pids), 'process')} of this command {are} still running"
             f" (pid {', '.join(map(str, pids))}): dirge could not stop {them}, or another command"
             f" that still runs may have started {them}. It tries again when that command ends and"
             " when the session ends."

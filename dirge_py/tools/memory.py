@@ -51,15 +51,9 @@ class MemoryTool(Tool[MemoryArgs]):
             return text_result(text or f"{_FILES[args.store]} is empty.", store=args.store)
         if args.action != "remove" and not args.content.strip():
             raise ToolFailed("`content` is missing. Nothing was changed.")
-        change = MemoryUpdate(
-            store=args.store, action=args.action, content=args.content, match=args.match
-        )
-        done = await stores.update(change)
-        return text_result(
-            f"{done} It is in your prompt from the next run on.",
-            store=args.store,
-            action=args.action,
-        )
+        done = await stores.update(MemoryUpdate(**args.model_dump()))
+        text = f"{done} It is in your prompt from the next run on."
+        return text_result(text, store=args.store, action=args.action)
 
 
 TOOL = MemoryTool()

@@ -17,6 +17,7 @@ import tomllib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from operator import attrgetter
 
 import tree_sitter
 import yaml
@@ -127,9 +128,7 @@ def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator
 def find_faults(root: tree_sitter.Node, source: bytes, language: str) -> list[SyntaxFault]:
     """Return delimiters without a partner, in order; brackets after an open quote don't count."""
 
-    def position(fault: SyntaxFault) -> tuple[int, int]:
-        return fault.row, fault.column
-
+    position = attrgetter("row", "column")
     faults = _brackets(root, source.split(b"\n"))
     if quotes := list(_quotes(root, source, language)):
         first = min(map(position, quotes))

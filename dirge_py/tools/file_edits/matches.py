@@ -47,6 +47,7 @@ class ViewLines:
     """The lines of a file, with a search for blocks of lines."""
 
     def __init__(self, view: bytes) -> None:
+        self.view = view
         self.lines = view.split(b"\n")
         self._starts: list[int] = []
         self._joined: dict[Callable[[bytes], bytes], bytes] = {}

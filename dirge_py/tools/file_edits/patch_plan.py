@@ -269,7 +269,7 @@ def apply_hunks(
     for number, hunk in enumerate(hunks, 1):
         after = max((each.end for each in placed), default=0)
         name = f"Hunk {number}" if len(hunks) > 1 else "The hunk"
-        placed.append(_HunkPlacer(document.view, lines, hunk, f"{name} for {path}").place(after))
+        placed.append(_HunkPlacer(lines, hunk, _block_of(hunk), f"{name} for {path}").place(after))
     placed.sort(key=lambda each: (each.line, each.end))
     changes = [change for each in placed for change in each.changes]
     if any(change.end > following.start for change, following in pairwise(changes)):
@@ -283,62 +283,61 @@ def apply_hunks(
     return document.replaced(changes), list(used)
 
 
+@dataclass(frozen=True, slots=True)
 class _HunkPlacer:
     """Finds the place of one hunk; its `name` is for errors."""
 
-    def __init__(self, view: bytes, lines: ViewLines, hunk: PatchHunk, name: str) -> None:
-        self._view = view
-        self._lines = lines
-        self._hunk = hunk
-        self._name = name
-        self._block = _block_of(hunk)
+    lines: ViewLines
+    hunk: PatchHunk
+    block: LineBlock
+    name: str
 
     def place(self, after: int) -> _PlacedHunk:
         """Return where the hunk belongs; `after` is the line after the previous hunk."""
-        if not self._block.old:
+        if not self.block.old:
             return self._insertion(after)
-        strategy, matches = find_block(self._lines, self._block)
+        strategy, matches = find_block(self.lines, self.block)
         if not matches:
-            old = b"\n".join(self._block.old)
-            raise text_not_found(f"{self._name} was not found", self._view, old)
+            old = b"\n".join(self.block.old)
+            raise text_not_found(f"{self.name} was not found", self.lines.view, old)
         chosen = self._choose(matches, after)
-        start = self._lines.start(chosen.line)
+        start = self.lines.start(chosen.line)
         changes = [each.moved(start) for each in chosen.changes]
-        return _PlacedHunk(chosen.line, chosen.line + len(self._block.old), changes, strategy)
+        return _PlacedHunk(chosen.line, chosen.line + len(self.block.old), changes, strategy)
 
     def _choose(self, matches: Sequence[TextMatch], after: int) -> TextMatch:
         for candidates in (matches, *self._candidates(matches, after)):
             if len(candidates) == 1:
                 return candidates[0]
-        starts = [self._lines.start(each.line) for each in matches]
+        view, starts = self.lines.view, [self.lines.start(each.line) for each in matches]
+        numbers = line_numbers(view, starts)
         raise TextNotFound(
-            f"{self._name} fits {len(matches)} places: lines {line_numbers(self._view, starts)}; "
-            "nothing was changed.",
+            f"{self.name} fits {len(matches)} places: lines {numbers}; nothing was changed.",
             hint="Add context lines, or an `@@` line of the function it is in.",
-            view=self._view,
+            view=view,
             line=matches[0].line,
         )
 
     def _candidates(self, matches: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
         """Yield the matches that fit each hint in the patch: end, anchors, line number, order."""
-        count = len(self._block.old)
+        count = len(self.block.old)
         following = [each for each in matches if each.line >= after]
-        if self._hunk.at_end:
-            ends = (len(self._lines.lines), len(self._lines.lines) - 1)
+        if self.hunk.at_end:
+            ends = (len(self.lines.lines), len(self.lines.lines) - 1)
             yield [each for each in matches if each.line + count in ends][-1:]
         if anchored := self._lines_after_anchors(after):
             # After an anchor, the first place is meant, even if there are more further down.
             first = {next((m.line for m in following if m.line >= n), None) for n in anchored}
             yield [each for each in following if each.line in first]
             return
-        if self._hunk.line is not None:
-            yield [each for each in matches if each.line == self._hunk.line - 1]
+        if self.hunk.line is not None:
+            yield [each for each in matches if each.line == self.hunk.line - 1]
         yield following
 
     def _lines_after_anchors(self, after: int) -> list[int]:
         """Return the lines after each chain of anchors; empty if one is missing."""
         starts = [after]
-        for number, anchor in enumerate(self._hunk.anchors):
+        for number, anchor in enumerate(self.hunk.anchors):
             places = self._lines_like(_normalize_line(normalize_newlines(anchor)), min(starts))
             if number > 0:
                 nearest = (next((n for n in places if n >= line), None) for line in starts)
@@ -346,11 +345,11 @@ class _HunkPlacer:
             starts = [place + 1 for place in places]
             if not starts:
                 return []
-        return starts if self._hunk.anchors else []
+        return starts if self.hunk.anchors else []
 
     def _lines_like(self, anchor: bytes, start: int) -> list[int]:
         """Return the lines that equal the anchor, else start with it, else contain it."""
-        lines = [_normalize_line(line) for line in self._lines.lines[start:]]
+        lines = [_normalize_line(line) for line in self.lines.lines[start:]]
         for test in (bytes.__eq__, bytes.startswith, bytes.__contains__):
             if places := [start + n for n, line in enumerate(lines) if test(line, anchor)]:
                 return places
@@ -358,24 +357,24 @@ class _HunkPlacer:
 
     def _insertion(self, after: int) -> _PlacedHunk:
         """Place a hunk with only new lines: after its anchor, or at the end of the file."""
-        lines = self._lines.lines
+        lines = self.lines.lines
         anchored = self._lines_after_anchors(after)
         if len(anchored) == 1:
             line = anchored[0]
-        elif self._hunk.at_end or lines == [b""]:
+        elif self.hunk.at_end or lines == [b""]:
             line = len(lines)
         else:
             raise TextNotFound(
-                f"{self._name} has no lines that show its place; nothing was changed.",
+                f"{self.name} has no lines that show its place; nothing was changed.",
                 hint="Add context lines, an `@@` line that occurs once, or `*** End of File`.",
-                view=self._view,
+                view=self.lines.view,
                 line=None,
             )
-        text = b"\n".join(self._block.new)
+        text = b"\n".join(self.block.new)
         if line < len(lines) - 1 or (line < len(lines) and lines[-1]):
-            place, text = self._lines.start(line), text + b"\n"
+            place, text = self.lines.start(line), text + b"\n"
         else:
-            place = len(self._view)
+            place = len(self.lines.view)
             text = b"\n" + text if lines[-1] else text + b"\n"
         return _PlacedHunk(line, line, [Replacement(place, place, text)], EXACT)
 

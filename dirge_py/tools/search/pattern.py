@@ -100,9 +100,8 @@ def _class(token: str) -> str:
     inside = re.sub(r"\[:(\w+):\]", lambda m: _POSIX.get(m[1], m[0]), token[start:-1])
     inside = re.sub(r"\\(?s:.)", lambda m: _BLANKS if m[0] == r"\s" else m[0], inside)
     inside = re.sub(r"(?<!\\)\[", r"\[", inside)
-    return (
-        head + re.sub(r"(&&|--|~~|\|\|)", lambda m: "\\" + m[0][0] + "\\" + m[0][1], inside) + "]"
-    )
+    inside = re.sub(r"&&|--|~~|\|\|", lambda m: rf"\{m[0][0]}\{m[0][1]}", inside)
+    return f"{head}{inside}]"
 
 
 _POSIX = {

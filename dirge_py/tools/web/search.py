@@ -69,7 +69,7 @@ class WebSearch:
     endpoint: ParsedUrl
     reach: DnsGuard
     key: str = field(default="", repr=False)
-    proxy: str | None = None
+    proxy: str | None = field(default=None, repr=False)
     timeout_s: float = 15.0
 
     @property

@@ -9,6 +9,7 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -29,6 +30,7 @@ _GZIP_BEGINS = b"\x1f\x8b"
 _ONE_CONNECTION = httpx.Limits(max_connections=1, max_keepalive_connections=0)
 
 
+@dataclass(slots=True)
 class GuardedTransport:
     """Sends requests to targets that `reach` allows.
 
@@ -37,18 +39,11 @@ class GuardedTransport:
     caller limits the total time.
     """
 
-    def __init__(
-        self,
-        reach: DnsGuard,
-        *,
-        proxy: str | None = None,
-        connect_s: float = 5.0,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self.reach = reach
-        self._proxy = proxy
-        self._timeout = httpx.Timeout(_SILENCE_S, connect=connect_s)
-        self._tls = tls
+    reach: DnsGuard
+    proxy: str | None = field(default=None, repr=False)
+    connect_s: float = 5.0
+    tls: ssl.SSLContext | None = None
+    """The certificates; loaded for the first target that needs them."""
 
     @asynccontextmanager
     async def send(
@@ -56,7 +51,7 @@ class GuardedTransport:
     ) -> AsyncIterator[httpx.Response]:
         """Yield the response with its headers read. Follow no redirects, and keep no cookies."""
         addresses = await self.reach.addresses(target)
-        proxy = None if self.reach.is_private(target) else self._proxy
+        proxy = None if self.reach.is_private(target) else self.proxy
         # A proxy can't get the address: certificates are checked for the name that it gets.
         hosts = [target.host] if proxy else _to_try(addresses)
         try:
@@ -76,7 +71,8 @@ class GuardedTransport:
         url = httpx.URL(
             scheme=target.scheme, host=host, port=target.port, raw_path=target.path.encode("ascii")
         )
-        extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
+        timeout = httpx.Timeout(_SILENCE_S, connect=self.connect_s)
+        extensions: dict[str, Any] = {"timeout": timeout.as_dict()}
         if host != target.host:
             # The name that the certificate must be valid for, and that the server gets.
             extensions["sni_hostname"] = target.host
@@ -92,10 +88,10 @@ class GuardedTransport:
         # The library's client is not used: it keeps cookies, and parses redirects even when it does
         # not follow them. The certificates take 30 ms to load, so only https loads them.
         needs_tls = target.scheme == "https" or (proxy or "").startswith("https")
-        if needs_tls and self._tls is None:
-            self._tls = httpx.create_ssl_context()
+        if needs_tls and self.tls is None:
+            self.tls = httpx.create_ssl_context()
         return httpx.AsyncHTTPTransport(
-            verify=self._tls or False, trust_env=False, limits=_ONE_CONNECTION, proxy=proxy
+            verify=self.tls or False, trust_env=False, limits=_ONE_CONNECTION, proxy=proxy
         )
 
 
