@@ -192,7 +192,7 @@ _CHANGED_SINCE = "The files have changed since the review, so its results may be
 
 
 def final_report(
-    judgement: CheckedVerdict | None,
+    judgement: CheckedVerdict,
     ledger: EvidenceLedger,
     *,
     request: str,
@@ -200,14 +200,13 @@ def final_report(
     tree: str,
     notes: Sequence[str] = (),
 ) -> str:
-    """Return the report in Markdown.
+    """Return the report in Markdown. `ended` is a sentence about how the plan ended.
 
-    `judgement` is the last review's; None if there was none. `ended` is a sentence about how the
-    plan ended. `tree` is the hash of the current files, "" if they can't be read; evidence about
-    other files is marked.
+    `tree` is the hash of the current files, "" if they can't be read; evidence about other files is
+    marked.
     """
     blocks = [f"**Plan:** {_one_line(request)}", ended.strip()]
-    if judgement and judgement.verified and not any(_is_about(e, tree) for e in ledger.items):
+    if judgement.verified and not any(_is_about(e, tree) for e in ledger.items):
         blocks.append(_CHANGED_SINCE)
     sections = dict(_findings(judgement, ledger))
     if last := _last_checks(ledger):
@@ -224,11 +223,7 @@ def final_report(
     return "\n\n".join(block for block in blocks if block)
 
 
-def _findings(
-    judgement: CheckedVerdict | None, ledger: EvidenceLedger
-) -> Iterator[tuple[str, list[str]]]:
-    if judgement is None:
-        return
+def _findings(judgement: CheckedVerdict, ledger: EvidenceLedger) -> Iterator[tuple[str, list[str]]]:
     yield "Verified", _finding_lines(judgement.verified)
     not_verified = _finding_lines(judgement.not_verified)
     problem = judgement.problem.rstrip(".")

@@ -67,7 +67,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
     """A function as a tool; calling it calls the function."""
 
     def __init__(self, function: Callable[P, R], options: ToolOptions | None = None) -> None:
-        options = options or ToolOptions()
+        self._options = options = options or ToolOptions()
         name = options.name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
@@ -76,12 +76,8 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         self._function = function
         contexts = (e for e in names if e in ("ctx", "_ctx") or annotations.get(e) is ToolContext)
         self._context_name = next(contexts, None)
-        self._op: Operation = options.op
-        self._resource = resource = options.resource
-        self._description = options.description or inspect.cleandoc(function.__doc__ or "")
-        self._available = options.available
         args = _arguments(function, name, annotations, self._context_name)
-        if resource is not None and resource not in args.model_fields:
+        if (resource := options.resource) is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
         # Built-in tools set this on their class; function tools share one class.
         vars(self).update(
@@ -99,7 +95,8 @@ class FunctionTool(Tool[Any], Generic[P, R]):
 
     @property
     def description(self) -> str:
-        return self._description or self.label
+        docstring = inspect.cleandoc(self._function.__doc__ or "")
+        return self._options.description or docstring or self.label
 
     async def run(self, args: BaseModel, ctx: ToolContext) -> LoopToolResult | str:
         arguments = {name: getattr(args, name) for name in type(args).model_fields}
@@ -113,23 +110,25 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         return _as_result(await value if inspect.isawaitable(value) else value)
 
     def unavailable(self, services: ToolServices) -> str:
-        answer = self._available() if self._available is not None else True
+        available = self._options.available
+        answer = available() if available is not None else True
         if isinstance(answer, str):
             return answer
         return "" if answer else "it gives no reason"
 
     def claims(self, args: BaseModel, ctx: ToolContext) -> Sequence[Claim]:
-        named = getattr(args, self._resource, None) if self._resource else None
+        op, parameter = self._options.op, self._options.resource
+        named = getattr(args, parameter, None) if parameter else None
         resource = self.name if named is None else str(named)
-        match self._op:
+        match op:
             case "read" | "edit":
-                return [Claim(self._op, ctx.absolute(resource))]
+                return [Claim(op, ctx.absolute(resource))]
             case "execute":
                 return [Claim("execute", ShellCommand(resource, ctx.cwd))]
             case "network":
                 return [Claim("network", _host(resource))]
             case _:
-                return [Claim(self._op, resource)]
+                return [Claim(op, resource)]
 
 
 @overload

@@ -89,6 +89,7 @@ _QUOTES = frozenset(('"', "'", "`", '"""', "'''", "string_start"))
 _QUOTE_ENDS = frozenset(('"', "'", "`", '"""', "'''", "string_end"))
 # The operand of a macro need not be a string.
 _WITH_MACROS = frozenset(("c", "cpp"))
+_place = attrgetter("row", "column")
 _KEYWORDS = frozenset(("end", "fi", "done", "esac"))
 
 
@@ -128,12 +129,11 @@ def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator
 def find_faults(root: tree_sitter.Node, source: bytes, language: str) -> list[SyntaxFault]:
     """Return delimiters without a partner, in order; brackets after an open quote don't count."""
 
-    position = attrgetter("row", "column")
     faults = _brackets(root, source.split(b"\n"))
     if quotes := list(_quotes(root, source, language)):
-        first = min(map(position, quotes))
-        faults = [fault for fault in faults if position(fault) < first] + quotes
-    return sorted(faults, key=position)
+        first = min(map(_place, quotes))
+        faults = [fault for fault in faults if _place(fault) < first] + quotes
+    return sorted(faults, key=_place)
 
 
 def _quotes(root: tree_sitter.Node, source: bytes, language: str) -> Iterator[SyntaxFault]:
@@ -217,9 +217,8 @@ def _is_further_left(closing: _Bracket, opening: _Bracket, lines: Sequence[bytes
 
 def _likely_unclosed(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
     """Return the bracket that was probably not closed: an inner suspect, else `outer` itself."""
-    place = (outer.row, outer.column)
     alike = (each for each in suspects if each.token == outer.token)
-    return next((each for each in alike if (each.row, each.column) > place), outer)
+    return next((each for each in alike if _place(each) > _place(outer)), outer)
 
 
 MAX_BYTES = 1 << 20

@@ -6,7 +6,7 @@ from dirge_py.plan.verdict import CheckedVerdict, ChecklistItem, ReviewVerdict, 
 from tests.support.plan_evidence import record_command
 
 
-def report(judgement: CheckedVerdict | None, ledger: EvidenceLedger, **changes: str) -> str:
+def report(judgement: CheckedVerdict, ledger: EvidenceLedger, **changes: str) -> str:
     told = {"request": "Add dates", "ended": "It is over.", "tree": "now"} | changes
     return final_report(judgement, ledger, notes=(), **told)
 
@@ -76,16 +76,17 @@ def test_what_the_review_asks_for_is_told_point_by_point() -> None:
     assert "- There is no verdict: there is no block." in report(unread, EvidenceLedger())
 
 
-def test_without_a_review_only_what_was_run_is_told() -> None:
+def test_without_findings_only_what_was_run_is_told() -> None:
+    empty = CheckedVerdict(is_approved=False)
     ledger = EvidenceLedger()
     record_command(ledger, "make", phase="implement")
     record_command(ledger, "make test", phase="implement", step=2)
-    text = report(None, ledger)
+    text = report(empty, ledger)
     assert text.endswith(
         "### Run by the implementation, not reviewed\n\n- ✓ `make test` (E2): exit code 0"
     )
     assert "erified\n" not in text
-    assert report(None, EvidenceLedger()) == "**Plan:** Add dates\n\nIt is over."
+    assert report(empty, EvidenceLedger()) == "**Plan:** Add dates\n\nIt is over."
 
 
 def test_files_that_changed_since_the_review_are_named() -> None:
