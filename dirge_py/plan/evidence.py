@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields, replace
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -118,20 +117,16 @@ class EvidenceLedger:
     @classmethod
     def load(cls, stored: object) -> "EvidenceLedger":
         """Return the ledger that was stored, without invalid entries."""
+        adapter = TypeAdapter(Evidence)
         entries = stored if isinstance(stored, list | tuple) else ()
-        return cls([item for entry in entries if (item := _load_item(entry))])
+        return cls([item for entry in entries if (item := _load_item(entry, adapter))])
 
 
-@cache
-def _adapter() -> TypeAdapter[Evidence]:
-    return TypeAdapter(Evidence)
-
-
-def _load_item(entry: object) -> Evidence | None:
+def _load_item(entry: object, adapter: TypeAdapter[Evidence]) -> Evidence | None:
     if not isinstance(entry, Mapping) or entry.keys() != {each.name for each in fields(Evidence)}:
         return None
     try:
-        item = _adapter().validate_json(json.dumps(entry), strict=True)
+        item = adapter.validate_json(json.dumps(entry), strict=True)
     except ValidationError:
         return None
     return item if re.fullmatch(r"E[0-9]{1,9}", item.id) else None

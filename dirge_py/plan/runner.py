@@ -95,15 +95,14 @@ async def resume_plan(
     state = load_state(conversation.session.metadata.get(NAME))
     if state is None or not state.is_resumable:
         raise DirgeError("there is no plan to continue.", hint="/plan REQUEST makes one.")
-    if is_accepted and not state.plan:
-        raise DirgeError("there is no plan yet to accept.", hint="/plan resume continues it.")
     if is_accepted:
-        state = replace(state, comment="")
+        if not state.plan:
+            raise DirgeError("there is no plan yet to accept.", hint="/plan resume continues it.")
+        state, approver = replace(state, comment=""), AutoApprove()
     if state.status == "not_verified":
         # Resuming a plan that used up its cycles adds one.
         left = max(1, state.cycle.cycles_left)
         state = replace(state, cycle=replace(state.cycle, cycles_left=left).next())
-    approver = AutoApprove() if is_accepted else approver
     return await PlanRun(conversation, approver, replace(state, status="active")).execute()
 
 

@@ -122,10 +122,8 @@ def _apply(args: EditToolArgs, ctx: ToolContext) -> tuple[EditPlan, AppliedChang
 def _planned_change(
     args: EditToolArgs, before: FileContent, plan: EditPlan, ctx: ToolContext
 ) -> PlannedChange:
-    path = ctx.absolute(args.path)
-    return PlannedChange(
-        path=path, shown=args.path, before=before, after=plan.content, diff=plan.diff
-    )
+    path, shown = ctx.absolute(args.path), args.path
+    return PlannedChange(path=path, shown=shown, before=before, after=plan.content, diff=plan.diff)
 
 
 def _report(args: EditToolArgs, plan: EditPlan, applied: AppliedChanges) -> str:

@@ -169,7 +169,6 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Raises TypeError if the function cannot be a tool; the message says why.
     """
-
     if function is None:
         return lambda decorated: FunctionTool(decorated, ToolOptions(**options))
     return FunctionTool(function, ToolOptions(**options))

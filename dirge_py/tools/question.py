@@ -73,10 +73,8 @@ class QuestionTool(SessionTool[QuestionArgs]):
         questions = [_make_question(each) for each in args.questions]
         answers = await ctx.services.ask(questions)
         if answers is None:
-            return text_result(
-                "The user cancelled the question. Continue with what you know, or wait.",
-                answered=False,
-            )
+            text = "The user cancelled the question. Continue with what you know, or wait."
+            return text_result(text, answered=False)
         lines = ["The user answered:"]
         for number, (question, answer) in enumerate(zip(questions, answers, strict=True), 1):
             mark = f"{number}. " if len(questions) > 1 else "   "

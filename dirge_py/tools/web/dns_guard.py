@@ -80,7 +80,6 @@ class DnsGuard:
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
     """Return the system's addresses for `host`. Raises OSError."""
-
     places = await run_in_daemon_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     return [str(place[4][0]) for place in places]
 
