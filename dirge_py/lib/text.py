@@ -165,8 +165,9 @@ def visible_code(line: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a text such as `1 file` or `3 files`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """Return a text such as `1 file`, `3 files` or `2 matches`."""
+    ending = "" if count == 1 else "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{count} {noun}{ending}"
 
 
 def format_count(count: int) -> str:

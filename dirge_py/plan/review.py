@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import one_line, truncate
+from dirge_py.lib.text import one_line, plural, truncate
 from dirge_py.plan.evidence import UNFINISHED, Evidence, EvidenceLedger, describe_ending
 from dirge_py.plan.phases import PhaseFork, fill_template, review_prompt, verdict_again_prompt
 from dirge_py.plan.project_guard import ProjectChanges
@@ -173,8 +173,7 @@ def feedback_for(judgement: CheckedVerdict, text: str) -> str:
 
 def _summary(judgement: CheckedVerdict) -> str:
     if judgement.is_approved:
-        count = len(judgement.verified)
-        return f"Verified: {count} requirement{'s' * (count != 1)}."
+        return f"Verified: {plural(len(judgement.verified), 'requirement')}."
     if not judgement.has_verdict:
         return "The review has no verdict that can be read."
     parts = []

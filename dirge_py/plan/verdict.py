@@ -159,11 +159,10 @@ def _missing_text(value: object) -> str:
 
 def _items_of_entries(entries: list[object], is_done: bool) -> Iterator[ChecklistItem]:
     for entry in entries:
-        if isinstance(entry, str) and entry.strip():
-            note = "no evidence is named"
-            yield ChecklistItem(requirement=entry.strip(), status="not_verified", note=note)
-            continue
         members = entry if isinstance(entry, dict) else {}
+        if isinstance(entry, str):
+            note = "no evidence is named"
+            members = {"requirement": entry, "status": "not_verified", "note": note}
         requirement = members.get("requirement")
         if not isinstance(requirement, str) or not requirement.strip():
             if is_done:

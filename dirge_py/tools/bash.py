@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import Field
 
+from dirge_py.lib.text import plural
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
 from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
-from dirge_py.tools.search.paths import count_noun
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.tools import (
     Claim,
@@ -288,13 +288,13 @@ def _notes(finished: CommandResult, timeout_s: float) -> list[str]:
     elif finished.signal is not None:
         notes.append(f"The command was ended by {_signal_name(finished.signal)}.")
     if finished.stopped:
-        processes = count_noun(finished.stopped, "background process")
+        processes = plural(finished.stopped, "background process")
         were = "was" if finished.stopped == 1 else "were"
         notes.append(f"{processes} {were} stopped: none outlives its command.")
     if pids := finished.left:
         are, them = ("is", "it") if len(pids) == 1 else ("are", "them")
         notes.append(
-            f"{count_noun(len(pids), 'process')} of this command {are} still running"
+            f"{plural(len(pids), 'process')} of this command {are} still running"
             f" (pid {', '.join(map(str, pids))}): dirge could not stop {them}, or another command"
             f" that still runs may have started {them}. It tries again when that command ends and"
             " when the session ends."

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
+from dirge_py.lib.text import plural
 from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.lines import find_ripgrep, search_names
-from dirge_py.tools.search.paths import count_noun, list_found, walk_folder, withheld_note
+from dirge_py.tools.search.paths import list_found, walk_folder, withheld_note
 from dirge_py.tools.search.pattern import portable_pattern
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -47,9 +48,9 @@ class FindFilesTool(PathTool[FindFilesArgs]):
         if positions:
             shown = [paths[position] for position in positions[:MAX_SHOWN]]
             count = len(positions)
-            text = list_found(count_noun(count, "file"), args.path, shown, count)
+            text = list_found(plural(count, "file"), args.path, shown, count)
         else:
-            searched = count_noun(len(paths), "file")
+            searched = plural(len(paths), "file")
             text = f"No file name matches {args.pattern} (of {searched})."
         text += withheld_note(search.withheld)
         return text_result(text, path=ctx.absolute(args.path))

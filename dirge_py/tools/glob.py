@@ -5,8 +5,9 @@ import heapq
 from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
+from dirge_py.lib.text import plural
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
-from dirge_py.tools.search.paths import count_noun, list_found, walk_folder, withheld_note
+from dirge_py.tools.search.paths import list_found, walk_folder, withheld_note
 from dirge_py.tools.search.pattern import mentions_hidden, path_matcher
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -37,7 +38,7 @@ def _find(args: GlobArgs, ctx: ToolContext) -> str:
     if not files:
         return f"No files match {args.pattern}.{withheld_note(search.withheld)}"
     newest = heapq.nsmallest(MAX_SHOWN, files, key=lambda each: (-each.mtime_ns, each.path))
-    title = f"{count_noun(len(files), 'file')}, newest first"
+    title = f"{plural(len(files), 'file')}, newest first"
     listed = list_found(title, args.path, [each.path for each in newest], len(files))
     return listed + withheld_note(search.withheld)
 

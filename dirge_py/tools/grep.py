@@ -9,6 +9,7 @@ from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import plural
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
@@ -18,7 +19,7 @@ from dirge_py.tools.search.lines import (
     find_ripgrep,
     search_lines,
 )
-from dirge_py.tools.search.paths import count_noun, path_below, walk_folder, withheld_note
+from dirge_py.tools.search.paths import path_below, walk_folder, withheld_note
 from dirge_py.tools.search.pattern import path_matcher, portable_pattern
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
@@ -120,14 +121,14 @@ def _places(args: GrepArgs, ctx: ToolContext) -> _Places:
 
 
 def _report(matches: LineMatches, searched: int, shown: Callable[[str], str]) -> str:
-    files = count_noun(searched, "file")
+    files = plural(searched, "file")
     if not matches.count:
         return f"No matches found (searched {files})."
     sizes = accumulate(len(line.text) for line in matches.lines)
     fitting = sum(size <= MAX_CHARACTERS for size in sizes)
     kept = matches.lines[: max(1, fitting)]
-    output = count_noun(len(kept), "output line")
-    header = f"{count_noun(matches.count, 'match')} ({output}, searched {files}):"
+    output = plural(len(kept), "output line")
+    header = f"{plural(matches.count, 'match')} ({output}, searched {files}):"
     body = [header, *_render_matches(kept, shown)]
     if any(len(line.text) == LINE_LIMIT for line in kept):
         body.append("(…[truncated]: `read` shows more of such a line.)")

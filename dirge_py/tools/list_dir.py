@@ -3,14 +3,9 @@
 from pydantic import Field
 
 from dirge_py.files.walk import DirectoryEntry
+from dirge_py.lib.text import plural
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
-from dirge_py.tools.search.paths import (
-    count_noun,
-    human_size,
-    printable_name,
-    require_folder,
-    withheld_note,
-)
+from dirge_py.tools.search.paths import human_size, printable_name, require_folder, withheld_note
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -39,7 +34,7 @@ def _list(args: ListDirArgs, ctx: ToolContext) -> str:
     entries = [e for e in listed if e.kind != "file" or not is_withheld(f"{folder}/{e.name}")]
     entries.sort(key=lambda entry: entry.kind != "dir")
     folders = sum(entry.kind == "dir" for entry in entries)
-    counts = f"{count_noun(folders, 'folder')}, {count_noun(len(entries) - folders, 'file')}"
+    counts = f"{plural(folders, 'folder')}, {plural(len(entries) - folders, 'file')}"
     if args.offset and args.offset >= len(entries):
         raise FileError(
             f"{args.path} has {len(entries)} entries; offset {args.offset} is past the last.",

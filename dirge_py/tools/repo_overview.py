@@ -10,10 +10,10 @@ from pydantic import Field
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import fair_shares
+from dirge_py.lib.text import fair_shares, plural
 from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.file_edits.document import count_lines
-from dirge_py.tools.search.paths import count_noun, printable_name, walk_folder, withheld_note
+from dirge_py.tools.search.paths import printable_name, walk_folder, withheld_note
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -110,13 +110,13 @@ def _overview(args: RepoOverviewArgs, ctx: ToolContext) -> str:
     search = FileSearch(root="")
     sizes = {file.path: file.size for file in walk_folder(args.path, search, ctx)}
     outline = build_outline(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)
-    folders = count_noun(outline.folders, "folder")
-    lines = [f"{args.path}: {count_noun(len(sizes), 'file')} in {folders}"]
+    folders = plural(outline.folders, "folder")
+    lines = [f"{args.path}: {plural(len(sizes), 'file')} in {folders}"]
     for entry in outline.entries:
         indent = "  " * (entry.path.count("/"))
         name = printable_name(entry.path.rpartition("/")[2])
         if entry.files is not None:
-            lines.append(f"{indent}{name}/ ({count_noun(entry.files, 'file')})")
+            lines.append(f"{indent}{name}/ ({plural(entry.files, 'file')})")
         elif args.include_line_counts and not search.is_aborted():
             path = f"{ctx.absolute(args.path)}/{entry.path}"
             lines.append(indent + name + _line_count(path, sizes[entry.path], ctx.files))
@@ -124,7 +124,7 @@ def _overview(args: RepoOverviewArgs, ctx: ToolContext) -> str:
             lines.append(indent + name)
     if outline.left_out:
         deeper = "" if args.max_depth == 6 else ", or a larger max_depth"
-        missing = count_noun(outline.left_out, "file")
+        missing = plural(outline.left_out, "file")
         lines.append(f"… {missing} not shown; give the path of a folder{deeper}.")
     return "\n".join(lines) + withheld_note(search.withheld)
 
@@ -136,7 +136,7 @@ def _line_count(path: str, size: int, files: CallFiles) -> str:
             content = stream.read(COUNTED_BYTES) if size <= COUNTED_BYTES else b"\0"
     except FileError:
         return ""
-    return "" if b"\0" in content else f" ({count_noun(count_lines(content), 'line')})"
+    return "" if b"\0" in content else f" ({plural(count_lines(content), 'line')})"
 
 
 TOOL = RepoOverviewTool()

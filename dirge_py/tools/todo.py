@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from dirge_py.lib.text import plural
 from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext, rename_keys
-from dirge_py.tools.search.paths import count_noun
 from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result
@@ -110,7 +110,7 @@ def _report(items: Sequence[TodoItem]) -> str:
         return "The todo list is empty."
     counts = Counter(item.status for item in items)
     parts = [f"{counts[each]} {each.replace('_', ' ')}" for each in _MARKS if counts[each]]
-    lines = [f"{count_noun(len(items), 'item')}: {', '.join(parts)}."]
+    lines = [f"{plural(len(items), 'item')}: {', '.join(parts)}."]
     lines += [f"{_MARKS[item.status]} {item.id}: {item.text}" for item in items]
     if counts["in_progress"] > 1:
         lines.append("More than one is in progress: finish all but one, or set them to pending.")

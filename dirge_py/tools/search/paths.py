@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 
 from dirge_py.files.walk import FileSearch, FoundFile
+from dirge_py.lib.text import plural
 from dirge_py.tools.base import ToolContext
 from dirge_py.types.errors import FileError
 
@@ -51,14 +52,8 @@ def withheld_note(files: int) -> str:
     if not files:
         return ""
     them = "it" if files == 1 else "them"
-    left_out = f"{count_noun(files, 'file')} left out"
+    left_out = f"{plural(files, 'file')} left out"
     return f"\n({left_out}: permission rules keep {them} from being read.)"
-
-
-def count_noun(number: int, noun: str) -> str:
-    """Return texts such as `1 file` and `2 files`, `2 matches`."""
-    ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
-    return f"{number} {noun}{ending}"
 
 
 def human_size(size: int) -> str:
