@@ -13,10 +13,11 @@ from typing import Literal, TypeAlias, cast
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
-from dirge_py.permission.decision import ClaimDecision, Decision, Policy, TraceLine, strictest
+from dirge_py.permission.decision import Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.patterns import quoted_command, quoted_path
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, forbids, may_forbid, permits
+from dirge_py.types.questions import AskedClaim
 
 TableRow = Literal[
     "read", "read outside", "edit", "edit guarded", "look", "run", "sandboxed build", "reach out",
@@ -112,7 +113,7 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     """
     if not request.facts:
         return Decision(effect="allow", policy="builtin", reason="it asks for nothing")
-    claims: list[ClaimDecision] = []
+    claims: list[AskedClaim] = []
     trace: list[TraceLine] = []
     commands = [fact for fact in request.facts if isinstance(fact, CommandFact)]
     for fact in request.facts:
@@ -163,7 +164,7 @@ def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
     yield from _default_votes(fact, policy)
 
 
-def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> ClaimDecision:
+def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> AskedClaim:
     cast_votes = [vote for vote in votes if vote.effect]
     winner, default = cast_votes[0], cast_votes[-1]
     is_yolo = policy.mode == "yolo" and not winner.is_firm
@@ -174,7 +175,7 @@ def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> 
         vote.policy in ("grant", "allow-rule") for vote in cast_votes
     ):
         reason += ", and no rule allows it"
-    return ClaimDecision(
+    return AskedClaim(
         op=fact.op,
         resource=fact.resource,
         effect=winner.effect or "ask",
@@ -260,7 +261,7 @@ def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
         yield _Vote(speaker, effect, reason) if name == speaker else _Vote(name)
 
 
-_AskingFacts: TypeAlias = Sequence[tuple[Fact, ClaimDecision]]
+_AskingFacts: TypeAlias = Sequence[tuple[Fact, AskedClaim]]
 
 
 def _grant(asking: _AskingFacts) -> tuple[str, ...]:

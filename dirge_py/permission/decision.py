@@ -10,6 +10,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line, truncate
 from dirge_py.permission.facts import CallFacts
 from dirge_py.permission.rules import Effect
+from dirge_py.types.questions import AskedClaim
 from dirge_py.types.tools import Claim, Operation, ShellCommand
 
 Policy = Literal[
@@ -17,24 +18,6 @@ Policy = Literal[
     "default",
 ]  # fmt: skip
 _STRICTNESS: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimDecision:
-    """The decision about one claim."""
-
-    op: Operation
-    """What the claim would do."""
-    resource: str
-    """The path, command or name that the claim is about, as it was written."""
-    effect: Effect
-    """What may happen."""
-    policy: Policy
-    """The policy that decided."""
-    reason: str
-    """Why, as text for the user."""
-    real: str | None = None
-    """The physical path that a `read` or `edit` would open; None for other operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +40,11 @@ class Decision:
 
     effect: Effect
     """What may happen."""
-    policy: Policy
+    policy: str
     """The policy that decided."""
     reason: str
     """Why, as text for the user."""
-    claims: tuple[ClaimDecision, ...] = ()
+    claims: tuple[AskedClaim, ...] = ()
     """The decision about each claim."""
     trace: tuple[TraceLine, ...] = ()
     """Every vote that was cast."""
@@ -114,7 +97,7 @@ def uniform_decision(request: CallFacts, effect: Effect, policy: Policy, reason:
         policy=policy,
         reason=reason,
         claims=tuple(
-            ClaimDecision(op=op, resource=name, effect=effect, policy=policy, reason=reason)
+            AskedClaim(op=op, resource=name, effect=effect, policy=policy, reason=reason)
             for op, name in names
         ),
         trace=tuple(TraceLine(f"{op} {name}", policy, effect, reason) for op, name in names),
@@ -317,7 +300,7 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
     return "\n".join([*lines, *_left_out(decision)])
 
 
-def _recorded_claims(decision: Decision) -> Sequence[ClaimDecision]:
+def _recorded_claims(decision: Decision) -> Sequence[AskedClaim]:
     """Return the claims to record; of very many only some, first those that decided."""
     if len(decision.claims) <= _MOST_CLAIMS:
         return decision.claims

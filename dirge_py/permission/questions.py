@@ -24,7 +24,7 @@ from dirge_py.permission.engine import PermissionEngine, SimulatedCall, suggest_
 from dirge_py.permission.rules import Rule, parse_rule
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.hooks import TurnInfo
-from dirge_py.types.questions import AskedClaim, PermissionAnswer, PermissionRequest, Reach
+from dirge_py.types.questions import PermissionAnswer, PermissionRequest, Reach
 from dirge_py.types.tools import Claim, FileChange, Preview, Previews, ShellCommand, ToolCall
 
 _MOST_NAMED = 3
@@ -281,7 +281,7 @@ async def request_for(
     return PermissionRequest(
         call_id=judged.call.id,
         tool_name=judged.call.name,
-        claims=asked_claims(decision),
+        claims=decision.claims,
         grant=decision.grant,
         wider=decision.wider,
         grant_reach=exact,
@@ -312,20 +312,6 @@ async def verdict_on(
     except Exception as error:
         _LOG.warning("the permission judge failed", exc_info=error)
         return JudgeVerdict("allow")
-
-
-def asked_claims(decision: Decision) -> tuple[AskedClaim, ...]:
-    """Return the claims as a question shows them."""
-    return tuple(
-        AskedClaim(
-            op=claim.op,
-            resource=claim.resource,
-            effect=claim.effect,
-            policy=claim.policy,
-            reason=claim.reason,
-        )
-        for claim in decision.claims
-    )
 
 
 async def preview_of(call: ToolCall) -> Preview | None:

@@ -29,7 +29,6 @@ from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
-from dirge_py.permission.questions import asked_claims
 from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.types.errors import FileError
 from dirge_py.types.events import Sink
@@ -249,13 +248,10 @@ class GuardedAttacher:
     async def _check(self, written: str, path: Path) -> None:
         claims = [Claim("read", str(path))]
         decision = self.gate.decide(claims, str(self.attacher.cwd))
-        effect, policy = decision.effect, str(decision.policy)
+        effect, policy = decision.effect, decision.policy
         if effect == "ask":
             request = PermissionRequest(
-                call_id="",
-                tool_name="attach",
-                claims=asked_claims(decision),
-                cwd=str(self.attacher.cwd),
+                call_id="", tool_name="attach", claims=decision.claims, cwd=str(self.attacher.cwd)
             )
             (answer,) = await self.asker.permission([request])
             effect, policy = ("allow" if answer.effect == "allow" else "deny"), "answer"

@@ -9,7 +9,7 @@ from dirge_py.types.tools import FileChange, Preview
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedClaim:
-    """One claim, as shown to the user."""
+    """One claim and the decision about it."""
 
     op: str
     """The operation."""
@@ -21,6 +21,8 @@ class AskedClaim:
     """The policy that decided."""
     reason: str
     """The reason, as text."""
+    real: str | None = None
+    """The physical path that a `read` or `edit` would open; None for other operations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
