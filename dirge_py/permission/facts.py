@@ -1,6 +1,6 @@
 """What a tool call would do, with all lookups done: the input of the decision."""
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word
@@ -88,6 +88,7 @@ _ALL_RESOLVED = UnresolvedParts()
 class CommandFact:
     """Running one command."""
 
+    op: ClassVar[Literal["execute"]] = "execute"
     text: str
     """The command as it was written."""
     words: tuple[Word, ...] = ()
@@ -116,10 +117,6 @@ class CommandFact:
     """Paths that it names, for rules that deny changing."""
     unresolved: UnresolvedParts = _ALL_RESOLVED
     """The parts that are known only at run time."""
-
-    @property
-    def op(self) -> Literal["execute"]:
-        return "execute"
 
     @property
     def resource(self) -> str:

@@ -8,6 +8,7 @@ rather than too few.
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
@@ -107,14 +108,8 @@ def inner_commands(name: str, words: SplitCommand, *, is_fed: bool) -> Iterator[
 
 def find_starts(words: Sequence[str]) -> tuple[str, ...]:
     """Return the paths where a `find` begins to search."""
-    starts: list[str] = []
-    for word in words[1:]:
-        if word in ("-H", "-L", "-P"):
-            continue
-        if word[:1] in ("-", "(", "!", ","):
-            break
-        starts.append(word)
-    return tuple(starts) or (".",)
+    operands = (word for word in words[1:] if word not in ("-H", "-L", "-P"))
+    return tuple(takewhile(lambda word: word[:1] not in ("-", "(", "!", ","), operands)) or (".",)
 
 
 def _tails(name: str, words: SplitCommand) -> Iterator[InnerCommand]:

@@ -6,7 +6,6 @@ changes.
 """
 
 import os
-import os.path
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace

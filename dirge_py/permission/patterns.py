@@ -17,6 +17,7 @@ import shlex
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -342,16 +343,13 @@ def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
 
 
 def _matching_names(folder: str, most: int) -> list[str] | None:
-    names: list[str] = []
+    """Return the names in a folder, empty if it cannot be listed; None: more than `most`."""
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                names.append(entry.name)
-                if len(names) > most:
-                    return None
+            names = [entry.name for entry in islice(entries, max(most, 0) + 1)]
     except OSError:
         return []
-    return names
+    return names if len(names) <= most else None
 
 
 def _name_regex(component: str) -> re.Pattern[str]:
@@ -422,19 +420,16 @@ def escapes(words: Sequence[str]) -> Iterator[Escape]:
         yield from _of_git(words)
         return
     for at, word in enumerate(words[1:], start=1):
-        option = _escape_of_option(word, _RUNNING.get(name, frozenset()))
-        if option:
+        if option := _escape_of_option(word, _RUNNING.get(name, frozenset())):
             yield Escape(at, option, _setting_of(words, at, option))
-        option = _escape_of_option(word, _WRITING.get(name, frozenset()))
-        if option:
+        if option := _escape_of_option(word, _WRITING.get(name, frozenset())):
             yield Escape(at, option)
 
 
 def _of_git(words: Sequence[str]) -> Iterator[Escape]:
     at = 1
     while at < len(words) and words[at].startswith("-"):
-        option = _escape_of_option(words[at], _GIT_GLOBAL)
-        if option:
+        if option := _escape_of_option(words[at], _GIT_GLOBAL):
             yield Escape(at, option, _setting_of(words, at, option).partition("=")[2])
         at += 2 if words[at] in GIT_VALUED else 1
     if at >= len(words):
@@ -448,8 +443,7 @@ def _of_git(words: Sequence[str]) -> Iterator[Escape]:
     for place, word in enumerate(words[start:], start=start):
         if (sub, word) in (("bisect", "run"), ("submodule", "foreach")):
             yield Escape(place, word, " ".join(words[place + 1 :]))
-        option = _escape_of_option(word, _GIT_RUNNING | short)
-        if option:
+        if option := _escape_of_option(word, _GIT_RUNNING | short):
             yield Escape(place, option, _setting_of(words, place, option))
         elif _escape_of_option(word, word_set("--output --output-directory")):
             yield Escape(place, "--output")

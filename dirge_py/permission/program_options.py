@@ -121,7 +121,7 @@ def paths_behind_colons(word: Word) -> Iterator[Word]:
         return
     if text.count(":") > _MOST_COLONS:
         raise NotReadOnly(f"one of its arguments has more than {_MOST_COLONS} colons")
-    text = text.removeprefix(":/") if text.startswith(":/") else text
+    text = text.removeprefix(":/")
     if text != word.text:
         yield Word(text or ".", word.has_glob)
     for index, char in enumerate(text):

@@ -8,6 +8,7 @@ follows links while descending (`grep -R`, `diff -r`), or does not end (`tail -f
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -22,6 +23,13 @@ from dirge_py.permission.program_options import (
 )
 
 _CONTEXT = "context before-context after-context max-count"
+_TAIL = Program(
+    "qvz",
+    values="nc",
+    long="quiet silent verbose zero-terminated",
+    long_values="lines bytes",
+    takes_numbers=True,
+)
 
 PROGRAMS = {
     "ls": Program(
@@ -41,21 +49,8 @@ PROGRAMS = {
         long="show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
         takes_globs=True,
     ),
-    "head": Program(
-        "qvz",
-        values="nc",
-        long="quiet silent verbose zero-terminated",
-        long_values="lines bytes",
-        takes_numbers=True,
-        takes_globs=True,
-    ),
-    "tail": Program(
-        "qvz",
-        values="nc",
-        long="quiet silent verbose zero-terminated",
-        long_values="lines bytes",
-        takes_numbers=True,
-    ),
+    "head": replace(_TAIL, takes_globs=True),
+    "tail": _TAIL,
     "wc": Program("clLmw", long="bytes chars lines max-line-length words", long_values="total"),
     "nl": Program(
         "p",
@@ -160,7 +155,6 @@ PROGRAMS = {
         " one-file-system null inodes count-links",
         long_values="max-depth exclude threshold block-size time-style",
         long_optional="time",
-        takes_globs=False,
     ),
     "sha256sum": Program("btz", long="binary text tag zero"),
     "md5sum": Program("btz", long="binary text tag zero"),

@@ -135,7 +135,16 @@ class TrustStore:
 
         Raises TrustDamaged if the existing file cannot be read (it stays as it is), and FileError.
         """
-        with self._locked():
+        # The lock is a separate file, because the store itself is replaced.
+        with contextlib.ExitStack() as lock:
+            try:
+                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                lock.enter_context(hold_lock(self.path.with_name(".trust.json.lock"), _PATIENCE_S))
+            except OSError as error:
+                raise FileError(
+                    f"{self.path} cannot be written: {error.strerror}.",
+                    hint="Set DIRGE_STATE_DIR to a folder you can write.",
+                ) from error
             records = self._read()
             records.pop(str(root), None)
             if record is not None:
@@ -168,20 +177,6 @@ class TrustStore:
             f"{self.path} is damaged, so no project is trusted: {why}.",
             hint="Fix it, or remove it and answer the trust questions again.",
         )
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Allow one writer at a time. The lock is a separate file: the store is replaced."""
-        with contextlib.ExitStack() as lock:
-            try:
-                self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                lock.enter_context(hold_lock(self.path.with_name(".trust.json.lock"), _PATIENCE_S))
-            except OSError as error:
-                raise FileError(
-                    f"{self.path} cannot be written: {error.strerror}.",
-                    hint="Set DIRGE_STATE_DIR to a folder you can write.",
-                ) from error
-            yield
 
 
 _MOST_FILES = 256

@@ -53,8 +53,7 @@ _PROTECTED = {
         " .forgejo/actions .gitlab/ci .gitlab-ci.yml .gitlab-ci.yaml .circleci .buildkite"
         " .woodpecker .woodpecker.yml .woodpecker.yaml .travis.yml .drone.yml .drone.yaml"
         " .cirrus.yml .tekton .semaphore .appveyor.yml appveyor.yml azure-pipelines.yml"
-        " azure-pipelines.yaml"
-        " bitbucket-pipelines.yml buildspec.yml cloudbuild.yaml jenkinsfile"
+        " azure-pipelines.yaml bitbucket-pipelines.yml buildspec.yml cloudbuild.yaml jenkinsfile"
     ),
     "it names programs to start": (
         ".gitconfig .config/git .yarnrc .yarnrc.yml .yarn/releases .yarn/plugins .pnpmfile.cjs"
@@ -127,10 +126,8 @@ _PUBLISHED = word_set("node_modules site-packages dist-packages")
 """Folders of published packages: keys in them are test data, not secrets."""
 
 _IGNORED_BY_HFS = dict.fromkeys(
-    (
-        0x200C, 0x200D, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF,
-    )
-)  # fmt: skip
+    (*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF)
+)
 
 
 @lru_cache(maxsize=4096)

@@ -127,7 +127,8 @@ class _Walk:
             judgement = judge_program(part.words)
             if part.argv[0] not in SHELL_BUILTINS:
                 refusal = self._lookups.program_problem(part.argv[0])
-            refusal = refusal or self._git_refusal(judgement)
+            if judgement.uses_git and not refusal:
+                refusal = next(filter(None, map(self._lookups.git_hazard, self._reals())), "")
             search = recursive_read_of(part.words)
             reads = tuple(self._reads(judgement, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
@@ -167,7 +168,7 @@ class _Walk:
         # Redirections inside a quoted command line are in none of its commands.
         redirected = [*scan.targets, *scan.sources]
         stored = files_in_git_objects(scan.commands, self._reals())
-        words = [*_all_words(scan.commands), *redirected, *stored]
+        words = [*_words_from(0, scan.commands), *redirected, *stored]
         places = self._mentioned(words) if refusal else ()
         is_grantable = (
             not self._folders.is_moved
@@ -177,7 +178,7 @@ class _Walk:
         )
         touched: tuple[ResolvedPath, ...] = ()
         if refusal:
-            arguments = [*_arguments(scan.commands), *redirected]
+            arguments = [*_words_from(1, scan.commands), *redirected]
             # The input of `xargs` comes from the parts before it.
             is_fed = not _TAKES_WORDS.isdisjoint(part.argv)
             text = self._command.text if is_fed else part.text
@@ -270,11 +271,6 @@ class _Walk:
         text = next(filter(None, texts), "")
         return f"; {text}" if text else ""
 
-    def _git_refusal(self, judgement: ProgramJudgement) -> str:
-        if not judgement.uses_git:
-            return ""
-        return next(filter(None, map(self._lookups.git_hazard, self._reals())), "")
-
     def _reads(self, judgement: ProgramJudgement, excluded: Collection[str]) -> Iterator[PathFact]:
         for word in judgement.reads:
             if word.text in excluded or f":{word.text}" in excluded:
@@ -366,8 +362,8 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
     named = [*scan.targets, *scan.sources, *(raw if scan.is_torn else ())]
     reals = [lookups.place(folder).real for folder in folders]
     stored = files_in_git_objects(scan.commands, reals)
-    places = mentioned_paths([*_all_words(scan.commands), *named, *stored], folders, lookups)
-    touched = mentioned_paths([*_arguments(scan.commands), *named], folders, lookups)
+    places = mentioned_paths([*_words_from(0, scan.commands), *named, *stored], folders, lookups)
+    touched = mentioned_paths([*_words_from(1, scan.commands), *named], folders, lookups)
     guesses = ("/", lookups.home) if enters_unknown_folder(scan.commands, lookups.home) else ()
     searching = (*scan.commands, *reads_of_finds(scan.commands))
     kept = withheld_from_searches(searching, reals, lookups, guesses=guesses)
@@ -457,13 +453,9 @@ def _as_words(commands: Iterable[Sequence[str]]) -> tuple[tuple[Word, ...], ...]
     return tuple(tuple(map(Word, words)) for words in commands)
 
 
-def _all_words(commands: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from (word for words in commands for word in words)
-    yield from files_named_in_code(commands)
-
-
-def _arguments(commands: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield from (word for words in commands for word in words[1:])
+def _words_from(start: int, commands: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the words of each command from this index on, and the files that their code names."""
+    yield from (word for words in commands for word in words[start:])
     yield from files_named_in_code(commands)
 
 
