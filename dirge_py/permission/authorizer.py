@@ -41,6 +41,7 @@ from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, To
 DENIED = "Permission denied"
 _MOST_ATTEMPTS = 3
 _MOST_HELD = 256
+_MOST_REFUSED_RUNS = 16
 
 
 class Authorizer:
@@ -302,8 +303,7 @@ class Authorizer:
     def _approve(self, judged: JudgedCall) -> None:
         """Approve the judged paths and commands; workspace and runner refuse all others."""
         call_id, decision = judged.call.id, judged.decision
-        reals = [claim.real for claim in decision.claims if claim.real is not None]
-        if reals:
+        if reals := [claim.real for claim in decision.claims if claim.real is not None]:
             self._workspace.approve(call_id, reals)
         if all(claim.op != "execute" for claim in decision.claims):
             return
@@ -400,9 +400,6 @@ def _denied(
     return AnsweredCall(judged=judged, answer=answer, by=by)
 
 
-_MOST_REFUSED_RUNS = 16
-
-
 class RefusalLoopGuard:
     """Counts how often a tool was denied the same claims in one run.
 
@@ -433,9 +430,6 @@ class RefusalLoopGuard:
         return self._runs.setdefault(run_id, Counter())
 
 
-_MOST_STARTS_HELD = 256
-
-
 class StartCheck:
     """Prevents a command from starting if its files changed after it was allowed.
 
@@ -447,7 +441,7 @@ class StartCheck:
 
     def hold(self, judged: JudgedCall, files: Mapping[str, str], cwd: str) -> None:
         """Require that `files` (see `files_of`) are unchanged when this call starts."""
-        while len(self._held) >= _MOST_STARTS_HELD:
+        while len(self._held) >= _MOST_HELD:
             del self._held[next(iter(self._held))]
         if files:
             self._held[_start_key(judged.call)] = judged, files, cwd

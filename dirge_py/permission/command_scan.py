@@ -362,8 +362,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
                 commands.before = (*before, *held)
                 for spread in state.variables.spread(words):
                     _open(spread, state, depth=depth, is_guess=is_guess)
-                empty = state.variables.empty_in(words)
-                if empty:
+                if empty := state.variables.empty_in(words):
                     commands.emptied.update(dict.fromkeys(commands.order[starts[-1] :], empty))
             if at in splitter.substituted:
                 commands.substituted += commands.order[starts[-1] :]

@@ -25,7 +25,7 @@ class TraceLine:
     """One policy's vote on one claim."""
 
     claim: str
-    """The claim, as `op:resource`."""
+    """The claim, as `op resource`."""
     policy: Policy
     """The policy that voted."""
     effect: Effect | None

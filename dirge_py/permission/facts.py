@@ -81,9 +81,6 @@ class UnresolvedParts:
     """Unknown words for files that it changes."""
 
 
-_ALL_RESOLVED = UnresolvedParts()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFact:
     """Running one command."""
@@ -115,7 +112,7 @@ class CommandFact:
     """Paths that it names, for rules that deny reading."""
     touches: tuple[ResolvedPath, ...] = ()
     """Paths that it names, for rules that deny changing."""
-    unresolved: UnresolvedParts = _ALL_RESOLVED
+    unresolved: UnresolvedParts = UnresolvedParts()
     """The parts that are known only at run time."""
 
     @property

@@ -8,6 +8,7 @@ changed.
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -103,7 +104,7 @@ class IgnoreFiles:
         self._uses_above = uses_above
         self._lines: dict[tuple[str, str], Sequence[IgnoreLine]] = {}
         self._rules: dict[str, _Rules] = {}
-        self._has_git: dict[str, bool] = {}
+        self._is_top = cache(lambda folder: os.path.exists(os.path.join(folder, ".git")))
         self._above = "anchored" if uses_above and not is_named else "names"
         if not uses_above or any(
             self.verdict(folder, is_folder=True) for folder in upwards(start) if folder != "/"
@@ -150,11 +151,6 @@ class IgnoreFiles:
                     yield len(folder.rstrip("/")) + 1, lines
                 if is_of_git and self._is_top(folder):
                     break
-
-    def _is_top(self, folder: str) -> bool:
-        if folder not in self._has_git:
-            self._has_git[folder] = os.path.exists(os.path.join(folder, ".git"))
-        return self._has_git[folder]
 
     def _of(self, folder: str, kind: str) -> Sequence[IgnoreLine]:
         """Return the lines of one file, the last one first."""
@@ -263,7 +259,6 @@ class FolderListing:
     """Whether it contains files that say what searches ignore."""
 
 
-_NOTHING = FolderListing()
 _KNOWN: StampCache[FolderListing] = StampCache(MAX_FOLDERS_KNOWN)
 
 
@@ -272,7 +267,7 @@ def listing_of(folder: str) -> FolderListing:
     try:
         return _KNOWN.get(folder, _listed)
     except OSError:
-        return _NOTHING
+        return FolderListing()
 
 
 def _listed(folder: str) -> FolderListing:

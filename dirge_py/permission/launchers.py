@@ -51,21 +51,19 @@ _GLUED = re.compile(r"-[A-Za-z]|--[a-z-]+=")
 _FROM_INPUT = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/(?:self|thread-self|\d+)/fd/\d+")
 _GIT_ALIAS = re.compile(r"alias\.[^=]+=", re.IGNORECASE)
 _GIT_COMMANDS = word_set(
-    "absorb add am annex annotate apply archive bisect blame branch bundle cat-file"
-    " check-attr check-ignore check-ref-format checkout checkout-index cherry cherry-pick"
-    " clean cliff clone column commit commit-graph commit-tree config count-objects"
-    " credential daemon describe diff diff-files diff-index diff-pairs diff-tree difftool"
-    " fast-export fast-import fetch fetch-pack filter-branch flow for-each-ref for-each-repo"
-    " format-patch fsck gc get-tar-commit-id grep gui hash-object help hook index-pack init"
-    " init-db instaweb interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo"
-    " mailsplit maintenance merge merge-base merge-file merge-index merge-tree mergetool"
-    " mktag mktree mv name-rev notes p4 pack-objects pack-refs patch-id prune pull push"
-    " range-diff read-tree rebase reflog remote repack replace request-pull rerere reset"
+    "absorb add am annex annotate apply archive bisect blame branch bundle cat-file check-attr"
+    " check-ignore check-ref-format checkout checkout-index cherry cherry-pick clean cliff clone"
+    " column commit commit-graph commit-tree config count-objects credential daemon describe diff"
+    " diff-files diff-index diff-pairs diff-tree difftool fast-export fast-import fetch fetch-pack"
+    " filter-branch flow for-each-ref for-each-repo format-patch fsck gc get-tar-commit-id grep gui"
+    " hash-object help hook index-pack init init-db instaweb interpret-trailers lfs log ls-files"
+    " ls-remote ls-tree mailinfo mailsplit maintenance merge merge-base merge-file merge-index"
+    " merge-tree mergetool mktag mktree mv name-rev notes p4 pack-objects pack-refs patch-id prune"
+    " pull push range-diff read-tree rebase reflog remote repack replace request-pull rerere reset"
     " restore rev-list rev-parse revert rm send-email send-pack shortlog show show-branch"
     " show-index show-ref sparse-checkout stage stash status stripspace submodule subtree svn"
-    " switch symbolic-ref tag unpack-file unpack-objects update-index update-ref"
-    " update-server-info var verify-commit verify-pack verify-tag version whatchanged"
-    " worktree write-tree"
+    " switch symbolic-ref tag unpack-file unpack-objects update-index update-ref update-server-info"
+    " var verify-commit verify-pack verify-tag version whatchanged worktree write-tree"
 )
 
 
@@ -157,8 +155,7 @@ def _texts(name: str, words: SplitCommand) -> Iterator[InnerCommand]:
         is_code = name in _TAKES_TEXT or _is_code_flag(name, words[at - 1])
         yield InnerCommand(text=text, is_guess=not is_code)
         # `env -S'git push'`: the text is attached to its option.
-        glued = _GLUED.match(text)
-        if glued:
+        if glued := _GLUED.match(text):
             yield InnerCommand(
                 text=text[glued.end() :], is_guess=not _is_code_flag(name, glued.group())
             )

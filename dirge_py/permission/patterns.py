@@ -467,8 +467,7 @@ def _escape_of_option(word: str, options: frozenset[str]) -> str:
 
 def _setting_of(words: Sequence[str], at: int, option: str) -> str:
     """Return the value of an option: in the same word, or in the next one."""
-    glued = words[at][len(option) :]
-    if glued:
+    if glued := words[at][len(option) :]:
         value = glued.removeprefix("=")
         return value.partition("=")[2] if value.startswith("exec=") else value
     return words[at + 1] if at + 1 < len(words) else ""

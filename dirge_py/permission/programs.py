@@ -216,6 +216,7 @@ _DATE = Program(
     most=1,
 )
 _SED_PRINT = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_MOST_PATHS = 512
 _TEST_UNARY = frozenset(("-f", "-d", "-e"))
 
 _BUILDS = tuple(
@@ -247,8 +248,7 @@ class ProgramJudgement:
 def judge_program(words: Sequence[Word]) -> ProgramJudgement:
     """Return what a plain command reads. Raises NotReadOnly if it could do more than read."""
     head, arguments = words[0].text, words[1:]
-    special = _SPECIAL.get(head)
-    if special:
+    if special := _SPECIAL.get(head):
         return special(arguments)
     row = PROGRAMS.get(head)
     if row is None:
@@ -322,9 +322,6 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
         if value.has_glob or test.text in _FIND_PATH:
             reads.append(value)
     return reads
-
-
-_MOST_PATHS = 512
 
 
 def _git(arguments: Sequence[Word]) -> ProgramJudgement:

@@ -184,6 +184,7 @@ _MOST_ENTRIES = 4096
 _MOST_LEVELS = 8
 _MOST_FILE_BYTES = 1024 * 1024
 _MOST_BYTES = 8 * 1024 * 1024
+_MOST_TOLD = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,8 +352,7 @@ class ProjectTrust:
         ]
         if self.obstacle:
             return (*notices, f"{FOLDER} of this project is not loaded: {self.obstacle}.")
-        waiting = sum(file.state != "trusted" for file in self.files)
-        if waiting:
+        if waiting := sum(file.state != "trusted" for file in self.files):
             count = f"{waiting} file{'s' if waiting > 1 else ''} in {FOLDER}"
             verb = "are" if waiting > 1 else "is"
             notices.append(
@@ -381,9 +381,6 @@ class ProjectTrust:
             for file in self.files
             if file.state == "trusted" and file.kind == kind
         }
-
-
-_MOST_TOLD = 5
 
 
 def project_root(start: Path, home: Path) -> Path:

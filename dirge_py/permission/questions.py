@@ -435,8 +435,7 @@ def _earlier_calls(
         if past.tried in seen or not _could_match(past.tried, rules):
             continue
         seen.add(past.tried)
-        call = engine.simulate(past.tried, cwd, tool=past.tool)
-        if call is not None:
+        if call := engine.simulate(past.tried, cwd, tool=past.tool):
             yield past.tried, call
         simulated += 1
         if simulated == _MOST_SIMULATED:

@@ -233,8 +233,7 @@ def _globs(search: RecursiveRead) -> Iterator[IgnoreLine]:
                 continue
             leaves_out = value.startswith("!")
             for pattern in unbraced(value.removeprefix("!")):
-                line = pattern_line(pattern, leaves_out=leaves_out, ignore_case=ignore_case)
-                if line is not None:
+                if line := pattern_line(pattern, leaves_out=leaves_out, ignore_case=ignore_case):
                     yield line
 
 

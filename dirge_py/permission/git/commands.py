@@ -70,11 +70,10 @@ _LOG = Program(
 GREP = Program(
     "aiIwvhHEGPFnlLzocpWqr",
     values="ABCem",
-    long="cached untracked text ignore-case word-regexp invert-match full-name"
-    " extended-regexp basic-regexp perl-regexp fixed-strings line-number column"
-    " files-with-matches name-only files-without-match null only-matching count heading break"
-    " show-function function-context and or not all-match quiet no-color recursive"
-    " no-recursive no-textconv",
+    long="cached untracked text ignore-case word-regexp invert-match full-name extended-regexp"
+    " basic-regexp perl-regexp fixed-strings line-number column files-with-matches name-only"
+    " files-without-match null only-matching count heading break show-function function-context and"
+    " or not all-match quiet no-color recursive no-recursive no-textconv",
     long_optional="color context after-context before-context max-count max-depth threads",
     operands="revision",
     lead=1,
