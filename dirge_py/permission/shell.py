@@ -11,7 +11,6 @@ import os.path
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 
 import tree_sitter
 import tree_sitter_bash
@@ -106,12 +105,17 @@ class _Walk:
         self._folders = CwdTracker(command.cwd, lookups.home, self._real)
         self._altered_by = ""
         self._is_line_scanned = False
+        self._listers: list[tuple[str, ...]] = []
+        """The commands before the current one in its pipeline: they produce its input."""
 
     def request(self) -> CallFacts:
         facts: list[Fact] = []
         for index, part in enumerate(self._parts):
             is_piped = any(near.joint == "|" for near in self._parts[index : index + 2])
+            if part.joint != "|":
+                self._listers = []
             facts.extend(self._facts(part, is_piped=is_piped))
+            self._listers.append(part.argv)
         return CallFacts(tuple(dict.fromkeys(facts)), has_plain_command=True)
 
     def _facts(self, part: Part, *, is_piped: bool) -> Iterator[Fact]:
@@ -162,7 +166,7 @@ class _Walk:
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
         scan = self._scan(part)
-        listed = reads_of_listers(self._listers(part), part.argv) if refusal else None
+        listed = reads_of_listers(self._listers, part.argv) if refusal else None
         read = (*scan.commands, *reads_of_finds(scan.commands), *(listed or ()))
         kept = self._kept_if_known(read) if refusal else ()
         # Redirections inside a quoted command line are in none of its commands.
@@ -190,7 +194,7 @@ class _Walk:
             refusal=refusal,
             may_run=_as_words(scan.commands),
             raw_words=tuple(map(Word, raw_words(part.text))) if scan.is_torn else (),
-            forbidden=_destruction(scan, part.text, self._command_folders(), self._listers(part)),
+            forbidden=_destruction(scan, part.text, self._command_folders(), self._listers),
             collapses=dangerous_if_empty(scan.run, self._command_folders()) if refusal else "",
             unresolved=UnresolvedParts(
                 commands=_open(scan, self._folders.possible, self._lookups),
@@ -250,12 +254,6 @@ class _Walk:
     def _command_folders(self) -> CommandFolders:
         home, roots = self._lookups.home, self._lookups.roots
         return CommandFolders(folders=self._folders.possible, home=home, roots=roots)
-
-    def _listers(self, part: Part) -> list[tuple[str, ...]]:
-        """Return the commands that produce this one's input."""
-        at = self._parts.index(part)
-        before = list(takewhile(lambda one: one.joint == "|", reversed(self._parts[: at + 1])))
-        return [one.argv for one in self._parts[at - len(before) : at]]
 
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[ResolvedPath, ...]:
         guesses = ("/", self._lookups.home) if self._folders.is_lost else ()

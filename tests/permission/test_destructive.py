@@ -48,7 +48,7 @@ WAYS = [
     "shred /dev/sda", "wipefs -a /dev/sda", "blkdiscard /dev/sda", "sgdisk --zap-all /dev/sda",
     "cryptsetup luksFormat /dev/sda", ":(){ :|:& };:", ":(){ :|:& };", "b() { b | b & }; b",
     "ls /; ls / | xargs rm", "sudo find / | sudo xargs rm", "rm -rf $(ls -d /*)",
-    "x=/; ls $x | xargs rm",
+    "x=/; ls $x | xargs rm", "echo a | xargs rm; find / | xargs rm",
     "find / |& xargs rm", "(cd x; find /) | xargs rm", "find / | sh -c 'xargs rm'",
     "find / | { xargs rm; }", "x=$(echo /); rm -rf $x", "for f in $(ls -d /*); do rm -rf $f; done",
     "sh -c 'find / | xargs rm'", "find / | sort | xargs rm",

@@ -131,7 +131,7 @@ def test_an_unknown_argument_of_something_else_stays_allowed(
         'while read f; do cat "$f"; done < l', "find . -name '.e*' -exec cat {} \\;", 'grep x "$1"',
         "find . | xargs cat", "ls -a | grep env | xargs cat", "echo .env | xargs cat", "source $1",
         "for f in .*; do cat $f; done", "bash -c 'cat $1' x .env", 'mapfile x < "$1"',
-        "HOME=$(pwd); cat $HOME/.env",
+        "HOME=$(pwd); cat $HOME/.env", "find src | xargs cat; echo .env | xargs cat",
     ],
 )  # fmt: skip
 def test_a_deny_of_reads_holds_for_files_that_are_not_named(project: Project, command: str) -> None:
