@@ -298,7 +298,7 @@ class _ScanState:
         """
         if self.work_left < 0:
             return False
-        key = (what, is_guess, len(self.aliases), self.variables.state)
+        key = (what, is_guess, len(self.aliases), self.variables.state, self.commands.before)
         if self._read.get(key, depth + 1) <= depth:
             return False
         self._read[key] = depth
@@ -359,7 +359,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
                 # A variable may hold the output of any substitution.
                 references = (one for word in words for one in REFERENCE.findall(word))
                 held = commands.substituted if any(map(variable_of, references)) else ()
-                commands.before = (*before, *held)
+                commands.before = tuple(dict.fromkeys((*before, *held)))
                 for spread in state.variables.spread(words):
                     _open(spread, state, depth=depth, is_guess=is_guess)
                 if empty := state.variables.empty_in(words):

@@ -49,6 +49,7 @@ WAYS = [
     "cryptsetup luksFormat /dev/sda", ":(){ :|:& };:", ":(){ :|:& };", "b() { b | b & }; b",
     "ls /; ls / | xargs rm", "sudo find / | sudo xargs rm", "rm -rf $(ls -d /*)",
     "x=/; ls $x | xargs rm", "echo a | xargs rm; find / | xargs rm",
+    "(echo a | xargs rm); (find / | xargs rm)", "rm -r $(echo a); rm -r $(ls -d /*)",
     "find / |& xargs rm", "(cd x; find /) | xargs rm", "find / | sh -c 'xargs rm'",
     "find / | { xargs rm; }", "x=$(echo /); rm -rf $x", "for f in $(ls -d /*); do rm -rf $f; done",
     "sh -c 'find / | xargs rm'", "find / | sort | xargs rm",
