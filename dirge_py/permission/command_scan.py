@@ -229,14 +229,14 @@ def _without_ifs(text: str) -> str:
 
 @dataclass(slots=True)
 class _FoundCommands:
-    """The commands that a scan has found so far. Dictionaries serve as ordered sets."""
+    """The commands that a scan has found so far, as in `CommandScan`, whose `commands` are `every`.
+
+    Dictionaries serve as ordered sets.
+    """
 
     every: dict[SplitCommand, None] = field(default_factory=dict)
-    """All commands, including those that are only part of a text."""
     run: dict[SplitCommand, None] = field(default_factory=dict)
-    """The commands without those that are only part of a text."""
     open: dict[SplitCommand, None] = field(default_factory=dict)
-    """Commands with words whose value is known only at run time, with their marks."""
     order: list[SplitCommand] = field(default_factory=list)
     """All commands in the order in which they were found, including repetitions."""
     substituted: list[SplitCommand] = field(default_factory=list)
@@ -244,9 +244,7 @@ class _FoundCommands:
     before: tuple[SplitCommand, ...] = ()
     """The commands whose output the current one might get as arguments."""
     listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
-    """Commands, each with the commands whose output it might get as arguments."""
     emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
-    """Commands, each with the variables in it that count as empty."""
 
     def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
         """Add a command with its marks; `is_unrun`: it is only part of a text."""
@@ -267,7 +265,7 @@ class _FoundCommands:
 
 @dataclass(slots=True)
 class _ScanState:
-    """The results of a scan so far, and how much it may still read."""
+    """The results of a scan so far, as in `CommandScan`, and how much it may still read."""
 
     variables: ShellVariables
     """The values of the variables at the current position of the scan."""
@@ -282,9 +280,7 @@ class _ScanState:
     sources: list[str] = field(default_factory=list)
     """Files that a command would get as input, with their marks."""
     is_torn: bool = False
-    """Whether there may be more: quotes do not match, it is nested too deeply, or too long."""
     is_bomb: bool = False
-    """Whether a function starts itself twice without end."""
     work_left: int = MAX_WORK
     """How much the scan may still read; below zero it has stopped."""
     _read: dict[Hashable, int] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class PermissionEngine:
     a protected one if `workspace.originals` says that no snapshot holds it. Decisions use the file
     system but open no files except git's own, ignore files that a search obeys, and certificates.
     `denied_tools` maps the tools that are switched off to what switched them off (`prompt NAME`);
-    `history` holds the past decisions for `/why`.
+    `history` holds the past decisions for `/why`; `home` is the physical home folder.
     """
 
     def __init__(
@@ -63,19 +63,14 @@ class PermissionEngine:
         self.history = DecisionLog()
         self._denied_tools: Mapping[str, str] = {}
         self._workspace = workspace
-        self._home = os.path.realpath(os.fspath(home or Path.home()))
+        self.home = os.path.realpath(os.fspath(home or Path.home()))
         self._places = PathResolver(
             workspace, state_dirs=state_dirs, settings=settings, own_output_dirs=own_output_dirs
         )
         own = (workspace.cwd, os.path.realpath(workspace.cwd), *workspace.roots)
         folders = tuple(dict.fromkeys((*own, *policy.anchors.folders)))
-        anchors = replace(policy.anchors, folders=folders, home=self._home)
+        anchors = replace(policy.anchors, folders=folders, home=self.home)
         self._policy = replace(policy, anchors=anchors)
-
-    @property
-    def home(self) -> str:
-        """Return the physical home folder."""
-        return self._home
 
     @property
     def mode(self) -> Mode:
@@ -263,7 +258,7 @@ class PermissionEngine:
             return git_hazard(folder, (*roots, *originals, *git_dirs_of(originals)))
 
         def look_for_program(name: str) -> str:
-            return program_problem(name, search_path, remembered_closed_folders(roots, self._home))
+            return program_problem(name, search_path, remembered_closed_folders(roots, self.home))
 
         # Cached: a command often names the same places several times.
         lookups = ShellLookups(
@@ -277,7 +272,7 @@ class PermissionEngine:
             ),
             program_problem=cache(look_for_program),
             own_paths=(*self._places.state, *self._places.settings),
-            home=self._home,
+            home=self.home,
             roots=tuple(roots),
         )
         return read_command(command, lookups)
