@@ -14,7 +14,7 @@ import socket
 import ssl
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
@@ -69,6 +69,8 @@ class HttpRequest:
     """The headers, with the key."""
     body: bytes | None = field(default=None, repr=False)
     """The body; None for none."""
+    is_whole: bool = False
+    """Whether the response is not streamed, which recordings note."""
 
 
 class HttpResponse(Protocol):
@@ -137,17 +139,11 @@ class HttpClient:
         return self
 
     async def send(
-        self,
-        request: HttpRequest,
-        *,
-        connect_s: float | None,
-        is_late: Callable[[], bool],
-        is_whole: bool = False,
+        self, request: HttpRequest, *, connect_s: float | None, is_late: Callable[[], bool]
     ) -> HttpResponse:
         """Send `request`, return once the head of the response is here. Raises TransportError.
 
-        Recordings need to know whether the time is up (`is_late`) when the response is given up,
-        and whether it isn't streamed (`is_whole`).
+        Recordings need to know whether the time is up (`is_late`) when the response is given up.
         """
         httpx = _httpx()
         try:
@@ -167,8 +163,9 @@ class HttpClient:
         self, request: HttpRequest, *, timeout_s: float, max_bytes: int = MAX_BODY_BYTES
     ) -> FetchedResponse:
         """The whole response. Raises TimeoutError, and TransportError, also above `max_bytes`."""
+        request = replace(request, is_whole=True)
         async with asyncio.timeout(timeout_s) as limit:
-            got = await self.send(request, connect_s=None, is_late=limit.expired, is_whole=True)
+            got = await self.send(request, connect_s=None, is_late=limit.expired)
             async with contextlib.aclosing(got):
                 body = bytearray()
                 await _collect(got.chunks(), body, max_bytes + 1)

@@ -82,7 +82,7 @@ class HttpRecording:
             raise ConfigError(f"{flag}: the file can't be created: {why}.", hint=hint) from error
         self._began = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write({"dirge_recording": VERSION, "dirge": __version__, "began": now})
+        self.write({"dirge_recording": VERSION, "dirge": __version__, "began": now})
         if self._fd is None:
             self._remove()
             raise ConfigError(f"{flag}: the file can't be written.", hint="Is the disk full?")
@@ -107,11 +107,8 @@ class HttpRecording:
         """Seconds since the recording began."""
         return round(time.monotonic() - self._began, 6)
 
-    def write(self, exchange: int, at: float, members: Mapping[str, Any]) -> None:
-        """Add a line about an exchange. Never raises: the run continues without a recording."""
-        self._write({"exchange": exchange, "at": at, **members})
-
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add a line. Never raises: the run continues without a recording."""
         if self._fd is None:
             return
         try:
@@ -183,12 +180,7 @@ class RecordingClient(HttpClient):
         return RecordingClient(self._client, self._recording, self._redact, service)
 
     async def send(
-        self,
-        request: HttpRequest,
-        *,
-        connect_s: float | None,
-        is_late: Callable[[], bool],
-        is_whole: bool = False,
+        self, request: HttpRequest, *, connect_s: float | None, is_late: Callable[[], bool]
     ) -> HttpResponse:
         if not self._recording.is_open:
             return await self._client.send(request, connect_s=connect_s, is_late=is_late)
@@ -207,7 +199,7 @@ class RecordingClient(HttpClient):
             {
                 "service": self._service,
                 "method": request.method,
-                **({"whole": True} if is_whole else {}),
+                **({"whole": True} if request.is_whole else {}),
                 "url": self._redact(_without_key(request.url)),
                 "headers": headers,
                 **recorded,
@@ -250,7 +242,7 @@ class _RecordedResponse:
 
     def write(self, members: Mapping[str, Any], at: float | None = None) -> None:
         at = self._recording.seconds() if at is None else at
-        self._recording.write(self._number, at, members)
+        self._recording.write({"exchange": self._number, "at": at, **members})
 
     def begin(self, answer: HttpResponse) -> None:
         """Write the head of the response."""

@@ -10,7 +10,6 @@ import base64
 import json
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn, cast, get_args
 
@@ -27,7 +26,14 @@ from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, Quirks
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
-from dirge_py.types.llm import LlmContext, StreamError, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.llm import (
+    LlmContext,
+    StreamError,
+    StreamEvent,
+    StreamFn,
+    StreamOptions,
+    closing,
+)
 
 COMPLETE, CLOSED, TIMED_OUT, CUT = "complete", "closed", "timed out", "cut"
 """How an exchange ended, besides connection errors. `cut`: the recording ends before it."""
@@ -78,21 +84,19 @@ def read_recording(path: str) -> Sequence[RecordedExchange]:
 def _lines(path: str, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each line but the first, with its number from 1."""
     *lines, _torn = content.split(b"\n")
-    has_begun = False
+    if not lines:
+        _refuse(path, 1, "it is not a recording")
     for number, text in enumerate(lines, start=1):
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
             _refuse(path, number, "it is not JSON")
-        if has_begun and isinstance(line, dict):
-            yield number, line
-        elif has_begun or not isinstance(line, dict) or "dirge_recording" not in line:
+        if not isinstance(line, dict) or (number == 1 and "dirge_recording" not in line):
             _refuse(path, number, "it is not a line of a recording")
+        elif number > 1:
+            yield number, line
         elif line["dirge_recording"] != VERSION:
             _refuse(path, number, f"it has the version {line['dirge_recording']!r}, not {VERSION}")
-        has_begun = True
-    if not has_begun:
-        _refuse(path, 1, "it is not a recording")
 
 
 def _add_line(exchanges: dict[int, RecordedExchange], line: Mapping[str, Any]) -> None:
@@ -164,15 +168,10 @@ class ReplayClient(HttpClient):
         """The exchanges for the calls under way."""
 
     async def send(
-        self,
-        request: HttpRequest,
-        *,
-        connect_s: float | None,
-        is_late: Callable[[], bool],
-        is_whole: bool = False,
+        self, request: HttpRequest, *, connect_s: float | None, is_late: Callable[[], bool]
     ) -> HttpResponse:
         """The next streamed response, or the next whole one from the same address."""
-        if is_whole:
+        if request.is_whole:
             exchange = self._cassette.whole_exchange(request)
         elif pending := self.put or self._cassette.streamed:
             exchange = pending.popleft()
@@ -238,9 +237,8 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
             return
         client, adapted = adapters[name]
         client.put.append(exchange)
-        events = cast(AsyncGenerator[StreamEvent, None], adapted(context, options, signal))
         try:
-            async with aclosing(events):
+            async with closing(adapted(context, options, signal)) as events:
                 async for event in events:
                     yield event
         finally:
