@@ -360,12 +360,10 @@ class AnthropicParser(StreamParser):
     """Parses an answer. The `type` in the JSON tells events apart: not all services send names."""
 
     id_prefix = "toolu_"
-    is_settled = False
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
         self._blocks: dict[Any, _Block] = {}
-        self._stop = ""
         self._stop_details: Mapping[str, Any] = {}
         self._counts: dict[str, int] = {}
         self._iterations: list[Mapping[str, Any]] = []
@@ -390,9 +388,8 @@ class AnthropicParser(StreamParser):
             case "message_delta":
                 self._count(payload.get("usage"))
                 self._stop_with(as_object(payload.get("delta")))
-                self.is_settled = self.is_settled or bool(self._stop)
             case "message_stop":
-                self.is_settled = True
+                self._stop = self._stop or "end_turn"
                 self._finish()
             case kind if kind == "error" or payload.get("error"):
                 raise ServiceError(payload)
@@ -405,11 +402,11 @@ class AnthropicParser(StreamParser):
             self._open(index, block)
             self._close(index)
         self._stop_with(payload)
-        self.is_settled = True
+        self._stop = self._stop or "end_turn"
 
     def _stop_with(self, values: Mapping[str, Any]) -> None:
-        self._stop = as_text(values.get("stop_reason"))
-        self._stop_details = as_object(values.get("stop_details"))
+        self._stop = as_text(values.get("stop_reason")) or self._stop
+        self._stop_details = as_object(values.get("stop_details")) or self._stop_details
 
     def _end(self) -> None:
         for index in list(self._blocks):

@@ -40,11 +40,9 @@ class GeminiParser(StreamParser):
     """Parses an answer. It ends with the stream: chunks may follow the one with the reason."""
 
     id_prefix = MADE_UP_ID
-    call_is_open = False
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
-        self._stop = ""
         self._stop_words = ""
         self._blocked = ""
         self._counts: dict[str, int] = {}

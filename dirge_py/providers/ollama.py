@@ -164,17 +164,10 @@ _NOTHING_SAID = frozenset({"load", "unload"})
 class OllamaParser(StreamParser):
     """Parses an answer. Calls mostly come without an id."""
 
-    call_is_open = False
-
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
-        self._stop = ""
         self._calls: list[tuple[str, str, str]] = []
         """The calls as the server wrote them: id, name, arguments."""
-
-    @property
-    def is_settled(self) -> bool:
-        return bool(self._stop)
 
     def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         if payload.get("error"):

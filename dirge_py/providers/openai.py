@@ -311,14 +311,9 @@ class OpenAIParser(StreamParser):
         self._details: list[_ReasoningDetail] = []
         self._keeps_details = keeps_details
         self._tells_cost = tells_cost
-        self._stop = ""
         self._refusal = ""
         self._calls: list[_OpenCall] = []
         self._at_index: dict[Any, _OpenCall] = {}
-
-    @property
-    def is_settled(self) -> bool:
-        return bool(self._stop)
 
     @property
     def call_is_open(self) -> bool:

@@ -292,13 +292,8 @@ class ResponsesParser(StreamParser):
         super().__init__(taken, new_id)
         self._items: list[_Item] = []
         self._at_index: dict[int | str, _Item] = {}
-        self._status = ""
         self._why_incomplete = ""
         self._refusal = ""
-
-    @property
-    def is_settled(self) -> bool:
-        return bool(self._status)
 
     @property
     def call_is_open(self) -> bool:
@@ -341,11 +336,11 @@ class ResponsesParser(StreamParser):
         if self._refusal or self._why_incomplete == "content_filter":
             self._fail(declined_error(self._refusal))
         else:
-            self._done("length" if self._status == "incomplete" else "stop")
+            self._done("length" if self._stop == "incomplete" else "stop")
 
     def _complete_answer(self, response: Mapping[str, Any]) -> None:
-        self._status = as_text(response.get("status")) or "completed"
-        if self._status in _FAILURES:
+        self._stop = as_text(response.get("status")) or "completed"
+        if self._stop in _FAILURES:
             self._report(as_object(response.get("error")))
             return
         details = as_object(response.get("incomplete_details"))
@@ -359,7 +354,7 @@ class ResponsesParser(StreamParser):
         """End with a refusal. Raises ServiceError for any other error."""
         if error.get("code") not in _POLICY:
             raise ServiceError(_failure_body(error))
-        self._status = "failed"
+        self._stop = "failed"
         self._refusal = as_text(error.get("message")) or as_text(error.get("code"))
         self._finish()
 

@@ -146,19 +146,21 @@ class StreamParser(ABC):
         self._is_started = False
         self._is_thinking = False
         self._has_calls = False
+        self._stop = ""
+        """Why the answer ends, in the service's words; empty until that arrives."""
         self._usage: Usage | None = None
         self._events: list[StreamEvent] = []
         """The events that are not returned yet."""
 
     @property
-    @abstractmethod
     def is_settled(self) -> bool:
         """Whether everything but bookkeeping has arrived."""
+        return bool(self._stop)
 
     @property
-    @abstractmethod
     def call_is_open(self) -> bool:
         """Whether a tool call is half-written."""
+        return False
 
     @abstractmethod
     def _read(self, name: str, payload: Mapping[str, Any]) -> None:
