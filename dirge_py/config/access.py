@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from dirge_py.config.provider_schema import ProviderEntry
 from dirge_py.config.schema import Config, all_entries, entry_of
@@ -19,8 +18,7 @@ from dirge_py.config.services import (
     SERVICES,
     Service,
     check_base_url,
-    is_loopback,
-    ollama_url,
+    is_local,
 )
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.own_file import Weakness, readable_by_others, weakness_of
@@ -156,8 +154,6 @@ def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool
     if not named:
         found = (config.origin.found or {}).get(entry.type)
         return found.base_url if found else service.base_url
-    if variable == "OLLAMA_HOST":
-        named = ollama_url(named)
     check_base_url(named, entry.allow_insecure, source=variable)
     return named
 
@@ -171,15 +167,11 @@ def _key(config: Config, entry: ProviderEntry) -> str | None:
             entry.api_key_env, entry.api_key, Path(file) if file else None, environment
         )
     # The usual key goes only to the service that it was made for, and to this machine.
-    is_elsewhere = entry.base_url is not None and not _is_local(entry.base_url)
+    is_elsewhere = entry.base_url is not None and not is_local(entry.base_url)
     if entry.type not in SERVICE_OF or is_elsewhere:
         return None
     names = SERVICE_OF[entry.type].key_env
     return next(map(ApiKey, filter(None, (environment.get(n, "").strip() for n in names))), None)
-
-
-def _is_local(url: str) -> bool:
-    return is_loopback(urlsplit(url).hostname or "")
 
 
 def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
@@ -191,7 +183,7 @@ def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
     service = SERVICE_OF.get(entry.type)
     if service is not None and service.local:
         return False  # also on another machine
-    return url is None or not _is_local(url)
+    return url is None or not is_local(url)
 
 
 def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:

@@ -3,6 +3,7 @@
 import os
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error, dotted, key_lines, own_path
 from dirge_py.config.schema import Config
-from dirge_py.config.sources import Origin, Overrides, RequestedModel
+from dirge_py.config.sources import Origin, Overrides
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError
@@ -121,7 +122,7 @@ def _flags(flags: Overrides) -> dict[str, tuple[Any, str]]:
     return {key: entry for key, entry in named.items() if entry[0] is not None}
 
 
-def _chosen(flags: Overrides, environment: Mapping[str, str]) -> RequestedModel:
+def _chosen(flags: Overrides, environment: Mapping[str, str]) -> Overrides:
     if flags.thinking is not None and flags.thinking not in THINKING_LEVELS:
         hint = f"Use one of {', '.join(THINKING_LEVELS)}."
         raise ConfigError(f"--thinking: {flags.thinking!r} is not a level.", hint=hint)
@@ -136,12 +137,5 @@ def _chosen(flags: Overrides, environment: Mapping[str, str]) -> RequestedModel:
             model = f"{flags.provider}/{flags.model}"
         elif not is_own:
             model = None
-    return RequestedModel(
-        provider=provider,
-        model=model,
-        source=source or ("--provider" if flags.provider else "DIRGE_PROVIDER" if provider else ""),
-        thinking=flags.thinking,
-        base_url=flags.base_url,
-        api_key=flags.api_key,
-        api_key_file=flags.api_key_file,
-    )
+    source = source or ("--provider" if flags.provider else "DIRGE_PROVIDER" if provider else "")
+    return replace(flags, provider=provider, model=model, source=source)

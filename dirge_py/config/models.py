@@ -4,7 +4,6 @@ import difflib
 from collections.abc import Collection
 from dataclasses import replace
 from typing import get_args
-from urllib.parse import urlsplit
 
 from dirge_py.config.access import (
     foreign,
@@ -18,7 +17,7 @@ from dirge_py.config.access import (
 )
 from dirge_py.config.provider_schema import ProviderEntry
 from dirge_py.config.schema import Config, all_entries, entry_of
-from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_loopback
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_local
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError, NoProvider
@@ -285,7 +284,7 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
     why, fix = "none is named", f"Name one: `-m {alias}/…`."
     if service.type in (config.origin.found or {}):
         why, fix = f"{service.label} has none", f"Install one{_PULL.get(service.type, '')}."
-    elif is_loopback(urlsplit(url).hostname or ""):
+    elif is_local(url):
         why = f"{service.label} does not answer at {url}"
         fix = f"Start it, or write its address into [providers.{alias}]."
     raise NoProvider(f"There is no model for `{alias}`: {why}.", hint=fix)

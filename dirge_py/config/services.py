@@ -53,8 +53,10 @@ class Service:
 
     def named_url(self, environment: Mapping[str, str]) -> tuple[str, str]:
         """The address that a variable names, and that variable; both empty if none is set."""
-        named = ((environment.get(name, ""), name) for name in self.base_url_env)
-        return next((pair for pair in named if pair[0]), ("", ""))
+        for name in self.base_url_env:
+            if value := environment.get(name):
+                return ollama_url(value) if name == "OLLAMA_HOST" else value, name
+        return "", ""
 
 
 def _service(name: str, row: Mapping[str, Any]) -> Service:
@@ -111,6 +113,11 @@ def _can_be_requested(url: str) -> bool:
     with suppress(ValueError):
         return urlsplit(url).port != 0 and url.isprintable() and " " not in url
     return False
+
+
+def is_local(url: str) -> bool:
+    """Whether `url` is an address of this machine."""
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def is_loopback(host: str) -> bool:

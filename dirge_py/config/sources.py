@@ -13,8 +13,11 @@ class Overrides:
 
     provider: str | None = None
     model: str | None = None
+    """`[alias/]id[:level]`."""
+    source: str = ""
+    """The flag or variable that names the model or provider; set in `Origin.chosen` only."""
     base_url: str | None = None
-    thinking: str | None = None
+    thinking: ThinkingLevel | None = None
     api_key: str | None = field(default=None, repr=False)
     api_key_file: str | None = None
     permission_mode: str | None = None
@@ -27,26 +30,6 @@ class Overrides:
     no_context_files: bool = False
     no_session: bool = False
     sandbox: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestedModel:
-    """The model that flags and variables ask for, not yet matched with a provider."""
-
-    provider: str | None = None
-    """The provider's alias."""
-    model: str | None = None
-    """`[alias/]id[:level]`."""
-    source: str = ""
-    """The flag or variable that names the model; empty if none does."""
-    thinking: ThinkingLevel | None = None
-    """The thinking level."""
-    base_url: str | None = None
-    """Another address of the provider."""
-    api_key: str | None = field(default=None, repr=False)
-    """The provider's key."""
-    api_key_file: str | None = None
-    """The file that holds the provider's key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +49,8 @@ class Origin:
     """The settings file; None if there is none."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """The source of each setting that has one, by dotted key: `file:line`, a variable or a flag."""
-    chosen: RequestedModel = RequestedModel()
-    """The model that flags and variables ask for."""
+    chosen: Overrides = Overrides()
+    """The flags; the provider and the model may come from variables instead."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The environment variables of this start."""
     found: Mapping[str, LocalServer] | None = None

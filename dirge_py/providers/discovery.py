@@ -15,13 +15,7 @@ from urllib.parse import urlsplit
 
 from dirge_py.config.models import local_types
 from dirge_py.config.schema import Config
-from dirge_py.config.services import (
-    SERVICES,
-    base_url_problem,
-    check_base_url,
-    is_loopback,
-    ollama_url,
-)
+from dirge_py.config.services import SERVICES, base_url_problem, check_base_url, is_local
 from dirge_py.config.sources import LocalServer
 from dirge_py.providers.adapter import fetch_json
 from dirge_py.providers.client import (
@@ -51,8 +45,8 @@ def usual_addresses(environment: Mapping[str, str]) -> Sequence[str]:
     if ADDRESSES_VARIABLE in environment:
         addresses = environment[ADDRESSES_VARIABLE].split()
     else:
-        local = [(row, row.named_url(environment)[0]) for row in SERVICES if row.local]
-        addresses = [ollama_url(named) if named else row.base_url for row, named in local]
+        local = (row for row in SERVICES if row.local)
+        addresses = [row.named_url(environment)[0] or row.base_url for row in local]
     return [address.rstrip("/") for address in addresses if _is_local_url(address)]
 
 
@@ -91,10 +85,7 @@ async def _find_servers(environment: Mapping[str, str]) -> Sequence[LocalServer]
 
 
 def _is_local_url(url: str) -> bool:
-    if base_url_problem(url) is not None:
-        return False
-    parts = urlsplit(url)
-    return parts.scheme == "http" and is_loopback(parts.hostname or "")
+    return base_url_problem(url) is None and urlsplit(url).scheme == "http" and is_local(url)
 
 
 async def _probe(client: HttpClient, place: str, limit_s: float) -> LocalServer | None:

@@ -12,7 +12,6 @@ from dirge_py.config.services import (
     Service,
     base_url_problem,
     check_base_url,
-    ollama_url,
     wire_of,
 )
 from dirge_py.config.sources import LocalServer
@@ -108,8 +107,7 @@ def _choice_of_server(server: LocalServer) -> ProviderChoice:
 
 def _choice_of_service(service: Service) -> ProviderChoice:
     is_own = service.type == _OWN_TYPE
-    named, variable = service.named_url(os.environ)
-    named = ollama_url(named) if variable == "OLLAMA_HOST" else named
+    named, _ = service.named_url(os.environ)
     named = "" if base_url_problem(named) else named
     has_key = any(os.environ.get(name) for name in service.key_env)
     return ProviderChoice(

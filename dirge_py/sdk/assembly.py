@@ -7,16 +7,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
-
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
-from dirge_py.config.sources import Origin, RequestedModel
+from dirge_py.config.sources import Origin, Overrides
 from dirge_py.context.hooks import ContextParts, summarise_with
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
@@ -37,12 +33,7 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import (
-    ASSUMED_WINDOW_TOKENS,
-    ModelProfile,
-    cost_usd,
-    find_model_profile,
-)
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -62,6 +53,10 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
 
 
 class ProgramHooks(Extension):
@@ -383,7 +378,7 @@ def bare_config(model: str) -> Config:
     config = Config()
     unlimited = config.timeouts.model_copy(update={"tool_s": 0})
     config = config.model_copy(update={"timeouts": unlimited})
-    config._origin = Origin(chosen=RequestedModel(model=model), environment=dict(os.environ))
+    config._origin = Origin(chosen=Overrides(model=model), environment=dict(os.environ))
     return config
 
 

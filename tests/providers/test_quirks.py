@@ -7,7 +7,7 @@ import pytest
 from dirge_py.config.provider_schema import ProviderEntry
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
-from dirge_py.config.sources import Origin, RequestedModel
+from dirge_py.config.sources import Origin, Overrides
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.catalog import ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.models import ModelDirectory
@@ -336,7 +336,7 @@ async def test_a_service_is_spoken_to_as_it_wants_by_its_type_alone(http, serve)
     service = serve(chunks(delta("stop", content="hi")))
     entry = ProviderEntry(type="deepseek", base_url=service.url("openai"), api_key_env="WORK_KEY")
     config = Config(providers={"work": entry})
-    chosen = RequestedModel(model="work/deepseek-v4-pro")
+    chosen = Overrides(model="work/deepseek-v4-pro")
     config._origin = Origin(chosen=chosen, environment={"WORK_KEY": "k"})
     models = ModelDirectory(config, http, Redactor())
 
