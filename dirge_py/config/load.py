@@ -128,7 +128,6 @@ def _chosen(flags: Overrides, environment: Mapping[str, str]) -> Overrides:
         raise ConfigError(f"--thinking: {flags.thinking!r} is not a level.", hint=hint)
     provider = flags.provider or environment.get("DIRGE_PROVIDER") or None
     model = flags.model or environment.get("DIRGE_MODEL") or None
-    source = "--model" if flags.model else "DIRGE_MODEL" if model else ""
     if flags.provider:
         # `--provider or -m openai/x` means the id `openai/x` there, not the alias openai. A model
         # that the environment names for another provider doesn't count.
@@ -137,5 +136,7 @@ def _chosen(flags: Overrides, environment: Mapping[str, str]) -> Overrides:
             model = f"{flags.provider}/{flags.model}"
         elif not is_own:
             model = None
-    source = source or ("--provider" if flags.provider else "DIRGE_PROVIDER" if provider else "")
+    named = {"--model": flags.model, "DIRGE_MODEL": model, "--provider": flags.provider}
+    source = next((name for name, value in named.items() if value), "")
+    source = source or ("DIRGE_PROVIDER" if provider else "")
     return replace(flags, provider=provider, model=model, source=source)

@@ -123,6 +123,7 @@ def test_a_provider_flag_ignores_a_model_meant_for_another(configured):
     config = configured(TWO, {"DIRGE_MODEL": "work/env"}, provider="local")
 
     assert main_model(config).name == "local/qwen2.5:7b"
+    assert config.origin.chosen.source == "--provider"
 
 
 def test_a_provider_flag_takes_the_model_as_it_stands(configured):
