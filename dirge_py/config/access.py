@@ -29,6 +29,15 @@ _MAX_KEY_FILE_BYTES = 64 * 1024
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
+class ApiKey(str):
+    """A key; its `repr` doesn't show it, so no dump of settings does."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Key('…')"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderAccess:
     """How to reach a configured provider."""
@@ -158,20 +167,20 @@ def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool
     return named
 
 
-def _key(config: Config, entry: ProviderEntry) -> str | None:
+def _key(config: Config, entry: ProviderEntry) -> ApiKey | None:
     """The key from the place that the entry names, else from the usual variable."""
-    environment = config.origin.environment
-    file = _beside_config(config, entry.api_key_file)
-    if entry.api_key_env or entry.api_key or file:
-        return resolve_key(
-            entry.api_key_env, entry.api_key, Path(file) if file else None, environment
-        )
-    # The usual key goes only to the service that it was made for, and to this machine.
-    is_elsewhere = entry.base_url is not None and not is_local(entry.base_url)
-    if entry.type not in SERVICE_OF or is_elsewhere:
-        return None
-    names = SERVICE_OF[entry.type].key_env
-    return next(map(ApiKey, filter(None, (environment.get(n, "").strip() for n in names))), None)
+    if file := _beside_config(config, entry.api_key_file):
+        return read_key(Path(file)) if os.path.exists(file) else None
+    names: Sequence[str] = ()
+    if entry.api_key_env:
+        names = [entry.api_key_env]
+    elif entry.api_key:
+        names = _VARIABLE.findall(entry.api_key)
+    elif entry.type in SERVICE_OF and (entry.base_url is None or is_local(entry.base_url)):
+        # The usual key goes only to the service that it was made for, and to this machine.
+        names = SERVICE_OF[entry.type].key_env
+    keys = (config.origin.environment.get(name, "").strip() for name in names)
+    return next((ApiKey(key) for key in keys if key), None)
 
 
 def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
@@ -242,30 +251,6 @@ def _serves(config: Config, alias: str, owners: Sequence[Service]) -> bool:
     families = tuple(family for owner in owners for family in owner.families)
     own = [entry.model or "", *entry.models]
     return any(each.lower().startswith(families) for each in own)
-
-
-class ApiKey(str):
-    """A key; its `repr` doesn't show it, so no dump of settings does."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "Key('…')"
-
-
-def resolve_key(
-    api_key_env: str | None, api_key: str | None, key_file: Path | None, environ: Mapping[str, str]
-) -> ApiKey | None:
-    """The first of `api_key` (`${VAR}` filled in), the variable, the file. Raises ConfigError."""
-    names = _VARIABLE.findall(api_key or "")
-    if api_key and all(environ.get(name) for name in names):
-        key = _VARIABLE.sub(lambda match: environ[match[1]], api_key).strip()
-        if key:
-            return ApiKey(key)
-    key = environ.get(api_key_env or "", "").strip()
-    if key:
-        return ApiKey(key)
-    return read_key(key_file) if key_file is not None and key_file.exists() else None
 
 
 def read_key(path: Path) -> ApiKey:

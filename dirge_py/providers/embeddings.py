@@ -150,10 +150,7 @@ class EmbeddingProvider:
         *,
         run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = lambda make: make(),
     ) -> None:
-        """`run_attempt` makes one request. Raises ConfigError: no embeddings, or wrong address."""
-        if wire not in EMBEDDING_FORMATS:
-            hint = f"Services that speak {' or '.join(EMBEDDING_FORMATS)} have."
-            raise ConfigError(f"`{settings.alias}` ({settings.type}) has no embeddings.", hint=hint)
+        """`wire` has embeddings, `run_attempt` makes one request. Raises ConfigError: address."""
         self._format = EMBEDDING_FORMATS[wire]
         self._settings = settings
         self._base_url = (settings.base_url or SERVICE_OF[wire].base_url).rstrip("/")

@@ -146,10 +146,11 @@ def tokens_with_thinking(call: ModelCall, level: ThinkingLevel) -> int:
 
 def named_schema(wanted: ResponseSchema) -> dict[str, Any]:
     """The schema of the answer as OpenAI's interfaces describe it."""
+    is_object = wanted.schema.get("type") == "object" and "anyOf" not in wanted.schema
     return {
         "name": _NOT_NAME_CHARS.sub("_", wanted.name)[:64] or "answer",
         "schema": dict(wanted.schema),
-        "strict": fits_strict(wanted.schema),
+        "strict": is_object and _fits_strict(wanted.schema),
     }
 
 
@@ -238,12 +239,8 @@ _KEYWORDS = frozenset(
 )
 
 
-def fits_strict(schema: Mapping[str, Any]) -> bool:
+def _fits_strict(schema: Any) -> bool:
     """Whether `schema` can be `strict`: all objects are closed and require all properties."""
-    return schema.get("type") == "object" and "anyOf" not in schema and _fits(schema)
-
-
-def _fits(schema: Any) -> bool:
     if not isinstance(schema, Mapping) or not schema.keys() <= _KEYWORDS:
         return False
     if not ({"type", "anyOf", "$ref", "enum", "const"} & schema.keys()):
@@ -259,7 +256,7 @@ def _fits(schema: Any) -> bool:
     for name in ("$defs", "definitions"):
         named += schema.get(name, {}).values()
     inner = [*named, *schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else [])]
-    return all(map(_fits, inner))
+    return all(map(_fits_strict, inner))
 
 
 def cache_key(context: LlmContext) -> str:

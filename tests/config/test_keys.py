@@ -3,28 +3,43 @@ import stat
 
 import pytest
 
-from dirge_py.config.access import ApiKey, read_key, resolve_key, write_key
-from dirge_py.types.errors import ConfigError
+from dirge_py.config.access import ApiKey, provider_access, read_key, write_key
+from dirge_py.config.load import load
+from dirge_py.types.errors import ConfigError, NoProvider
+
+ENTRY = '[providers.work]\ntype = "openai"\nbase_url = "https://a.example/v1"\n'
 
 
-def test_the_settings_win_over_the_environment_and_that_over_the_file(tmp_path):
-    file = tmp_path / "key"
-    write_key(file, "from-file")
-    environ = {"NAME": "from-env", "VAR": "filled"}
+@pytest.fixture
+def key_of(tmp_path):
+    """The key of a provider with `setting`, in `environment`."""
 
-    assert resolve_key("NAME", "x-${VAR}", file, environ) == "x-filled"
-    assert resolve_key("NAME", None, file, environ) == "from-env"
-    assert resolve_key("OTHER", None, file, environ) == "from-file"
-    assert resolve_key("OTHER", None, tmp_path / "none", environ) is None
+    def key(setting, environment):
+        file = tmp_path / "config.toml"
+        file.write_text(ENTRY + setting)
+        return provider_access(load(environment=environment, path=file), "work").api_key
 
-
-def test_a_variable_that_is_not_set_is_no_key():
-    assert resolve_key("NAME", "${GONE}", None, {"NAME": "from-env"}) == "from-env"
-    assert resolve_key("NAME", "${GONE}", None, {}) is None
+    return key
 
 
-def test_a_key_does_not_show_in_a_dump():
-    key = resolve_key("NAME", None, None, {"NAME": "topsecret"})
+@pytest.mark.parametrize("setting", ['api_key_env = "NAME"', 'api_key = "${NAME}"'])
+def test_a_setting_names_the_variable_of_the_key(key_of, setting):
+    assert key_of(setting, {"NAME": " k "}) == "k"
+    for environment in ({}, {"NAME": " "}):
+        with pytest.raises(NoProvider, match="NAME"):
+            key_of(setting, environment)
+
+
+def test_a_setting_names_the_file_of_the_key(key_of, tmp_path):
+    write_key(tmp_path / "key", "from-file")
+
+    assert key_of('api_key_file = "key"', {}) == "from-file"
+    with pytest.raises(NoProvider, match="gone"):
+        key_of('api_key_file = "gone"', {})
+
+
+def test_a_key_does_not_show_in_a_dump(key_of):
+    key = key_of('api_key_env = "NAME"', {"NAME": "topsecret"})
 
     assert "topsecret" not in repr({"api_key": key})
     assert f"{key}" == "topsecret"

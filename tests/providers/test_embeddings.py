@@ -184,11 +184,6 @@ async def test_a_header_that_cannot_be_sent_is_told_without_it(ask):
     assert ask.service.requests == []
 
 
-def test_a_service_without_embeddings_is_a_wrong_setting(http):
-    with pytest.raises(ConfigError, match="has no embeddings"):
-        EmbeddingProvider("anthropic", ProviderSettings(alias="a", type="anthropic"), http)
-
-
 def test_an_address_that_would_show_the_key_is_a_wrong_setting(http):
     far = ProviderSettings(alias="a", type="openai", base_url="http://far.example/v1")
     with pytest.raises(ConfigError, match="unencrypted"):
