@@ -1,4 +1,4 @@
-"""The model that a name (`[alias/]id[:level]`) or a role means, given the configured providers."""
+"""Finds the model for a name (`[alias/]id[:level]`) or a role among the configured providers."""
 
 import difflib
 from collections.abc import Collection
@@ -83,7 +83,7 @@ def main_model(config: Config) -> ModelChoice:
     chosen, main = config.origin.chosen, config.roles.main
     spec = chosen.model
     if spec is None and main:
-        # A provider that the environment or a flag chose has its own model.
+        # If a flag or variable chose a provider, `main` counts only if it names that provider.
         is_of_chosen = chosen.provider in (None, parse_model(main, _nameable(config)).alias)
         spec = main if is_of_chosen else None
     choice = resolve_model(config, spec or "")
@@ -130,7 +130,7 @@ def offered_models(config: Config) -> list[str]:
 
 
 def usable_services(config: Config) -> list[str]:
-    """The aliases of all usable providers that list models; those that play a file don't."""
+    """The aliases of all usable providers that can list models, so not those that play a file."""
     online = (alias for alias, entry in all_entries(config).items() if entry.type not in OFFLINE)
     return [alias for alias in online if has_access(config, alias)]
 
@@ -158,7 +158,7 @@ def local_types(config: Config) -> tuple[str, ...]:
 
 
 def _alias_for(config: Config, model: str | None) -> tuple[str, str]:
-    """The provider of an id that no entry lists, and why."""
+    """The provider for an id that no entry lists, and why it was chosen."""
     try:
         alias, because = _default_alias(config)
     except NoProvider as error:
@@ -170,7 +170,7 @@ def _alias_for(config: Config, model: str | None) -> tuple[str, str]:
 
 
 def _default_alias(config: Config) -> tuple[str, str]:
-    """The provider of this start, and why, if no name chose it."""
+    """The default provider, and why it was chosen; empty if the user named it."""
     named = config.origin.chosen.provider or config.provider
     if named:
         refuse_unknown(config, named)
@@ -223,7 +223,7 @@ def _nameable(config: Config) -> list[str]:
     has_router = False
     if default in entries:
         service = SERVICE_OF.get(entries[default].type)
-        # A service of the user's that a flag or variable names counts as a router, too.
+        # A custom service that the user chose as default may also have ids with slashes.
         is_own = default == named and default in config.providers
         has_router = bool(service and service.is_router) or (is_own and is_custom(config, default))
     own = {*config.providers, default}
@@ -239,7 +239,7 @@ def _alias_listing(config: Config, model: str | None) -> str | None:
 
 
 def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None:
-    """Raise if the part of the id before a slash is probably a misspelled alias."""
+    """Raise a ConfigError if the part of the id before a slash is probably a misspelled alias."""
     front, slash, _ = (parsed.id or "").partition("/")
     if not slash:
         return

@@ -1,7 +1,7 @@
 """Converts JSON Schema to Gemini's `Schema`, which has few keywords and refuses all others.
 
-What can't be converted is left out or described, as tools check their arguments themselves. The
-member for plain JSON Schema (`parametersJsonSchema`) isn't used, because some proxies drop it.
+Other keywords are left out or put into the description, as tools check their arguments themselves.
+Gemini's member for plain JSON Schema (`parametersJsonSchema`) isn't used: some proxies drop it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ def response_schema(schema: Mapping[str, Any]) -> Schema:
 
 
 class _Converter:
-    """Converts one schema. References are resolved; one to itself becomes an object."""
+    """Converts one schema. References are resolved; a recursive one becomes an open object."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
@@ -102,7 +102,7 @@ class _Converter:
     def _choice(
         self, raw: Mapping[str, Any], options: Sequence[Any], depth: int, *, is_nullable: bool
     ) -> Schema:
-        """One of several schemas. Nothing may stand beside `anyOf`, so the rest goes inside."""
+        """A choice of schemas. `anyOf` must stand alone, so other members go into its options."""
         others = [option for option in options if not _is_null(option)]
         is_nullable = is_nullable or len(others) < len(options)
         converted: list[Schema] = []
@@ -134,7 +134,7 @@ class _Converter:
         return _with_values(converted, raw)
 
     def _members(self, raw: Mapping[str, Any], depth: int) -> Schema:
-        """The properties. Those of all alternatives are allowed; what all require is required."""
+        """The properties, with those of all alternatives; required is what every one requires."""
         properties = dict(_mapping(raw.get("properties")))
         required = _names(raw.get("required"))
         alternatives = [self._flat(o) for o in _options(raw) if isinstance(o, Mapping)]
@@ -164,7 +164,7 @@ class _Converter:
 
 
 def _anything(words: Any = None, *, is_nullable: bool = False) -> Schema:
-    """Any value, for which there is no type: one of several types."""
+    """The schema for any value: a choice of types, because no type stands for all of them."""
     more = {"nullable": True} if is_nullable else {}
     first, *others = ({"type": name, **more} for name in _ANY_TYPES)
     return {"anyOf": [_described(first, words), *others]}
@@ -214,7 +214,7 @@ def _values(raw: Mapping[str, Any]) -> list[Any]:
 
 
 def _with_values(converted: Schema, raw: Mapping[str, Any]) -> Schema:
-    """With an `enum`, which can only hold strings; other values go into the description."""
+    """Add the allowed values: strings as an `enum`, others in the description."""
     values = _values(raw)
     if None in values:
         converted = {**converted, "nullable": True}
@@ -231,7 +231,7 @@ def _with_values(converted: Schema, raw: Mapping[str, Any]) -> Schema:
 
 
 def _limits(raw: Mapping[str, Any]) -> Schema:
-    """The bounds. There are no exclusive ones, but for integers the next one will do."""
+    """The bounds. Exclusive ones don't exist; for an integer, the next integer is used."""
     limits = {name: raw[name] for name in ("minimum", "maximum") if _is_number(raw.get(name))}
     if raw.get("type") == "integer":
         for name, step in (("minimum", 1), ("maximum", -1)):

@@ -49,7 +49,7 @@ class HttpRecording:
     """The file with all exchanges of one process. `open` creates it, and may be called again."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """`path` is what the user typed."""
+        """`path` is written as the user typed it."""
         self.path = Path(path)
         self._fd: int | None = None
         self._began = 0.0
@@ -189,7 +189,7 @@ class RecordingClient(HttpClient):
         if len(body) < _SMALL_BYTES:
             recorded = _recorded_body(body, self._redact)
         else:
-            # A long history would block the event loop.
+            # Redacting a long history would block the event loop.
             recorded = await asyncio.to_thread(_recorded_body, body, self._redact)
         headers = {
             name: self._redact(value) if name.lower() in _PLAIN_HEADERS else KEY
@@ -305,7 +305,7 @@ def _changed_quirks(quirks: Quirks) -> Mapping[str, Any]:
 
 
 def _recorded_body(body: bytes, redact: Redact) -> Mapping[str, Any]:
-    """The body as JSON, if it is JSON without its secrets; else as text."""
+    """The body without secrets: as JSON if it parses, else as text."""
     text = redact(body.decode("utf-8", "replace"))
     try:
         return {"body": json.loads(text)}
@@ -314,7 +314,7 @@ def _recorded_body(body: bytes, redact: Redact) -> Mapping[str, Any]:
 
 
 def _without_key(url: str) -> str:
-    """The address without a key in its query."""
+    """The address with the values in its query hidden, except those that can't be keys."""
     parts = urlsplit(url)
     query = [
         f"{name}={value if name in _PLAIN_QUERY else KEY}"

@@ -1,7 +1,7 @@
-"""Removes secrets from the body of a response that is recorded; the pieces stay the same.
+"""Removes secrets from recorded response bodies, and keeps the number and times of the pieces.
 
-A secret may continue in the next piece or event, so a piece is held back until its last line is
-whole and the last word of each of its texts has ended.
+A secret may be split over pieces or events. So a piece is held back until its last line is complete
+and the last word of each text in it has ended.
 """
 
 import json
@@ -122,7 +122,7 @@ class BodyRedactor:
             line = self._held.popleft()
             rest = line.raw
             for number, (size, at) in enumerate(line.pieces, start=1):
-                # A replaced secret may change the length of the line: the last piece absorbs that.
+                # A redacted line may have another length; its last piece takes the difference.
                 size = len(rest) if number == len(line.pieces) else size
                 self._unfinished_piece, rest = self._unfinished_piece + rest[:size], rest[size:]
                 if at is not None:
@@ -189,9 +189,9 @@ class _GrowingText:
         return self.before + "".join(part.text for part in self.parts)
 
     def release(self, chars: int, redact: Redact) -> None:
-        """Redact the first `chars` characters, which are whole words, and stop holding them back.
+        """Redact the first `chars` characters and release the lines that hold them.
 
-        If a secret were replaced while it grows, the rest of it would remain.
+        They must end with a whole word: a secret that is still incomplete is not recognized.
         """
         whole, end, released = self.text, len(self.before), 0
         for part in self.parts:
@@ -208,7 +208,7 @@ class _GrowingText:
             self.before += part.text
         del self.parts[:released]
         if len(self.before) > _CONTEXT_CHARS:
-            # Without its first word, whose second half may look like a secret.
+            # Drop the first word, which is cut in half: the rest of it may look like a secret.
             context = self.before[-_CONTEXT_CHARS:]
             word_end = _BETWEEN_WORDS.search(context)
             self.before = context[word_end.end() :] if word_end else context
@@ -230,7 +230,7 @@ class _GrowingText:
 
 
 def _finished_chars(text: str) -> int:
-    """The number of characters before the word, or the key block, that may continue."""
+    """The number of characters before the last word or key block, which may continue."""
     block = text.rfind(_BLOCK)
     if block > text.rfind(_BLOCK_END):
         return max(block, len(text) - _MAX_BLOCK_CHARS)
