@@ -1,5 +1,6 @@
 """`dirge config init|check|path|show`: each returns what to print and the exit code."""
 
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -162,10 +163,5 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 
 def _shown(key: KeyPath, value: Any) -> str:
     """The value as TOML writes it; headers are masked, because they may hold a key."""
-    if "headers" in key:
-        return '"…"'
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ", ".join(_shown(key, item) for item in value) + "]"
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    # Texts, numbers, booleans and lists of them look the same in JSON.
+    return '"…"' if "headers" in key else json.dumps(value, ensure_ascii=False)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from functools import cache
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -368,7 +367,7 @@ class Config(Table):
     @property
     def provenance(self) -> Mapping[str, str]:
         """Dotted key → `file:line`, `env NAME` or a flag; a key that is absent has its default."""
-        return MappingProxyType(self._origin.sources)
+        return self._origin.sources
 
 
 def all_entries(config: Config) -> dict[str, ProviderEntry]:

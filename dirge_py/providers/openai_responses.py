@@ -5,7 +5,6 @@ phase of a message go back in their place: a `ThinkingBlock` carries such an ite
 `signature`, a `reasoning` item in its place, a `message` item without its text behind that text.
 """
 
-import dataclasses
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -68,7 +67,7 @@ from dirge_py.types.messages import (
 _LEAST_TOKENS = 16
 
 
-@dataclasses.dataclass(slots=True)
+@dataclass(slots=True)
 class RefusedParts:
     """The parts that the service refused, so that they aren't sent again."""
 
