@@ -144,7 +144,7 @@ def key_place(config: Config, alias: str) -> str:
 
 
 def naming_variable(config: Config, service: Service) -> str:
-    """The environment variable that offers a service: of its key, or of its address."""
+    """The variable that makes a service usable: that of its key, or of its address."""
     environment = config.origin.environment
     key = next((name for name in service.key_env if environment.get(name)), None)
     return key or service.named_url(environment)[1]

@@ -17,7 +17,7 @@ from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import ConfigError
 
 _LOCK_S = 60.0
-_OF_ITS_PLACE = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
+_ACCESS_KEYS = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
 
 
 def save_provider(
@@ -60,7 +60,7 @@ def save_provider(
         is_new = alias not in providers
         table = providers.setdefault(alias, tomlkit.table())
         # The old address must not get the new key, nor the new address the old key.
-        for stale in _OF_ITS_PLACE:
+        for stale in _ACCESS_KEYS:
             table.pop(stale, None)
         table.update({name: value for name, value in entry.items() if value is not None})
         if is_new and not isinstance(table, tomlkit.items.InlineTable):

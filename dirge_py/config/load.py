@@ -129,8 +129,8 @@ def _chosen(flags: Overrides, environment: Mapping[str, str]) -> Overrides:
     provider = flags.provider or environment.get("DIRGE_PROVIDER") or None
     model = flags.model or environment.get("DIRGE_MODEL") or None
     if flags.provider:
-        # `--provider or -m openai/x` means the id `openai/x` there, not the alias openai. A model
-        # that the environment names for another provider doesn't count.
+        # In `--provider router -m openai/x`, `openai/x` is an id of `router`, not another alias.
+        # A model that the environment names for another provider is ignored.
         is_own = model is not None and model.startswith(f"{flags.provider}/")
         if flags.model and not is_own:
             model = f"{flags.provider}/{flags.model}"

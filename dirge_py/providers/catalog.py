@@ -51,7 +51,7 @@ class ModelProfile:
     efforts: tuple[str, ...] | None = None
     """The thinking efforts that it knows; None: the usual ones."""
     structured: bool = False
-    """Whether its service holds answers to a JSON Schema, also together with tools."""
+    """Whether its service makes answers follow a JSON Schema, also together with tools."""
 
     @property
     def sees_pictures(self) -> bool | None:

@@ -66,7 +66,7 @@ async def find_local_servers(
 
 
 def with_local_servers(config: Config, known: Mapping[str, LocalServer] | None = None) -> Config:
-    """`config` with the local servers, `known` or asked (it blocks), if only they have a model."""
+    """`config` with the local servers, if no other provider has a model. Blocks without `known`."""
     types = local_types(config)
     if not types:
         return config

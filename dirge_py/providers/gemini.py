@@ -112,7 +112,7 @@ class _Contents:
         """Call ids that the service itself gave: it accepts only these."""
 
     def written(self) -> list[dict[str, Any]]:
-        """All contents. Consecutive results and their assets are one: the service counts them."""
+        """All contents. The results of a turn and their assets are one, as the service demands."""
         for entry in with_tool_media(self._history):
             match entry:
                 case UserMessage():

@@ -157,7 +157,7 @@ def named_schema(wanted: ResponseSchema) -> dict[str, Any]:
 def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
     """The messages; those of the last request are the same objects as then."""
     context, back = call.context, call.settings.quirks.thinking_back
-    # Details are sealed by the maker of the model.
+    # Reasoning details are valid only for the model that wrote them.
     history = sendable_history(
         call.own_messages(call.model if back == "reasoning_details" else "")
         if back

@@ -42,7 +42,7 @@ _PRIVATE_HEADERS = frozenset(
 """Response headers that are not recorded."""
 _PLAIN_QUERY = frozenset({"alt", "api-version", "beta"})
 _SMALL_BYTES = 65_536
-_WITHOUT_PAUSE_S = 0.004
+_YIELD_EVERY_S = 0.004
 
 
 class HttpRecording:
@@ -283,7 +283,7 @@ class _RecordedResponse:
                     if self._recording.is_open:
                         self._write_pieces(self._body.feed((self._recording.seconds(), chunk)))
                     yield chunk
-                    if time.monotonic() - begun > _WITHOUT_PAUSE_S:
+                    if time.monotonic() - begun > _YIELD_EVERY_S:
                         # Chunks that have arrived already don't yield to the event loop.
                         await asyncio.sleep(0)
                         begun = time.monotonic()

@@ -94,7 +94,7 @@ class ProviderSettings:
     keep_alive: str | None = None
     """For Ollama: how long a model stays loaded."""
     cache_ttl: str | None = None
-    """For Anthropic: how long what is cached is kept."""
+    """For Anthropic: how long prompts stay in the cache."""
     script: str | None = None
     """The file of a scripted provider, or the recording of a replayed one."""
     redact: Redact = field(default=lambda text: text, repr=False)

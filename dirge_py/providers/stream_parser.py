@@ -25,7 +25,7 @@ from dirge_py.types.messages import StopReason, Usage
 
 _MAX_AMOUNT = 1e6
 MAX_EVENT_BYTES = 32 * 1024 * 1024
-"""Far above any real event (an encoded picture), far below what would hurt."""
+"""Far more than any real event, such as an encoded picture, and little enough for memory."""
 
 
 class ServerEvent(NamedTuple):
