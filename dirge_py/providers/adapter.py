@@ -316,18 +316,13 @@ def retry_without(inner: StreamFn, learn: LearnFromError) -> StreamFn:
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         for retries_left in reversed(range(_MAX_RETRIES + 1)):
-            should_retry = False
             async with closing(inner(context, options, signal)) as events:
                 async for event in events:
-                    should_retry = (
-                        retries_left > 0
-                        and isinstance(event, StreamError)
-                        and learn(event.error, context, options)
-                    )
-                    if should_retry:
-                        break
+                    match event:
+                        case StreamError(error) if retries_left and learn(error, context, options):
+                            break
                     yield event
-            if not should_retry:
-                return
+                else:
+                    return
 
     return stream
