@@ -19,7 +19,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import urlsplit
 
-from dirge_py.config.services import is_loopback
+from dirge_py.config.services import is_local
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers import errors
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
@@ -197,10 +197,9 @@ class HttpClient:
             await asyncio.sleep(0)
 
     def _httpx_client(self, url: str) -> "httpx.AsyncClient":
-        httpx, parts = _httpx(), urlsplit(url)
-        route = "tls"
-        if parts.scheme.lower() == "http":
-            route = "loopback" if is_loopback(parts.hostname or "") else "plain"
+        httpx, route = _httpx(), "tls"
+        if urlsplit(url).scheme == "http":
+            route = "loopback" if is_local(url) else "plain"
         if route not in self._clients:
             self._clients[route] = httpx.AsyncClient(
                 # The certificates take 30 ms to load, so only https pays for them. A client
