@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dirge_py.files.resolve import FOLDER, absolute, reason_of, resolve
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
@@ -86,10 +87,8 @@ def atomic_write(path: str | Path, content: bytes, *, mode: int | None = None) -
         folder = os.open(os.path.dirname(real), FOLDER | os.O_CLOEXEC)
     except OSError as error:
         raise FileError(f"{os.path.dirname(real)}: {reason_of(error)}.") from error
-    try:
+    with closing_descriptor(folder):
         replace(FileLocation(folder, os.path.basename(real), real), content, mode=mode)
-    finally:
-        os.close(folder)
 
 
 def fresh_name(suffix: str) -> str:
@@ -277,10 +276,8 @@ def clear_leftovers_in(reals: Iterable[str]) -> None:
     for real in reals:
         with contextlib.suppress(OSError):
             folder = os.open(real, FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+            with closing_descriptor(folder):
                 clear_leftovers(folder)
-            finally:
-                os.close(folder)
 
 
 def clear_leftovers(folder: int) -> None:

@@ -5,6 +5,7 @@ import os
 import stat
 from pathlib import Path
 
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.own_file import UnsafeFile, weakness_of
 
 
@@ -16,8 +17,7 @@ def read_regular(path: Path, max_bytes: int, *, follow: bool = True, is_own: boo
         OSError: it is missing, unreadable, not a regular file, or a link although not `follow`.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
-    try:
+    with closing_descriptor(os.open(path, flags)) as descriptor:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -28,5 +28,3 @@ def read_regular(path: Path, max_bytes: int, *, follow: bool = True, is_own: boo
             raise UnsafeFile(os.fspath(path), weakness)
         with open(descriptor, "rb", closefd=False) as stream:
             return stream.read(max_bytes)
-    finally:
-        os.close(descriptor)

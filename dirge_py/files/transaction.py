@@ -29,6 +29,7 @@ from dirge_py.files.atomic import (
 )
 from dirge_py.files.resolve import FOLDER, open_beneath, open_folder_handle, open_regular, reason_of
 from dirge_py.files.versions import sha256_of
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
@@ -216,11 +217,9 @@ def roll_back_leftovers(folder: Path, concerns: Callable[[str], bool]) -> list[s
 def _locked(path: Path) -> Iterator[list[bytes]]:
     """Yield the lines of a journal that no other process uses; OSError if one does."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with closing_descriptor(descriptor):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield path.read_bytes().splitlines(keepends=True)
-    finally:
-        os.close(descriptor)
 
 
 def _entries(lines: Sequence[bytes]) -> list[RollbackEntry]:
@@ -263,12 +262,11 @@ def _reason(error: FileError | OSError) -> str:
 
 @contextlib.contextmanager
 def _open_folder(real: str) -> Iterator[int]:
-    with contextlib.ExitStack() as stack:
-        root = open_folder_handle("/")
-        stack.callback(os.close, root)
-        descriptor = open_beneath(root, real.lstrip("/"), FOLDER)
-        stack.callback(os.close, descriptor)
-        yield descriptor
+    with (
+        closing_descriptor(open_folder_handle("/")) as root,
+        closing_descriptor(open_beneath(root, real.lstrip("/"), FOLDER)) as folder,
+    ):
+        yield folder
 
 
 class _Steps:
@@ -379,11 +377,9 @@ def _write(
     source: FileLocation | None = None,
     mode: int | None = None,
 ) -> None:
-    descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    with closing_descriptor(place.open(name, flags)) as descriptor:
         fill(source or place, descriptor, content, like=like, mode=mode)
-    finally:
-        os.close(descriptor)
 
 
 def _link(place: FileLocation, name: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.files.versions import SETTLED_NS
+from dirge_py.lib.file_lock import closing_descriptor
 
 _CHUNK_BYTES = 1 << 20
 
@@ -72,8 +73,7 @@ class TreeHash:
         """Hash those of `paths` (relative, with `/`) that exist. Blocks. Raises OSError."""
         hashed, known = TreeDigest(), {}
         folders = RealFolders(self._root)
-        anchor = open_folder_handle(self._root)
-        try:
+        with closing_descriptor(open_folder_handle(self._root)) as anchor:
             for path in sorted(set(paths)):
                 if is_stopped():
                     break
@@ -91,8 +91,6 @@ class TreeHash:
                     hashed.rewritten.append(path)
                 hashed.files[path] = now.digest
                 known[path] = now
-        finally:
-            os.close(anchor)
         if not is_stopped():
             self._known = known
         return hashed

@@ -6,7 +6,7 @@ Both follow no links and skip files that `.gitignore` files ignore.
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dirge_py.files.resolve import FOLDER, Kind, kind_of, open_beneath, open_regular, reason_of
 from dirge_py.files.safe_read import read_regular
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.types.errors import FileError
 
 if TYPE_CHECKING:
@@ -141,15 +142,9 @@ def list_directory(roots: WorkspaceRoots, real: str, shown: str) -> list[Directo
         raise FileError(f"{shown} cannot be listed: {reason_of(error)}.") from error
 
 
-@contextmanager
-def _opened(roots: WorkspaceRoots, real: str) -> Iterator[int]:
-    """Yield a descriptor of the folder at the physical path `real`. Raises OSError."""
-    anchor, relative = roots.anchor(real)
-    folder = open_beneath(anchor, relative, FOLDER)
-    try:
-        yield folder
-    finally:
-        os.close(folder)
+def _opened(roots: WorkspaceRoots, real: str) -> AbstractContextManager[int]:
+    """Open the folder at the physical path `real` for a block. Raises OSError."""
+    return closing_descriptor(open_beneath(*roots.anchor(real), FOLDER))
 
 
 def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:

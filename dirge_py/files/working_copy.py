@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from dirge_py.files.resolve import FILE, FOLDER, open_beneath, open_folder_handle, reason_of
 from dirge_py.files.tree_hash import RealFolders
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 
@@ -77,14 +78,11 @@ class WorkingCopy:
         copied = CopyResult()
         try:
             self._check_space(wanted)
-            anchor = open_folder_handle(self._source)
-            try:
+            with closing_descriptor(open_folder_handle(self._source)) as anchor:
                 for path in wanted:
                     if is_stopped():
                         break
                     self._copy(anchor, path, copied, is_stopped)
-            finally:
-                os.close(anchor)
         except OSError as error:
             raise FileError(
                 f"The project cannot be copied to {self._target}: {reason_of(error)}.",
@@ -312,17 +310,12 @@ def _is_folder(name: str, folder: int) -> bool:
 @contextmanager
 def _opened(name: str, folder: int | None) -> Iterator[int]:
     """Yield a folder with its owner's rights. Raises OSError for a link, or another user's."""
-    handle = open_folder_handle(name, folder)
-    try:
+    with closing_descriptor(open_folder_handle(name, folder)) as handle:
         if os.fstat(handle).st_mode & 0o700 != 0o700:
             os.chmod(f"/proc/self/fd/{handle}", 0o700)
         opened = os.open(".", FOLDER | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
-    finally:
-        os.close(handle)
-    try:
+    with closing_descriptor(opened):
         yield opened
-    finally:
-        os.close(opened)
 
 
 def _has_mounts(folder: str) -> bool:

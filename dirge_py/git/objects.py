@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
 
 TREE_ID = re.compile(r"[0-9a-f]{40}")
@@ -157,17 +158,13 @@ def write_import_stream(
         PackTimeout: the `deadline` (by `time.monotonic`) is over.
         OSError: the stream can't be written.
     """
-    anchor = open_folder_handle(root)
-    try:
-        with open(target, "wb") as stream:
-            for path in paths:
-                if time.monotonic() > deadline():
-                    raise PackTimeout
-                content = _read_beneath(anchor, path)
-                if content is not None:
-                    stream.write(b"blob\ndata %d\n%b\n" % (len(content), content))
-    finally:
-        os.close(anchor)
+    with closing_descriptor(open_folder_handle(root)) as anchor, open(target, "wb") as stream:
+        for path in paths:
+            if time.monotonic() > deadline():
+                raise PackTimeout
+            content = _read_beneath(anchor, path)
+            if content is not None:
+                stream.write(b"blob\ndata %d\n%b\n" % (len(content), content))
 
 
 def _read_beneath(anchor: int, path: str) -> bytes | None:

@@ -1,4 +1,4 @@
-"""Lock files: one that processes wait for in turn, and one held for long that names its holder.
+"""Descriptors, and lock files: one to wait for in turn, one held for long that names its holder.
 
 The kernel releases a lock when its process ends, in whatever way.
 """
@@ -14,6 +14,15 @@ from pathlib import Path
 
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _STEP_S = 0.01
+
+
+@contextlib.contextmanager
+def closing_descriptor(descriptor: int) -> Iterator[int]:
+    """Yield an open descriptor, and close it at the end of the block."""
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def try_lock(descriptor: int) -> bool:
@@ -37,12 +46,9 @@ def wait_for_lock(descriptor: int, patience_s: float) -> None:
 @contextlib.contextmanager
 def hold_lock(path: Path, patience_s: float) -> Iterator[int]:
     """Hold the lock file at `path`; yields its descriptor. Raises OSError, as `wait_for_lock`."""
-    descriptor = os.open(path, _FLAGS, 0o600)
-    try:
+    with closing_descriptor(os.open(path, _FLAGS, 0o600)) as descriptor:
         wait_for_lock(descriptor, patience_s)
         yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 class LockHeld(Exception):
@@ -97,10 +103,8 @@ def lock_holder(path: Path) -> int | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    try:
+    with closing_descriptor(descriptor):
         return _holder(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _is_still_at(path: Path, descriptor: int) -> bool:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.files.atomic import write_all
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.record import VERSION, Record, decode, encode
 from dirge_py.types.errors import SessionError
@@ -58,12 +59,11 @@ def make_folders(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder, if possible, so that the names of new files in it survive a power cut."""
-    with contextlib.suppress(OSError):
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    with (
+        contextlib.suppress(OSError),
+        closing_descriptor(os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)) as fd,
+    ):
+        os.fsync(fd)
 
 
 _RECORD_BEGIN = re.compile(rb'\{"v":\d+,"seq":')

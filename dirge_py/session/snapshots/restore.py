@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from dirge_py.files.atomic import FileLocation, fill, fresh_name, new_file, replace, sync_folder
@@ -22,6 +22,7 @@ from dirge_py.files.resolve import (
     reason_of,
 )
 from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
+from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
 from dirge_py.session.snapshots.capture import FileStamp, is_never_held, stamp_of
@@ -55,11 +56,8 @@ def inspect_paths(
 ) -> dict[str, PathState]:
     """The state of these paths; files above the limit aren't read, except `kept` ones."""
     limits = {path: MAX_KEPT_BYTES if path in kept else limit_bytes for path in paths}
-    anchor = open_folder_handle(root)
-    try:
+    with closing_descriptor(open_folder_handle(root)) as anchor:
         return {path: _inspect_path(anchor, path, limit) for path, limit in limits.items()}
-    finally:
-        os.close(anchor)
 
 
 def _inspect_path(anchor: int, path: str, limit_bytes: int) -> PathState:
@@ -114,12 +112,10 @@ def restore_paths(
     """
     done: list[str] = []
     failed: list[tuple[str, str]] = []
-    anchor = open_folder_handle(root)
-    writer = _PathWriter(anchor, known, contents, folders)
-
     # Remove before writing, the deepest first: a removed path can block a written one.
     removed = sorted((path for path in wanted if wanted[path] is None), key=lambda p: p.count("/"))
-    try:
+    with closing_descriptor(open_folder_handle(root)) as anchor:
+        writer = _PathWriter(anchor, known, contents, folders)
         for path in (*reversed(removed), *sorted(wanted.keys() - removed)):
             try:
                 if (entry := wanted[path]) is None:
@@ -131,8 +127,6 @@ def restore_paths(
                 failed.append((path, reason_of(error)))
             except (_PathRefused, FileError, ValueError) as error:
                 failed.append((path, str(error)))
-    finally:
-        os.close(anchor)
     return RestoreResult(done=tuple(sorted(done)), failed=tuple(sorted(failed)))
 
 
@@ -228,15 +222,12 @@ def _put_link(place: FileLocation, target: bytes, now: PathState) -> None:
 
 
 def _set_executable(place: FileLocation, *, is_executable: bool) -> None:
-    descriptor = place.open(place.name, FILE)
-    try:
+    with closing_descriptor(place.open(place.name, FILE)) as descriptor:
         mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
         if bool(mode & stat.S_IXUSR) != is_executable:
             # Everyone who may read it may run it, as after a git checkout.
             changed = mode | (mode & 0o444) >> 2 if is_executable else mode & ~0o111
             os.fchmod(descriptor, changed)
-    finally:
-        os.close(descriptor)
 
 
 def _check_same(place: FileLocation, now: PathState) -> None:
@@ -245,13 +236,8 @@ def _check_same(place: FileLocation, now: PathState) -> None:
         raise _PathRefused("it changed during the restore")
 
 
-@contextlib.contextmanager
-def _folder_of(anchor: int, path: str) -> Iterator[int]:
-    descriptor = open_beneath(anchor, os.path.dirname(path), FOLDER)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _folder_of(anchor: int, path: str) -> contextlib.AbstractContextManager[int]:
+    return closing_descriptor(open_beneath(anchor, os.path.dirname(path), FOLDER))
 
 
 def _is_inside(path: str) -> bool:

@@ -37,7 +37,7 @@ from dirge_py.git.objects import (
     write_names,
 )
 from dirge_py.git.runner import ATTRIBUTES, Git, GitFailed
-from dirge_py.lib.file_lock import hold_lock, try_lock, wait_for_lock
+from dirge_py.lib.file_lock import closing_descriptor, hold_lock, try_lock, wait_for_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import SessionError
 
@@ -358,11 +358,9 @@ def _leases(store: Path) -> Iterator[tuple[Path, str | None]]:
         except OSError:
             yield folder, None
             continue
-        try:
+        with closing_descriptor(descriptor):
             is_free = try_lock(descriptor)
             yield folder, None if is_free else os.read(descriptor, 4096).decode(errors="replace")
-        finally:
-            os.close(descriptor)
 
 
 def _copy_file(source: Path, target: Path) -> None:
