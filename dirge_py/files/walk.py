@@ -236,13 +236,9 @@ def _entry(folder: int, name: str) -> DirectoryEntry:
 
 
 _NEVER_OURS = frozenset(("node_modules", "bower_components", "jspm_packages", "__pypackages__"))
-_DEPENDENCIES = _NEVER_OURS | {
-    ".venv", "venv", "vendor", ".bundle", "Pods", "Carthage", "deps", "_opam", ".pixi", ".yarn",
-}  # fmt: skip
-_OTHERS = _NEVER_OURS | {
-    ".venv", "venv", "vendor", "site-packages", "dist-packages", "Pods", "Carthage", ".tox", ".nox",
-    ".bundle", ".yarn", ".pixi",
-}  # fmt: skip
+_OFTEN_OTHERS = {".venv", "venv", "vendor", ".bundle", "Pods", "Carthage", ".pixi", ".yarn"}
+_DEPENDENCIES = _NEVER_OURS | _OFTEN_OTHERS | {"deps", "_opam"}
+_OTHERS = _NEVER_OURS | _OFTEN_OTHERS | {"site-packages", "dist-packages", ".tox", ".nox"}
 """Folders of these names contain third-party code, ignored or not."""
 
 

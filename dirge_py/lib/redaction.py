@@ -9,8 +9,7 @@ characters, so time is linear.
 import base64
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -56,16 +55,6 @@ class Redactor:
         for form in FORMS:
             text = form.removed_from(text)
         return text
-
-    def redact_all(self, value: Any) -> Any:
-        """Return plain JSON-like data with every string in it redacted, keys too."""
-        if isinstance(value, str):
-            return self.redact(value)
-        if isinstance(value, Mapping):
-            return {self.redact(str(key)): self.redact_all(item) for key, item in value.items()}
-        if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-            return [self.redact_all(item) for item in value]
-        return value
 
 
 def _spellings(secret: str) -> set[str]:

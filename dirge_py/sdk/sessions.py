@@ -3,9 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from pathlib import Path
-
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
@@ -17,10 +14,11 @@ from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode
 from dirge_py.plan.state import NAME as PLAN
 from dirge_py.sdk.options import SessionChoice
-from dirge_py.session.drafts import decode_draft, decode_queue, decode_stash
+from dirge_py.session.drafts import decode_queue
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.journal import Journal
+from dirge_py.session.record import text_member, texts_in
 from dirge_py.session.recorder import Recorder
 from dirge_py.session.recovery import Continuation, check_continuation
 from dirge_py.session.segments import SegmentLimits
@@ -31,6 +29,9 @@ from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import UserMessage
+from functools import partial
+from pathlib import Path
+
 
 _STALE = timedelta(hours=24)
 
@@ -171,8 +172,8 @@ def restore(
     if loaded.description.updated:
         # All of its messages may be on other branches.
         conversation.unsent.on_message()
-    conversation.unsent.draft = decode_draft(settings.get("draft"))
-    conversation.unsent.stash = decode_stash(settings.get("stash"))
+    conversation.unsent.draft = text_member(settings, "draft")
+    conversation.unsent.stash = texts_in(settings.get("stash"))
     conversation.unsent.set_folder(typed_dir, redact)
     conversation.queue_again(decode_queue(settings.get("queue")))
 

@@ -178,16 +178,6 @@ def decode_queue(value: Any) -> list[tuple[QueueKind, UserMessage]]:
     return queue
 
 
-def decode_draft(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def decode_stash(value: Any) -> list[str]:
-    """The stashed drafts, from the value of their setting."""
-    texts = value if isinstance(value, list) else ()
-    return [text for text in texts if isinstance(text, str)]
-
-
 _DRAFT_ENDING = ".unsent"
 _MAX_FILE_BYTES = 8_388_608
 """A larger draft file is rewritten from the beginning."""

@@ -6,11 +6,11 @@ ignored, too large, or in another repository; going back must not remove those.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from dirge_py.git.objects import TreeChange
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.record import Record, text_member
+from dirge_py.session.record import Record, text_member, texts_in
 from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, RestoreResult, Snapshot
 from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.tree import MOVE_RECORD, RewindPoint
@@ -81,16 +81,12 @@ def _state(record: Record) -> FileState | None:
                 at=at,
                 run_id=text_member(rest, "run_id"),
                 toward=text_member(rest, "toward"),
-                left_out=_texts(rest.get("left_out")),
-                held=_texts(rest.get("held")),
+                left_out=texts_in(rest.get("left_out")),
+                held=texts_in(rest.get("held")),
             )
         case str(kind), {"tree_after": str(tree)} if kind == MOVE_RECORD and tree:
             return FileState(seq=record.seq, tree=tree, by="move")
     return None
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
 
 
 async def files_held_later(

@@ -129,6 +129,11 @@ def text_member(value: Any, name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
+def texts_in(value: Any) -> tuple[str, ...]:
+    """The texts in a JSON array; none if it isn't one."""
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
 def _storable(value: Any, *, depth: int) -> Any:
     """`value` with everything replaced that JSON can't represent, circular references included."""
     if depth > _DEEPEST:

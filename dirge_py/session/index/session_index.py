@@ -24,7 +24,6 @@ from dirge_py.session.index.sources import (
     SessionTotals,
     are_unchanged,
     decode_marks,
-    encode_marks,
     read_appended,
     read_whole,
     searchable_texts,
@@ -294,7 +293,7 @@ class IndexTables:
         for record in records:
             totals.add(record)
         updated = totals.summary(project, session_id, marks).updated.isoformat()
-        row = (updated, encode_marks(marks), totals.as_json())
+        row = (updated, json.dumps(marks), totals.as_json())
         if key is None:
             key = self._execute(
                 "INSERT INTO sessions (updated, files, tally, project, id) VALUES (?, ?, ?, ?, ?)",

@@ -104,12 +104,8 @@ def read_appended(
     return restore_large_texts(Scan(records=records, damage=[]), own_folder).records, tuple(marks)
 
 
-def encode_marks(marks: FileMarks) -> str:
-    return json.dumps(marks)
-
-
 def decode_marks(text: str) -> FileMarks:
-    """The marks that `encode_marks` wrote; raises ValueError or TypeError for any other text."""
+    """The marks that `text` encodes in JSON. Raises ValueError, TypeError: it doesn't."""
     rows: Iterable[Any] = json.loads(text)
     return tuple(FileMark(*row) for row in rows)
 
