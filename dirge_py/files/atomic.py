@@ -10,7 +10,6 @@ abandoned; a process removes those from each folder that it writes to, once.
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -21,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dirge_py.files.resolve import FOLDER, absolute, reason_of, resolve
-from dirge_py.lib.file_lock import closing_descriptor
+from dirge_py.lib.file_lock import closing_descriptor, try_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import FileError
 
@@ -104,7 +103,7 @@ def new_file(place: FileLocation, name: str = "") -> Iterator[tuple[str, int]]:
     descriptor = place.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with contextlib.suppress(OSError):  # other processes keep a locked file
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try_lock(descriptor)
         yield name, descriptor
     finally:
         os.close(descriptor)
@@ -207,6 +206,17 @@ def hint_of(error: OSError) -> str:
     return "Nothing was changed."
 
 
+@contextlib.contextmanager
+def reporting_unwritten(place: FileLocation) -> Iterator[None]:
+    """Raise FileError for an OSError in the block: the file at `place` was not written."""
+    try:
+        yield
+    except OSError as error:
+        raise FileError(
+            f"{place.shown} was not written: {reason_of(error)}.", hint=hint_of(error)
+        ) from error
+
+
 def replace(
     place: FileLocation,
     content: bytes,
@@ -220,7 +230,7 @@ def replace(
     exception in it stops the change. Raises FileError if it could not be done, or the existing file
     is not a regular, writable file.
     """
-    try:
+    with reporting_unwritten(place):
         old = place.status()
         if old is not None:
             refuse_unwritable(place, old)
@@ -239,10 +249,6 @@ def replace(
             os.fsync(copy)
             sync_folder(place.folder)
             return write_in_place(place, content, check=check)
-    except OSError as error:
-        raise FileError(
-            f"{place.shown} was not written: {reason_of(error)}.", hint=hint_of(error)
-        ) from error
 
 
 def write_in_place(
@@ -317,10 +323,7 @@ def _is_locked(name: str, folder: int) -> bool | None:
     """Whether a process has locked the file; None if that is unknown."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(os.open(name, flags, dir_fd=folder), "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        with closing_descriptor(os.open(name, flags, dir_fd=folder)) as descriptor:
+            return not try_lock(descriptor)
     except OSError:
         return None
-    return False

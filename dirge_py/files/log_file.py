@@ -64,11 +64,12 @@ _TIMED = ("agent", "turn", "message")
 """What has a duration in the log; tool calls have their own."""
 
 
-class LogFile:
-    """Writes events and other records. Never raises: a log must not stop the work it describes.
+class Log:
+    """Writes events, other records, and the messages of `logging` from INFO on until it is closed.
 
-    The first failure is reported once through `note`, and ends the writing. The file is opened at
-    the first record, readable only by its owner; `note` then reports its path.
+    Never raises: a log must not stop the work it describes. The first failure is reported once
+    through `note`, and ends the writing. The file is opened at the first record, readable only by
+    its owner; `note` then reports its path.
     """
 
     def __init__(
@@ -93,6 +94,11 @@ class LogFile:
         self._max_bytes = max_bytes
         self._size = 0
         self._is_broken = False
+        self._handler = _LogHandler(self)
+        self._levels = [logger.level for logger in _LOGGERS]
+        for logger in _LOGGERS:
+            logger.addHandler(self._handler)
+            logger.setLevel(logging.INFO)
 
     def sink(self, event: LoopEvent) -> None:
         """Write what `event` says about runs, turns, model calls and tools, but no text deltas."""
@@ -128,7 +134,14 @@ class LogFile:
         return fields
 
     def close(self) -> None:
-        """Close the file; a later record opens it again."""
+        """Close the file, which a later record opens again, and end taking messages."""
+        for logger, level in zip(_LOGGERS, self._levels, strict=True):
+            if self._handler in logger.handlers:
+                logger.removeHandler(self._handler)
+                logger.setLevel(level)
+        self._close_file()
+
+    def _close_file(self) -> None:
         if self._fd is not None:
             fd, self._fd = self._fd, None
             with suppress(OSError):
@@ -140,7 +153,7 @@ class LogFile:
         try:
             line = self._line(record)
             if self._fd is not None and self._size + len(line) > self._max_bytes:
-                LogFile.close(self)  # a `Log` still takes messages of `logging`
+                self._close_file()
                 self.path.replace(self.path.with_name(f"{self.path.name}.1"))
             if self._fd is None:
                 self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +189,7 @@ class LogFile:
     def _give_up(self, reason: str) -> None:
         if not self._is_broken:
             self._is_broken = True
-            LogFile.close(self)
+            self._close_file()
             self._note(f"The log {self.path} cannot be written: {reason}. Logging ended.")
 
 
@@ -185,27 +198,8 @@ def _print_on_stderr(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
 
-class Log(LogFile):
-    """A log file that also records the messages of `logging`, from INFO on, until it is closed."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._handler = _Notes(self)
-        self._levels = [logger.level for logger in _LOGGERS]
-        for logger in _LOGGERS:
-            logger.addHandler(self._handler)
-            logger.setLevel(logging.INFO)
-
-    def close(self) -> None:
-        for logger, level in zip(_LOGGERS, self._levels, strict=True):
-            if self._handler in logger.handlers:
-                logger.removeHandler(self._handler)
-                logger.setLevel(level)
-        super().close()
-
-
-class _Notes(logging.Handler):
-    def __init__(self, log: LogFile) -> None:
+class _LogHandler(logging.Handler):
+    def __init__(self, log: Log) -> None:
         super().__init__(logging.INFO)
         self._log = log
 

@@ -20,9 +20,9 @@ from dirge_py.files.atomic import (
     clear_leftovers,
     fill,
     fresh_name,
-    hint_of,
     refuse_shared,
     refuse_unwritable,
+    reporting_unwritten,
     sync_folder,
     write_all,
     write_in_place,
@@ -284,7 +284,7 @@ class _Steps:
             sync_folder(folder)
         statuses: list[os.stat_result | None] = []
         for (step, entry), is_in_place in zip(self._pairs, in_place, strict=True):
-            with _named(step):
+            with reporting_unwritten(step.place):
                 statuses.append(_make_visible(step, entry, is_in_place=is_in_place))
                 self._done += 1
                 sync_folder(step.place.folder)
@@ -317,7 +317,7 @@ class _Steps:
 
 def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
     """Put new and old content beside the place; return True if it must be written in place."""
-    with _named(step):
+    with reporting_unwritten(step.place):
         clear_leftovers(step.place.folder)
         old = step.place.status()
         if old is not None:
@@ -390,16 +390,6 @@ def _link(place: FileLocation, name: str) -> None:
     except OSError:
         with contextlib.suppress(OwnerLost):
             _write(place, name, place.read(), like=place.status())
-
-
-@contextlib.contextmanager
-def _named(step: TransactionStep) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FileError(
-            f"{step.place.shown} was not written: {reason_of(error)}.", hint=hint_of(error)
-        ) from error
 
 
 def _failure(error: FileError | OSError, left: Sequence[str]) -> FileError:

@@ -158,6 +158,7 @@ class Journal:
         self._refusal: SessionError | None = None
         self._found: list[Record] | None = []
         self._leaf: str | None = None
+        """The id of the last record: the tip of the current branch."""
         self._next_seq = 1
 
     @classmethod
@@ -193,11 +194,6 @@ class Journal:
     def is_new(self) -> bool:
         """Whether nothing is on disk yet."""
         return self._leaf is None
-
-    @property
-    def leaf(self) -> str | None:
-        """The id of the last record: the tip of the current branch."""
-        return self._leaf
 
     def append(
         self,

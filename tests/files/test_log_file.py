@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.files.log_file import LogFile
+from dirge_py.files.log_file import Log
 from dirge_py.lib.redaction import Redactor
 from dirge_py.types.events import (
     AgentEnd,
@@ -42,7 +42,7 @@ def notes() -> list[str]:
 
 @pytest.fixture
 def log(tmp_path: Path, notes: list[str]):
-    log = LogFile(
+    log = Log(
         tmp_path / "log" / "dirge.jsonl",
         Redactor(["topsecret"]).redact,
         session_id="s1",
@@ -127,7 +127,7 @@ def test_the_file_is_made_late_and_private_and_its_place_is_told(log, notes):
 
 
 def test_a_full_file_is_put_aside(tmp_path, notes):
-    log = LogFile(tmp_path / "dirge.jsonl", str, note=notes.append, max_bytes=500)
+    log = Log(tmp_path / "dirge.jsonl", str, note=notes.append, max_bytes=500)
     for number in range(20):
         log.record("session", number=number)
 
@@ -139,17 +139,19 @@ def test_a_full_file_is_put_aside(tmp_path, notes):
 
 def test_a_log_that_cannot_be_written_says_so_once_and_never_raises(tmp_path, notes):
     (tmp_path / "file").touch()
-    log = LogFile(tmp_path / "file" / "log", str, note=notes.append)
+    log = Log(tmp_path / "file" / "log", str, note=notes.append)
     log.sink(AgentStart(run_id="r"))
     log.record("session")
+    log.close()
 
     assert len(notes) == 1 and "Logging ended" in notes[0]
 
 
 def test_a_full_disk_ends_the_log_quietly(notes):
-    log = LogFile(Path("/dev/full"), str, note=notes.append)
+    log = Log(Path("/dev/full"), str, note=notes.append)
     log.record("session")
     log.record("session")
+    log.close()
 
     assert len(notes) == 2 and "No space left" in notes[1]
 

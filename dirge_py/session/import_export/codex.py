@@ -7,12 +7,12 @@ items for the screen and holds the token counts. Earlier versions wrote the item
 Source: public descriptions of the format up to version 0.65; unknown lines are counted.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from dirge_py.agent_loop.model_call import parsed_arguments
 from dirge_py.session.import_export.external import (
     ExternalSession,
     block_texts,
@@ -143,7 +143,7 @@ class _CodexReader:
 
     def _read_call(self, item: Line) -> None:
         raw = item.get("arguments", item.get("input", item.get("action")))
-        arguments = _object(raw) if item.get("type") == "function_call" else raw
+        arguments = parsed_arguments(raw) if item.get("type") == "function_call" else raw
         if isinstance(arguments, str) and item.get("type") == "custom_tool_call":
             arguments = {"input": arguments}
         name = text_member(item, "name") or "local_shell"
@@ -152,7 +152,7 @@ class _CodexReader:
 
     def _read_output(self, item: Line) -> None:
         output = item.get("output")
-        value = _object(output)
+        value = parsed_arguments(output)
         is_error = False
         if isinstance(value, dict) and ("output" in value or "content" in value):
             output = value.get("output", value.get("content"))
@@ -164,14 +164,3 @@ class _CodexReader:
 
     def _answer(self) -> Any:
         return self._found.open_answer or self._found.add_answer(self._at, model=self._model)
-
-
-def _object(text: Any) -> Any:
-    """The value of a JSON text; the text itself if it isn't JSON."""
-    if not isinstance(text, str):
-        return text
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, dict) else text

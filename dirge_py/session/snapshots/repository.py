@@ -15,6 +15,7 @@ from dirge_py.git.ignore import personal_excludes
 from dirge_py.git.objects import TreeChange, is_in_index
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import GitFailed, find_git, private_git
+from dirge_py.lib.paths import upwards
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
 from dirge_py.session.snapshots.capture import (
@@ -124,8 +125,7 @@ class SnapshotRepository:
         if not real.startswith(f"{self.root}/") or real.startswith(f"{self._state}/"):
             return ""
         path = real[len(self.root) + 1 :]
-        folders = path.split("/")[:-1]
-        above = ("/".join(folders[:depth]) for depth in range(1, len(folders) + 1))
+        above = filter(None, upwards(os.path.dirname(path)))
         if is_never_held(path) or any(os.path.lexists(f"{self.root}/{at}/.git") for at in above):
             return ""
         return path
@@ -157,7 +157,6 @@ class SnapshotRepository:
         if self._is_closed or self._is_missing() or self._lease is None:
             return
         pruner = StorePruner(
-            git=self._git,
             folder=self._folder,
             session=self._session,
             retention=self._retention,
@@ -346,13 +345,8 @@ class SnapshotRepository:
 
 def _folders(paths: Iterable[str]) -> frozenset[str]:
     """Every folder that has one of these files somewhere below it."""
-    found: set[str] = set()
-    for path in paths:
-        folder = os.path.dirname(path)
-        while folder and folder not in found:
-            found.add(folder)
-            folder = os.path.dirname(folder)
-    return frozenset(found)
+    direct = set(map(os.path.dirname, paths))
+    return frozenset(folder for at in direct for folder in upwards(at) if folder)
 
 
 def _why_unavailable(root: str, program: str) -> str:

@@ -57,7 +57,7 @@ class StoreFolder:
     def __init__(self, above: Path, name: str, git: Git) -> None:
         self._above = above
         self._name = name
-        self._git = git
+        self.git = git
         self.path = above / f"{name}.git"
 
     @contextlib.asynccontextmanager
@@ -127,10 +127,10 @@ class StoreFolder:
         """Create an empty store atomically. Raises GitFailed, OSError: it can't be created."""
         fresh = Path(tempfile.mkdtemp(prefix=f"{self._name}.{_NEW_PREFIX}-", dir=self._above))
         try:
-            made = self._git.command(
+            made = self.git.command(
                 "-c", "init.defaultBranch=main", "init", "--quiet", "--bare", "--template=", fresh
             )
-            await self._git.run(made, store=None, timeout_s=_INIT_S)
+            await self.git.run(made, store=None, timeout_s=_INIT_S)
             (fresh / "info").mkdir(exist_ok=True)
             (fresh / "info" / "attributes").write_text(ATTRIBUTES, encoding="ascii")
             os.rename(fresh, self.path)
@@ -157,10 +157,10 @@ class StoreFolder:
         with self.scratch() as scratch:
             input_file, output_file = scratch / "stdin", scratch / "stdout"
             input_file.write_text(stdin, encoding="utf-8")
-            pipe = " | ".join(self._git.command(*words) for words in commands)
+            pipe = " | ".join(self.git.command(*words) for words in commands)
             line = f"{{ {pipe}; }} <{shlex.quote(str(input_file))} >{shlex.quote(str(output_file))}"
             try:
-                await self._git.run(line, store=store, alternates=others, timeout_s=timeout_s)
+                await self.git.run(line, store=store, alternates=others, timeout_s=timeout_s)
             except GitFailed:
                 if not is_partial:
                     raise
@@ -202,11 +202,9 @@ class StoreFolder:
 
     async def is_damaged(self) -> bool:
         """Whether an object that the refs of the current store lead to is missing or unreadable."""
-        check = self._git.command(
-            "fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress"
-        )
+        check = self.git.command("fsck", "--full", "--no-dangling", "--no-reflogs", "--no-progress")
         try:
-            await self._git.run(check, store=self.path, timeout_s=_READ_S)
+            await self.git.run(check, store=self.path, timeout_s=_READ_S)
         except GitFailed as error:
             return not error.is_inconclusive
         return False
@@ -247,7 +245,7 @@ class StoreFolder:
         store = self._stores()[0]
         with self.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
             return await ignored_by(
-                self._git, paths, rules=rules, files=files, store=store, scratch=scratch
+                self.git, paths, rules=rules, files=files, store=store, scratch=scratch
             )
         return frozenset(paths)
 
@@ -259,15 +257,15 @@ class StoreFolder:
             left = sorted(set(oids))
             store, *others = self._stores()
             entries, index = scratch / "entries", scratch / "index"
-            add = self._git.command("update-index", "-z", "--index-info", stdin=entries)
-            write = self._git.command("checkout-index", "--all", "--quiet", f"--prefix={scratch}/")
+            add = self.git.command("update-index", "-z", "--index-info", stdin=entries)
+            write = self.git.command("checkout-index", "--all", "--quiet", f"--prefix={scratch}/")
             for _ in range(_MOST_DAMAGED):
                 # An index that has each content as a file named by its id.
                 write_names(entries, (f"100644 {oid}\t{oid}" for oid in left))
                 index.unlink(missing_ok=True)
                 extra = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(scratch)}
                 try:
-                    await self._git.run(
+                    await self.git.run(
                         add, write, store=store, alternates=others, timeout_s=_READ_S, extra=extra
                     )
                     break
@@ -391,8 +389,6 @@ class SnapshotRetention:
 class StorePruner:
     """Prunes one store, at most once a day over all processes."""
 
-    git: Git
-    """Runs the commands."""
     folder: StoreFolder
     """The store."""
     session: str
@@ -445,11 +441,12 @@ class StorePruner:
         if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
             # Repack everything that is kept into one pack, without unneeded objects. Only once:
             # repacked objects count as new, and would stay for the grace period.
+            git = self.folder.git
             repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
-            await self.git.run(
-                self.git.command("pack-refs", "--all", "--prune"),
-                self.git.command(*repack),
-                self.git.command("prune", f"--expire={_GRACE}"),
+            await git.run(
+                git.command("pack-refs", "--all", "--prune"),
+                git.command(*repack),
+                git.command("prune", f"--expire={_GRACE}"),
                 store=self.folder.path,
                 timeout_s=_PACK_S,
             )
