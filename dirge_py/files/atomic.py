@@ -121,11 +121,8 @@ def fill(
     """Prepare a new file to replace another: bytes on disk, owner, attributes, mode.
 
     `like` is the status of the file at `place`, whose owner, attributes and mode it gets; without
-    one it gets `mode`, else the default minus the umask.
-
-    Raises:
-        OwnerLost: it cannot have that owner.
-        OSError: it cannot be written.
+    one it gets `mode`, else the default minus the umask. Raises OwnerLost: it can't have that
+    owner; OSError: it can't be written.
     """
     _write_checked(descriptor, content)
     if like is None:

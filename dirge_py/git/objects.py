@@ -152,11 +152,8 @@ def write_import_stream(
 ) -> None:
     """Write the regular files below `root` to `target`, in the format of `git fast-import`.
 
-    Files that are gone, or can't be read, are left out.
-
-    Raises:
-        PackTimeout: the `deadline` (by `time.monotonic`) is over.
-        OSError: the stream can't be written.
+    Files that are gone, or can't be read, are left out. Raises PackTimeout: the `deadline` (by
+    `time.monotonic`) is over; OSError: the stream can't be written.
     """
     with closing_descriptor(open_folder_handle(root)) as anchor, open(target, "wb") as stream:
         for path in paths:

@@ -125,9 +125,8 @@ def read_bytes(path: str, limit: int) -> bytes:
 def parse_settings(text: str) -> tuple[tuple[str, str], ...]:
     """The `section.subsection.key` names and values of a git config file, in its order.
 
-    Section and key are in lower case; a key without `=` has the value "".
-
-    Raises UnreadableRepository: git would refuse it, too.
+    Section and key are in lower case; a key without `=` has the value "". Raises
+    UnreadableRepository: git would refuse it, too.
     """
     if "\0" in text:
         raise UnreadableRepository("a settings file with a NUL in it")

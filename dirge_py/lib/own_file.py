@@ -40,10 +40,7 @@ def weakness_of(path: str, status: os.stat_result | None = None) -> Weakness | N
     """Return why others can change or replace the file at `path`; None if they can't.
 
     `status` is that of the open file. A link is followed; both the folder of the link and that of
-    the file are checked.
-
-    Raises:
-        OSError: there is no such file.
+    the file are checked. Raises OSError: there is no such file.
     """
     weakness = _weakness(path, status if status is not None else os.stat(path), is_folder=False)
     if weakness is not None:

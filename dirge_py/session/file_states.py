@@ -217,9 +217,7 @@ async def diff_since_beginning(
     """The difference between the oldest snapshot of the session and the files now.
 
     `path`, relative to the project, limits it to one file or folder. Without snapshots, it is the
-    diff of all files since the last commit.
-
-    Raises SessionError: the snapshots cannot be read.
+    diff of all files since the last commit. Raises SessionError: the snapshots can't be read.
     """
     now = await snapshots.take_snapshot() if snapshots is not None else None
     if snapshots is None or now is None:

@@ -77,13 +77,13 @@ def short_names(ids: Iterable[str]) -> Mapping[str, str]:
     A prefix of the part after the date, else a prefix of the id, else the id itself.
     """
     known = set(ids)
-    wholes = Counter(prefix for session_id in known for prefix in _prefixes(session_id))
-    tails = Counter(prefix for session_id in known for prefix in _prefixes(_tail(session_id)))
+    wholes = Counter(prefix for session_id in known for prefix in prefixes(session_id))
+    tails = Counter(prefix for session_id in known for prefix in prefixes(_tail(session_id)))
     names = {}
     for session_id in known:
         # `ids_fitting` matches prefixes of whole ids first.
-        short = (p for p in _prefixes(_tail(session_id)) if tails[p] == 1 and not wholes[p])
-        long = (p for p in _prefixes(session_id, 2 * _MIN_SHORT_NAME) if wholes[p] == 1)
+        short = (p for p in prefixes(_tail(session_id)) if tails[p] == 1 and not wholes[p])
+        long = (p for p in prefixes(session_id, 2 * _MIN_SHORT_NAME) if wholes[p] == 1)
         names[session_id] = next(chain(short, long), session_id)
     return names
 
@@ -92,5 +92,6 @@ def _tail(session_id: str) -> str:
     return session_id.partition("-")[2]
 
 
-def _prefixes(name: str, shortest: int = _MIN_SHORT_NAME) -> Iterable[str]:
+def prefixes(name: str, shortest: int = _MIN_SHORT_NAME) -> Iterable[str]:
+    """The prefixes of `name` from a length on, the shortest first, `name` included."""
     return (name[:length] for length in range(shortest, len(name) + 1))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_message
+from dirge_py.session.ids import prefixes
 from dirge_py.session.record import Record, text_member
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import (
@@ -97,7 +98,6 @@ records; the branch continues after `to`.
 """
 _TYPED = frozenset({"user", "steering", "follow_up"})
 _SAID = frozenset({"user", "assistant"})
-_LEAST_ID = 4
 _TITLE_CHARS = 60
 
 
@@ -283,10 +283,5 @@ def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> Tre
 
 def _unique_prefixes(ids: Sequence[str]) -> tuple[str, ...]:
     """The shortest unique prefixes of the ids, of at least four characters."""
-    counts = Counter(name[:length] for name in ids for length in range(_LEAST_ID, len(name)))
-
-    def shortest(name: str) -> str:
-        prefixes = (name[:length] for length in range(_LEAST_ID, len(name)))
-        return next((prefix for prefix in prefixes if counts[prefix] == 1), name)
-
-    return tuple(map(shortest, ids))
+    counts = Counter(prefix for name in ids for prefix in prefixes(name))
+    return tuple(next((p for p in prefixes(name) if counts[p] == 1), name) for name in ids)

@@ -81,9 +81,8 @@ def read_external(
 def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> ImportResult:
     """Write the session into `store`, unless it is there already.
 
-    Its id is derived from its source, so that importing it again finds it.
-
-    Raises SessionError: it can't be written; a partial session is removed.
+    Its id is derived from its source, so that importing it again finds it. Raises SessionError: it
+    can't be written; a partial session is removed.
     """
     messages = list(found.messages())
     started = messages[0].at
