@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -60,12 +60,11 @@ def check_spelling(path: str) -> None:
         ) from None
 
 
-def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Resolved:
+def resolve(path: str) -> Resolved:
     """Return where the absolute `path` leads now, with every link on the way resolved.
 
-    Components at the end may be missing, but without a `..` after them. `on_step` is called with
-    every physical place on the way, links included. Raises FileError for a link loop, a file used
-    as a folder, or a folder that may not be searched.
+    Components at the end may be missing, but without a `..` after them. Raises FileError for a link
+    loop, a file used as a folder, or a folder that may not be searched.
     """
     pending = _reversed_parts(path)
     real = ""
@@ -79,8 +78,6 @@ def resolve(path: str, *, on_step: Callable[[str], object] | None = None) -> Res
             real = os.path.dirname(real).rstrip("/")
             continue
         step = f"{real}/{part}"
-        if on_step is not None:
-            on_step(step)
         try:
             status = os.lstat(step)
         except FileNotFoundError:

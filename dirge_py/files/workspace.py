@@ -153,12 +153,12 @@ class Workspace:
     def _is_inside(self, real: str) -> bool:
         return is_below_any(real, self.roots)
 
-    def locate(self, path: str, cwd: str | None = None) -> LocatedPath:
-        """Return where `path` leads now, relative to `cwd` (else the workspace's). Opens nothing.
+    def locate(self, path: str) -> LocatedPath:
+        """Return where `path`, absolute or relative to `cwd`, leads now. Opens nothing.
 
         Raises FileError if it leads nowhere: a link loop, a file used as a folder, a bad name.
         """
-        asked = absolute(path, cwd or self.cwd)
+        asked = absolute(path, self.cwd)
         resolved = resolve(asked)
         real, kind = resolved.real, resolved.kind
         return LocatedPath(path=asked, real=real, inside=self._is_inside(real), kind=kind)

@@ -6,7 +6,6 @@ The rules are those of ssh for its settings, except for groups with one member a
 import errno
 import os
 import stat
-from collections.abc import Mapping
 from contextlib import suppress
 from shlex import quote
 
@@ -84,14 +83,14 @@ def _weakness(path: str, status: os.stat_result, *, is_folder: bool) -> Weakness
     return Weakness("can be written by other users", fix) if is_writable else None
 
 
-def _is_own(uid: int, environment: Mapping[str, str] = os.environ) -> bool:
+def _is_own(uid: int) -> bool:
     us = os.geteuid()
     if uid in (_ROOT, us):
         return True
     if us == _ROOT:
         # `sudo dirge` with the home folder kept; a host folder mounted into a container.
         is_container = any(map(os.path.exists, _CONTAINER_MARKS))
-        return environment.get("SUDO_UID") == str(uid) or is_container
+        return os.environ.get("SUDO_UID") == str(uid) or is_container
     # The owner has no name in here, and no process of this namespace can be that user.
     return uid == _NOBODY and _in_user_namespace()
 

@@ -328,10 +328,9 @@ class Store:
         """The most recently used session of this project."""
         return next(iter(self.list()), None)
 
-    def list(self, *, everywhere: bool = False) -> list[SessionSummary]:
-        """The sessions of this project, or of all projects, the most recently used first."""
-        folders = self.folder.parent.glob("*/") if everywhere else [self.folder]
-        return newest_first(summary for folder in folders for summary in list_sessions(folder))
+    def list(self) -> list[SessionSummary]:
+        """The sessions of this project, the most recently used first."""
+        return list_sessions(self.folder)
 
     def _open(self, session_id: str, origin: Mapping[str, Any] | None = None) -> Journal:
         root = str(self._project_root)

@@ -62,7 +62,6 @@ def test_the_header_says_where_a_session_began(store, project):
 
 def test_looking_makes_nothing(store, tmp_path):
     assert store.list() == []
-    assert store.list(everywhere=True) == []
     assert store.newest() is None
     with pytest.raises(SessionError):
         store.open("s")
@@ -236,16 +235,6 @@ def test_a_session_that_begins_with_a_very_long_prompt_is_listed(store):
     [summary] = store.list()
 
     assert (summary.id, summary.title, summary.messages) == ("s", "Why? " + "x" * 74 + "…", 2)
-
-
-def test_a_list_of_everywhere_holds_other_projects(store, tmp_path, clock):
-    (tmp_path / "other").mkdir()
-    other = Store(tmp_path / "state", tmp_path / "other", clock=clock)
-    say(store, "mine", "hi")
-    say(other, "theirs", "hi")
-
-    assert [summary.id for summary in store.list()] == ["mine"]
-    assert {summary.id for summary in store.list(everywhere=True)} == {"mine", "theirs"}
 
 
 def test_a_list_reads_only_the_ends_of_each_session(store, monkeypatch):
