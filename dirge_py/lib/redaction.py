@@ -10,6 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -55,6 +56,17 @@ class Redactor:
         for form in FORMS:
             text = form.removed_from(text)
         return text
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return JSON-like data with every text in it redacted, names of members included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redacted(name, redact): redacted(item, redact) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redacted(item, redact) for item in value]
+    return value
 
 
 def _spellings(secret: str) -> set[str]:

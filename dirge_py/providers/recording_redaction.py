@@ -9,11 +9,12 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from dirge_py.lib.redaction import redacted
+from dirge_py.providers.settings import Redact
+from dirge_py.providers.stream_parser import parse_json
 from itertools import takewhile
 from typing import Any
 
-from dirge_py.providers.settings import Redact
-from dirge_py.providers.stream_parser import parse_json
 
 TextPath = tuple[str | int, ...]
 """The place of a text in an event: names of members, and indexes of lists."""
@@ -139,21 +140,11 @@ def _without_secrets(raw: bytes, redact: Redact) -> _BodyLine:
     clean = redact(text) if len(raw) >= _MIN_SECRET_BYTES else text
     if clean != text:
         end = text[len(text.rstrip("\r\n")) :]
-        lead, event = redact(lead), _redacted(event, redact)
+        lead, event = redact(lead), redacted(event, redact)
         # JSON stays JSON, whatever a secret looks like.
         clean = clean if event is None else lead + json.dumps(event) + end
     encoded = clean.encode("utf-8", "surrogateescape")
     return _BodyLine(raw=encoded, pieces=[], event=event, lead=lead)
-
-
-def _redacted(value: Any, redact: Redact) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redact(name): _redacted(member, redact) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_redacted(item, redact) for item in value]
-    return value
 
 
 def _streamed_texts(value: Any, path: TextPath = ()) -> Iterator[tuple[TextPath, str]]:

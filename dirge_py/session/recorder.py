@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dirge_py.lib.redaction import redacted
 from dirge_py.session.codec import Json, encode_message, encode_usage
 from dirge_py.session.history import LoadedSession, replay, shorten_title
 from dirge_py.session.journal import Clock, Journal
@@ -53,17 +54,6 @@ def redacted_record(type_name: str, data: Any, redact: Redact) -> Any:
     if type_name == "context":
         return {"messages": [_redacted_message(message, redact) for message in data["messages"]]}
     return redacted(data, redact)
-
-
-def redacted(value: Any, redact: Redact) -> Any:
-    """`value` with every text in it redacted, names of members included."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {redacted(name, redact): redacted(item, redact) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [redacted(item, redact) for item in value]
-    return value
 
 
 def _redacted_message(message: Mapping[str, Any], redact: Redact) -> Json:

@@ -64,8 +64,7 @@ class ExternalSession:
     model: str = ""
     left_out: Counter[str] = field(default_factory=Counter)
     _entries: list[_Entry] = field(default_factory=list)
-    _calls: dict[str, _Entry] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
+    _calls: dict[str, tuple[_Entry, ToolCallBlock]] = field(default_factory=dict)
 
     def add_prompt(
         self, text: str, at: float, *, origin: Origin = "user", anew: bool = False
@@ -94,17 +93,18 @@ class ExternalSession:
 
     def add_call(self, entry: _Entry, call_id: str, name: str, arguments: Any) -> None:
         """Add a tool call to this answer."""
-        entry.blocks.append(ToolCallBlock(id=call_id, name=name or "tool", arguments=arguments))
-        self._calls[call_id] = entry
-        self._names[call_id] = name or "tool"
+        call = ToolCallBlock(id=call_id, name=name or "tool", arguments=arguments)
+        entry.blocks.append(call)
+        self._calls[call_id] = (entry, call)
 
     def add_result(self, call_id: str, text: str, at: float, *, is_error: bool = False) -> None:
         """Add the result of a call; a second one, or one without a call, is left out."""
-        entry = self._calls.get(call_id)
-        if entry is None or call_id in entry.results:
+        known = self._calls.get(call_id)
+        if known is None or call_id in known[0].results:
             self.left_out["results without a call"] += 1
             return
-        entry.results[call_id] = (self._result(call_id, text, is_error=is_error), at)
+        entry, call = known
+        entry.results[call_id] = (_result_of(call, text, is_error=is_error), at)
 
     def forget_turns(self, count: int) -> None:
         """Remove the last `count` prompts and everything after them."""
@@ -131,19 +131,20 @@ class ExternalSession:
                 yield ImportedMessage(message=answer, at=now)
                 for block in entry.blocks:
                     if isinstance(block, ToolCallBlock):
-                        unanswered = self._result(block.id, _UNANSWERED, is_error=True)
+                        unanswered = _result_of(block, _UNANSWERED, is_error=True)
                         result, at = entry.results.get(block.id, (unanswered, now))
                         now = max(now, at)
                         yield ImportedMessage(message=result, at=now)
 
-    def _result(self, call_id: str, text: str, *, is_error: bool) -> ToolResultMessage:
-        return ToolResultMessage(
-            tool_call_id=call_id,
-            tool_name=self._names[call_id],
-            content=(TextBlock(text),),
-            details={"outcome": "error" if is_error else "ok"},
-            is_error=is_error,
-        )
+
+def _result_of(call: ToolCallBlock, text: str, *, is_error: bool) -> ToolResultMessage:
+    return ToolResultMessage(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        content=(TextBlock(text),),
+        details={"outcome": "error" if is_error else "ok"},
+        is_error=is_error,
+    )
 
 
 def parse_lines(text: str, left_out: Counter[str]) -> Sequence[Mapping[str, Any]]:
