@@ -157,25 +157,25 @@ def _cut_off_text(call: InterruptedCall) -> str:
     return f"The last run was cut off while `{title_of_call(call.call)}` ran."
 
 
-def _choice_options(one: InterruptedCall) -> Iterator[QuestionOption]:
+def _choice_options(call: InterruptedCall) -> Iterator[QuestionOption]:
     for label, (choice, description) in _CHOICES.items():
-        if choice != "again" or one.may_run:
+        if choice != "again" or call.may_run:
             yield QuestionOption(label=label, description=description)
     yield QuestionOption(label=_NOT_NOW, description="/continue asks again; a new prompt skips it")
 
 
-def _result_of_unrepeated(one: InterruptedCall, choice: CallChoice | None) -> ToolResultMessage:
+def _result_of_unrepeated(call: InterruptedCall, choice: CallChoice | None) -> ToolResultMessage:
     is_done = choice == "done"
-    return confirmed_result(one.call) if is_done else unfinished_result(one.call, one.state)
+    return confirmed_result(call.call) if is_done else unfinished_result(call.call, call.state)
 
 
-def _decision(one: InterruptedCall, choice: CallChoice) -> CallDecision:
-    result = _result_of_unrepeated(one, choice)
+def _decision(call: InterruptedCall, choice: CallChoice) -> CallDecision:
+    result = _result_of_unrepeated(call, choice)
     answer = LoopToolResult(
         content=result.content, details=result.details, is_error=result.is_error
     )
-    is_again = choice == "again" and one.may_run
-    return CallDecision(tool_call_id=one.call.id, allow=is_again, answer=answer)
+    is_again = choice == "again" and call.may_run
+    return CallDecision(tool_call_id=call.call.id, allow=is_again, answer=answer)
 
 
 VERSION = 1
