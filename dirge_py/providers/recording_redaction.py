@@ -9,12 +9,12 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from dirge_py.lib.redaction import redacted
-from dirge_py.providers.settings import Redact
-from dirge_py.providers.stream_parser import parse_json
 from itertools import takewhile
 from typing import Any
 
+from dirge_py.lib.redaction import redacted
+from dirge_py.providers.settings import Redact
+from dirge_py.providers.stream_parser import parse_json
 
 TextPath = tuple[str | int, ...]
 """The place of a text in an event: names of members, and indexes of lists."""

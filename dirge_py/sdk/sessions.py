@@ -3,6 +3,9 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.conversation import Conversation
@@ -29,9 +32,6 @@ from dirge_py.types.errors import SessionError
 from dirge_py.types.events import AgentEnd, LoopEvent, Sink
 from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import UserMessage
-from functools import partial
-from pathlib import Path
-
 
 _STALE = timedelta(hours=24)
 
