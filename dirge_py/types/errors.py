@@ -1,19 +1,5 @@
 """Every error dirge raises on purpose.
 
-    DirgeError              a message for the user, and a hint what to do
-    ├─ UsageError           the command line is wrong                              (exit 2)
-    ├─ ConfigError          a setting is wrong or missing                          (exit 2)
-    │  └─ NoProvider        there is no provider that could be used
-    ├─ SessionError         a journal cannot be opened, read or written
-    │  └─ SessionBusy       another process writes this session
-    ├─ FileError            a file cannot be read or written as asked
-    ├─ ProcessError         a command cannot be started
-    ├─ ProviderError        a model service refused or broke; `kind` says how
-    ├─ ActivityFailed       an activity of a durable engine failed; `kind` says how
-    ├─ LoopError            a run did not end in Done; `outcome` says how
-    ├─ ToolFailed           a tool failed; the message tells the model what to do
-    └─ ModelRetry           a tool asks the model for another call with other arguments
-
 A *bug* in a tool or hook raises another exception; the loop turns it into an error result.
 """
 
@@ -40,7 +26,7 @@ OUT_OF_REACH_KINDS: frozenset[ErrorKind] = RETRYABLE_KINDS | {"auth", "usage_cap
 
 
 class DirgeError(Exception):
-    """An error that dirge can explain to the user."""
+    """An error with a message for the user, and a hint what to do about it."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -56,11 +42,11 @@ class DirgeError(Exception):
 
 
 class UsageError(DirgeError):
-    """The command line is wrong."""
+    """The command line is wrong (exit code 2)."""
 
 
 class ConfigError(DirgeError):
-    """A setting is wrong or missing."""
+    """A setting is wrong or missing (exit code 2)."""
 
 
 class NoProvider(ConfigError):
@@ -118,7 +104,7 @@ class ProviderError(DirgeError):
 
 
 class ActivityFailed(DirgeError):
-    """An activity took too long or failed too often; `kind` is that of the last attempt."""
+    """A durable engine's activity took too long or failed too often; `kind` is the last one's."""
 
     def __init__(self, message: str, *, kind: str, attempts: int) -> None:
         super().__init__(message)

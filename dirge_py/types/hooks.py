@@ -232,17 +232,7 @@ class Hooks:
 Bundle = Hooks
 """The former name of `Hooks`; the next release removes it."""
 
-HOOK_NAMES = (
-    "transform_context",
-    "convert_to_llm",
-    "before_tool_call",
-    "after_tool_call",
-    "prepare_next_turn",
-    "should_stop_after_turn",
-    "get_steering_messages",
-    "get_followup_messages",
-    "get_api_key",
-)
+HOOK_NAMES = tuple(name for name in Hooks.__slots__ if name not in ("name", "only_watches"))
 
 
 def _new_id() -> str:

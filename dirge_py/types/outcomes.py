@@ -11,16 +11,6 @@ LimitName = Literal[
     "input_tokens", "output_tokens", "tokens", "cost", "requests", "tool_calls", "time"
 ]
 
-_LIMIT_WORDS: Mapping[LimitName, str] = {
-    "input_tokens": "input token",
-    "output_tokens": "output token",
-    "tokens": "total token",
-    "cost": "cost",
-    "requests": "request",
-    "tool_calls": "tool call",
-    "time": "time",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
@@ -70,7 +60,8 @@ class LimitExceeded:
     @property
     def message(self) -> str:
         """A message for people, such as `output token limit exceeded: 50123 > 50000`."""
-        words = _LIMIT_WORDS[self.name]
+        name = "total_tokens" if self.name == "tokens" else self.name
+        words = name.removesuffix("s").replace("_", " ")
         return f"{words} limit exceeded: {_figure(self.used)} > {_figure(self.max)}"
 
 
