@@ -9,6 +9,7 @@ from dirge_py.context.prompt_text import prompt_text
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, fair_shares, one_line
 from dirge_py.types.messages import (
+    TYPED_ORIGINS,
     AssistantMessage,
     CustomMessage,
     DocumentBlock,
@@ -30,7 +31,6 @@ KEPT_CHARS = 256
 _STANDING = "[The todo list as it was when the summary was made]"
 _LEAST_BLOCK_CHARS = 256
 _MOST_TAIL_CHARS = 1024
-_QUOTED_ORIGINS = frozenset({"user", "steering", "follow_up"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ def user_words(messages: Sequence[Message], most_chars: int) -> list[str]:
         cut_middle(message.text, most_chars // 4, "\n[…]\n", tail=0.3)
         for message in messages
         if isinstance(message, UserMessage)
-        and message.origin in _QUOTED_ORIGINS
+        and message.origin in TYPED_ORIGINS
         and message.text.strip()
     ]
     newest: list[str] = []

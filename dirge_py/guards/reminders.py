@@ -8,7 +8,7 @@ from dirge_py.guards.stop_checks import nudge
 from dirge_py.guards.tool_hooks import claimed_paths
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
+from dirge_py.types.messages import TYPED_ORIGINS, Message, ToolResultMessage, UserMessage
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
 MIN_THRESHOLD = 2
@@ -17,7 +17,6 @@ QUOTE_CHARS = 160
 
 _TASK_CHARS = 200
 _PATH_ARGUMENTS = ("path", "file_path", "file")
-_TYPED_ORIGINS = frozenset({"user", "steering", "follow_up"})
 _POINTS = {"error": 1, "failed_command": 1, "invalid": 1, "unknown_tool": 1, "timeout": 2}
 
 
@@ -77,7 +76,7 @@ def depth_reminder(tracker: DepthTracker, threshold: int) -> Hooks:
     def listen(info: TurnInfo) -> None:
         nonlocal seen
         for message in info.new_messages[seen:]:
-            if isinstance(message, UserMessage) and message.origin in _TYPED_ORIGINS:
+            if isinstance(message, UserMessage) and message.origin in TYPED_ORIGINS:
                 tracker.on_user_text(message.text)
         seen = len(info.new_messages)
 

@@ -11,14 +11,13 @@ from dirge_py.agent_loop.tool_calls import signature
 from dirge_py.guards.tool_hooks import claims_of
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
-from dirge_py.types.messages import TextBlock, UserMessage
+from dirge_py.types.messages import TYPED_ORIGINS, TextBlock, UserMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import LoopToolResult, ToolCall
 
 POLLERS = frozenset({"bash_output", "task_status", "task_output"})
 """Tools that are called repeatedly by design; others say so with a true `polls`."""
 
-_TYPED_ORIGINS = frozenset({"user", "steering", "follow_up"})
 _AFTER_TIMEOUT = 2
 _SHOWN_CHARS = 120
 _LONGEST_SIGNATURE = 400
@@ -270,7 +269,7 @@ class _Watch:
         self._seen_messages = len(info.new_messages)
         # Steering by the user may have changed what calls return, or ask for it again.
         origins = {message.origin for message in since if isinstance(message, UserMessage)}
-        is_steered = not origins.isdisjoint(_TYPED_ORIGINS)
+        is_steered = not origins.isdisjoint(TYPED_ORIGINS)
         if self._outer_turn != info.outer_turn or is_steered:
             self._outer_turn = info.outer_turn
             self._memory = _Memory(self._breaker)

@@ -21,6 +21,9 @@ Origin = Literal["user", "steering", "follow_up", "shell", "harness", "plugin"]
 """The source of a user message; only `user` opens a run. `shell` is a command that the user ran
 with `!`, and its output."""
 
+TYPED_ORIGINS: frozenset[Origin] = frozenset({"user", "steering", "follow_up"})
+"""The origins of messages that the user typed for the agent."""
+
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
@@ -122,8 +125,25 @@ class Usage:
         return self.input + self.output
 
 
+def joined_text(blocks: tuple[Any, ...]) -> str:
+    """Return the text blocks among `blocks`, joined by newlines."""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+class TextContent:
+    """A record whose `content` holds blocks, some of them text."""
+
+    __slots__ = ()
+    content: Any
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined by newlines."""
+        return joined_text(self.content)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserMessage:
+class UserMessage(TextContent):
     """A message from the user, or from dirge in the user's role."""
 
     content: tuple[UserBlock, ...]
@@ -135,13 +155,9 @@ class UserMessage:
     role: Literal["user"] = "user"
     """The kind of message."""
 
-    @property
-    def text(self) -> str:
-        return joined_text(self.content)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AssistantMessage:
+class AssistantMessage(TextContent):
     """An answer of a model, or a closing message of dirge."""
 
     content: tuple[AssistantBlock, ...] = ()
@@ -164,16 +180,12 @@ class AssistantMessage:
     """The kind of message."""
 
     @property
-    def text(self) -> str:
-        return joined_text(self.content)
-
-    @property
     def calls(self) -> tuple[ToolCallBlock, ...]:
         return tuple(block for block in self.content if isinstance(block, ToolCallBlock))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolResultMessage:
+class ToolResultMessage(TextContent):
     """The result of a tool call."""
 
     tool_call_id: str
@@ -189,23 +201,15 @@ class ToolResultMessage:
     role: Literal["toolResult"] = "toolResult"
     """The kind of message."""
 
-    @property
-    def text(self) -> str:
-        return joined_text(self.content)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SystemMessage:
+class SystemMessage(TextContent):
     """Reference material in the history, sent to models as user text at its place."""
 
     content: tuple[TextBlock, ...]
     """The text."""
     role: Literal["system"] = "system"
     """The kind of message."""
-
-    @property
-    def text(self) -> str:
-        return joined_text(self.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,11 +227,6 @@ class CustomMessage:
 Message: TypeAlias = (
     UserMessage | AssistantMessage | ToolResultMessage | SystemMessage | CustomMessage
 )
-
-
-def joined_text(blocks: tuple[Any, ...]) -> str:
-    """Return the text blocks among `blocks`, joined by newlines."""
-    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
 
 
 def text_sizes(result: ToolResultMessage) -> list[int]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.messages import ResultBlock, TextBlock, joined_text
+from dirge_py.types.messages import ResultBlock, TextBlock, TextContent
 
 Operation = Literal[
     "read",
@@ -81,7 +81,7 @@ CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoopToolResult:
+class LoopToolResult(TextContent):
     """The result of a tool call. The run also continues after an error."""
 
     content: tuple[ResultBlock, ...]
@@ -92,10 +92,6 @@ class LoopToolResult:
     """Whether the call failed."""
     terminate: bool = False
     """Whether the inner loop may end; it ends after a turn in which every result says so."""
-
-    @property
-    def text(self) -> str:
-        return joined_text(self.content)
 
 
 OnUpdate: TypeAlias = Callable[[LoopToolResult], None]
@@ -123,11 +119,7 @@ class LoopTool(Protocol):
         """Return what a call with these valid arguments would do."""
 
     async def execute(
-        self,
-        call_id: str,
-        arguments: Mapping[str, Any],
-        signal: AbortSignal,
-        on_update: OnUpdate,
+        self, call_id: str, arguments: Mapping[str, Any], signal: AbortSignal, on_update: OnUpdate
     ) -> LoopToolResult:
         """Run the call. Any exception becomes an error result with its text."""
 
