@@ -107,7 +107,8 @@ def nest_arguments(schema: Mapping[str, Any], arguments: Any) -> Any:
     return nested
 
 
-def _flatten(schema: Any) -> tuple[Mapping[str, Any], Mapping[str, tuple[str, ...]] | None]:
+@IdentityCache
+def _flat_schemas(schema: Any) -> tuple[Mapping[str, Any], Mapping[str, tuple[str, ...]] | None]:
     """Return the schema for models, and the paths of its flat names; None if it isn't flat."""
     public = schema
     if isinstance(schema, Mapping) and any(str(word).startswith(_PRIVATE) for word in schema):
@@ -130,9 +131,6 @@ def _flatten(schema: Any) -> tuple[Mapping[str, Any], Mapping[str, tuple[str, ..
     # A model may also send nested arguments: then a dot in a top-level name is only a dot.
     own = {name: (name,) for name in public["properties"]}
     return flat, {**own, **{name: leaf.path for name, leaf in names.items()}}
-
-
-_flat_schemas = IdentityCache(_flatten)
 
 
 def _leaves(
@@ -515,7 +513,8 @@ def adjust_arguments(
     return RepairedArguments(arguments=changed, kinds=kinds, notes=tuple(notes))
 
 
-def _adjustments_for(schema: Any) -> tuple[list[Path], list[Mapping[str, Any]]]:
+@IdentityCache
+def _adjustments(schema: Any) -> tuple[list[Path], list[Mapping[str, Any]]]:
     """Return where a schema asks for paths, and which properties belong together."""
     root = resolved(schema, schema if isinstance(schema, Mapping) else {})
     together = root.get(TOGETHER)
@@ -528,9 +527,6 @@ def _adjustments_for(schema: Any) -> tuple[list[Path], list[Mapping[str, Any]]]:
         and isinstance(entry.get("defaults"), Mapping)
     ]
     return list(_paths_in(root, root, ())), entries
-
-
-_adjustments = IdentityCache(_adjustments_for)
 
 
 def _paths_in(schema: Any, root: Schema, at: Path, name: str = "") -> Iterator[Path]:

@@ -71,8 +71,6 @@ def with_written_calls(
 
 def find_calls(text: str, names: Collection[str], *, most: int | None = None) -> list[WrittenCall]:
     """Return the calls of known tools in `text`, in order: DSML blocks first, then JSON objects."""
-    if len(text.encode(errors="replace")) > MOST_BYTES:
-        return []
     rest, blocks = _without_blocks(text)
     calls = [*blocks, *filter(None, map(_as_call, _objects_in(rest)))]
     return [call for call in calls if call.name in names][:most]

@@ -368,13 +368,10 @@ def cut_json(value: Any, most_bytes: int) -> str:
 def value_at(arguments: Any, path: Path) -> Any:
     """Return the value at `path`; None if there is none."""
     for step in path:
-        if isinstance(step, int):
-            is_there = isinstance(arguments, list) and -1 < step < len(arguments)
-        else:
-            is_there = isinstance(arguments, Mapping) and step in arguments
-        if not is_there:
+        try:
+            arguments = arguments[step]
+        except (LookupError, TypeError):
             return None
-        arguments = arguments[step]
     return arguments
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from dirge_py.providers.scripted import Gate, Reply, ReplyMaker, Script
 from dirge_py.types.errors import ErrorKind, ProviderError
-from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.llm import StreamEvent, StreamFn
 from dirge_py.types.messages import ToolCallBlock, Usage
 
 
-class ScriptedModel:
+class ScriptedModel(Script):
     """A model with queued replies: queue with `will_…`, pass `stream_fn`, then look at `seen`.
 
         model = ScriptedModel()
@@ -20,26 +20,12 @@ class ScriptedModel:
 
     def __init__(self) -> None:
         self._replies: list[Reply | ReplyMaker] = []
-        self._script = Script(self._replies)
+        super().__init__(self._replies)
         self._counts: dict[str, itertools.count[int]] = {}
 
     @property
     def stream_fn(self) -> StreamFn:
-        return self._script.stream
-
-    @property
-    def seen(self) -> list[LlmContext]:
-        """The context of each call."""
-        return self._script.seen
-
-    @property
-    def options(self) -> list[StreamOptions]:
-        """The options of each call."""
-        return self._script.options
-
-    @property
-    def is_spent(self) -> bool:
-        return self._script.is_spent
+        return self.stream
 
     def will_say(
         self,

@@ -152,9 +152,8 @@ def test_what_follows_a_quotation_still_counts():
     assert len(find_calls(text, {"read"})) == 2
 
 
-def test_case_93_unknown_names_and_long_texts_give_nothing():
+def test_case_93_unknown_names_give_nothing():
     assert find_calls(CALL, {"write"}) == []
-    assert find_calls(CALL + " " * MOST_BYTES, {"read"}) == []
 
 
 async def test_case_93_a_long_message_is_not_searched():
