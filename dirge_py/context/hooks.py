@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, TypeAlias
 
-from dirge_py.config.schema import Config, ReminderTable
+from dirge_py.config.schema import Config, ContextTable, ReminderTable
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile
@@ -22,7 +22,6 @@ from dirge_py.context.view import (
     ContextRequest,
     ContextView,
     PreparedContext,
-    ViewSettings,
 )
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
@@ -148,16 +147,16 @@ _CHARS_PER_WINDOW_TOKEN = 1.2
 class ContextParts:
     """The settings and services that the context of one conversation uses."""
 
-    settings: ViewSettings = field(default_factory=ViewSettings)
-    """When the view is shortened, and how."""
+    settings: ContextTable = field(default_factory=ContextTable)
+    """The window to use, when the view is shortened, and how."""
+    checkpoints: bool = False
+    """Whether to write summaries ahead in the background, which costs model calls."""
     result_budget_chars: int = BUDGET_CHARS
     """How many characters the results of one batch may have together."""
     reminders: Sequence[ReminderTable] = ()
     """The reminders that are repeated in requests."""
     window_of: Callable[[str], int] = lambda model: 128_000
     """The window of a model (`alias/id`), in tokens."""
-    window_tokens: int | None = None
-    """The window to use instead of that of the model."""
     summarise: Summarize | None = None
     """Asks a model for a summary; None turns summaries off."""
     summary_model: str = ""
@@ -192,6 +191,7 @@ class ContextHooks:
             read_file=parts.read_file,
             redact=parts.redact,
             standing=parts.standing,
+            checkpoints=parts.checkpoints,
             records=parts.records,
         )
         self._prompt: str | None = None
@@ -278,7 +278,7 @@ class ContextHooks:
         return replace(self._request, messages=self._budget.apply(messages), window_tokens=window)
 
     def _window_tokens(self) -> int:
-        return self._parts.window_tokens or self._parts.window_of(self._model)
+        return self._parts.settings.window_tokens or self._parts.window_of(self._model)
 
     async def _prepare(self, info: TurnInfo) -> Context | None:
         context = info.context
@@ -302,7 +302,7 @@ class ContextHooks:
         return replace(context, messages=messages)
 
     async def _prepared(self) -> PreparedContext:
-        if not self._parts.settings.is_compacting:
+        if not self._parts.settings.compact:
             return self._view.measured(self._request)
         prepared = await self._view.prepare(self._request, on_start=self._emit_start)
         if compacted := self._recorded(prepared.compaction):
@@ -324,41 +324,26 @@ class ContextHooks:
         """Store the compaction; returns its event."""
         if compaction is None:
             return None
-        model = self._parts.summary_model if compaction.summary else ""
+        event = compaction.event
+        if event.summary:
+            event = replace(event, summary_model=self._parts.summary_model)
         if compaction.record is not None:
-            self._parts.save({**compaction.record, "model": model})
+            self._parts.save({**compaction.record, "model": event.summary_model})
             self._parts.on_compacted()
             if self._parts.reread is not None:
                 # The cached prefix is lost anyway, so update the prompt, too.
                 self._prompt = self._parts.reread([tool.name for tool in self._request.tools])
-        return ContextCompacted(
-            tokens_before=compaction.tokens_before,
-            tokens_after=compaction.tokens_after,
-            first_kept_index=compaction.last,
-            kind=compaction.kind,
-            summary=compaction.summary,
-            summary_model=model,
-        )
+        return event
 
 
 def context_parts(config: Config, **more: Any) -> ContextParts:
     """Return the parts from the settings and `more`."""
-    context = config.context
     return ContextParts(
-        settings=ViewSettings(
-            target_tokens=context.target_tokens,
-            is_compacting=context.compact,
-            fold_at=context.fold_at,
-            strategies=tuple(context.strategies),
-            keep_results=context.keep_results,
-            keep_messages=context.keep_messages,
-            restore_files=context.restore_files,
-            # Write ahead only with a model chosen for summaries, because each costs a call.
-            checkpoints=bool(config.roles.summarize),
-        ),
+        settings=config.context,
+        # Only with a model chosen for summaries, because each costs a call.
+        checkpoints=bool(config.roles.summarize),
         result_budget_chars=config.tools.result_budget_chars,
         reminders=tuple(config.reminder),
-        window_tokens=context.window_tokens,
         **more,
     )
 
@@ -367,7 +352,7 @@ def for_fork(parts: ContextParts) -> ContextParts:
     """Return the same parts for a fork, which has no journal and a separate history."""
     return replace(
         parts,
-        settings=replace(parts.settings, checkpoints=False),
+        checkpoints=False,
         save=lambda record: None,
         on_compacted=lambda: None,
         records=(),

@@ -385,8 +385,3 @@ class Checkpoints:
         self.reset()
         if task is not None:
             await asyncio.wait([task])
-
-    async def settled(self) -> None:
-        """Return when no task is running."""
-        if self._task is not None:
-            await asyncio.wait([self._task])

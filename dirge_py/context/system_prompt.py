@@ -87,14 +87,6 @@ def join_sections(sections: Sequence[Section]) -> SystemText:
     return SystemText(whole, min(chars, len(whole)))
 
 
-def describe_sections(
-    sections: Sequence[Section], edits: Sequence[PromptEdit] = ()
-) -> list[tuple[str, int]]:
-    """Name and estimated tokens of each section that is sent, in order."""
-    edited = edit_sections(sections, edits)
-    return [(section.name, estimate_text(section.text)) for section in edited]
-
-
 def tool_guidance(tool_names: Sequence[str]) -> str:
     """Return advice for these tools only: models call every tool that the prompt mentions."""
     if not tool_names:
@@ -199,8 +191,9 @@ class SystemPrompt:
         return self.text(tool_names)
 
     def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
-        """Name and estimated tokens of each section that is sent."""
-        return describe_sections(self._sections(tool_names), self._edits)
+        """Name and estimated tokens of each section that is sent, in order."""
+        edited = edit_sections(self._sections(tool_names), self._edits)
+        return [(section.name, estimate_text(section.text)) for section in edited]
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
         standard = standard_sections(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dirge_py.config.schema import ContextTable
 from dirge_py.context.compaction import (
     AGGRESSIVE_AT,
     FORCED_AT,
@@ -33,7 +34,7 @@ from dirge_py.context.shape import (
 from dirge_py.context.summary import OnStart, ReadFile, Redact, SummaryAttempt, SummaryStrategy
 from dirge_py.context.tokens import DescribedTool, TokenCounter, high_counter
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.events import CompactionKind
+from dirge_py.types.events import CompactionKind, ContextCompacted
 from dirge_py.types.extensions import Summarize
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -44,28 +45,6 @@ from dirge_py.types.messages import (
 )
 
 _LEAST_GAIN = 0.10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewSettings:
-    """When a view is shortened, and how."""
-
-    is_compacting: bool = True
-    """Whether it is shortened automatically."""
-    target_tokens: int = 250_000
-    """The most tokens that are used of a larger window."""
-    fold_at: float = 0.75
-    """The share of the window from which it is shortened."""
-    strategies: Sequence[StrategyName] = ("clear_results", "summarize", "window")
-    """The strategies to try, in order."""
-    keep_results: int = 5
-    """How many of the newest results `clear_results` keeps."""
-    keep_messages: int = 20
-    """How many of the newest messages `window` keeps."""
-    restore_files: int = 5
-    """How many files are shown again after a summary."""
-    checkpoints: bool = False
-    """Whether to write summaries ahead in the background, which costs model calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,16 +65,8 @@ class ContextRequest:
 class Compaction:
     """One pass that shortened the view, or failed to."""
 
-    kind: CompactionKind
-    """How the view was shortened."""
-    tokens_before: int
-    """The estimated size before the pass."""
-    tokens_after: int
-    """The estimated size after the pass."""
-    last: int
-    """The index of the first message that isn't folded."""
-    summary: str = ""
-    """The new summary; empty if none was written."""
+    event: ContextCompacted
+    """What the pass did; doesn't name the model of the summary."""
     record: Mapping[str, Any] | None = None
     """The record to store; None if the pass changed nothing."""
 
@@ -164,21 +135,24 @@ class ContextView:
     """The view of one conversation, for one caller at a time.
 
     `read_file` reads the files to show again after a compaction, `standing` returns the todo list.
-    `records` are those of earlier compactions, oldest first. Without `summarise` none is written.
+    `records` are those of earlier compactions, oldest first. Without `summarise` no summary is
+    written. With `checkpoints` they are also written ahead, which costs model calls.
     """
 
     def __init__(
         self,
-        settings: ViewSettings | None = None,
+        settings: ContextTable | None = None,
         *,
         counter: TokenCounter | None = None,
         summarise: Summarize | None = None,
         read_file: ReadFile | None = None,
         redact: Redact = lambda text: text,
         standing: Callable[[], str] = str,
+        checkpoints: bool = False,
         records: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        self.settings = settings or ViewSettings()
+        self.settings = settings or ContextTable()
+        self._writes_ahead = checkpoints
         self.counter = counter or high_counter()
         self.shape, self._earlier = shapes_of(records)
         self.compactions = len(records)
@@ -208,7 +182,7 @@ class ContextView:
         fold_at = self.settings.fold_at
         level = level_of(prepared.tokens, prepared.window, is_measured=is_measured, fold_at=fold_at)
         if level is None:
-            if self.settings.checkpoints and is_measured:
+            if self._writes_ahead and is_measured:
                 job = self._job(request, "fold")
                 self._folding.write_ahead(job, epoch=self.compactions)
             return prepared
@@ -217,7 +191,7 @@ class ContextView:
         compaction = await self._pass(self._job(request, level), on_start)
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
-        size = compaction.tokens_after if compaction is not None else prepared.tokens
+        size = compaction.event.tokens_after if compaction is not None else prepared.tokens
         limit = int(prepared.window * FORCED_AT)
         self._limit_to_prove = limit if level == "forced" else 0
         is_stuck = level == "forced" and size > limit
@@ -333,10 +307,6 @@ class ContextView:
             compactions=self.compactions,
         )
 
-    async def settled(self) -> None:
-        """Return when no summary is being written in the background."""
-        await self._folding.checkpoints.settled()
-
     # -- internals
 
     def _changed(
@@ -348,7 +318,7 @@ class ContextView:
         self._folding.checkpoints.reset()
         self.compactions += 1
         after = self.counter.corrected(self._count(request, self._rendered(request.messages)))
-        return _compaction(shape, kind, before, after)
+        return _compaction(shape, _event(shape, kind, before, after))
 
     def _check_history(self, messages: Sequence[Message]) -> None:
         if self.shape.last and self.shape.last >= len(messages):
@@ -412,16 +382,14 @@ class ContextView:
         if not (size < job.size if any_gain_counts else size <= job.size * (1 - _LEAST_GAIN)):
             if attempt.outcome != "failed":
                 return None
-            return Compaction(
-                kind=kind, tokens_before=job.size, tokens_after=job.size, last=job.shape.last
-            )
+            return Compaction(event=_event(job.shape, kind, job.size, job.size))
         if shape.last != job.shape.last:
             self._folding.checkpoints.reset()
         self._earlier.append(self.shape)
         self._show_as(shape)
         self.compactions += 1
         summary = shape.summary if attempt.outcome == "written" else ""
-        return _compaction(shape, kind, job.size, size, summary)
+        return _compaction(shape, _event(shape, kind, job.size, size, summary))
 
     def _strategies(self, attempt: SummaryAttempt) -> dict[StrategyName, Strategy]:
         def may_leave_out(job: CompactionJob) -> bool:
@@ -437,13 +405,23 @@ class ContextView:
         return {name: known[name] for name in self.settings.strategies}
 
 
-def _compaction(
-    shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
-) -> Compaction:
+def _compaction(shape: ViewShape, event: ContextCompacted) -> Compaction:
     """Return the compaction that led to `shape`, with its record."""
-    sizes = {"tokens_before": before, "tokens_after": after}
-    record = {**shape.as_record(), "kind": kind, **sizes}
-    return Compaction(kind=kind, last=shape.last, summary=summary, record=record, **sizes)
+    stored = ("kind", "tokens_before", "tokens_after")
+    record = {**shape.as_record(), **{name: getattr(event, name) for name in stored}}
+    return Compaction(event=event, record=record)
+
+
+def _event(
+    shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
+) -> ContextCompacted:
+    return ContextCompacted(
+        kind=kind,
+        tokens_before=before,
+        tokens_after=after,
+        first_kept_index=shape.last,
+        summary=summary,
+    )
 
 
 def _kind(job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt) -> CompactionKind:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.history import is_turn
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import plural
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage
@@ -155,7 +156,7 @@ class Meter:
     def _check_turns(self, info: TurnInfo) -> None:
         most = self._most
         if most.turns is not None and self._turns >= most.turns:
-            turns = f"{most.turns} turn" + ("" if most.turns == 1 else "s")
+            turns = plural(most.turns, "turn")
             info.emit(SystemNotice(f"Stopped after {turns}, the limit of this run."))
             say = f"I had to stop here, after {turns}: the task may be unfinished."
             raise StopRun(MaxTurns(max=most.turns), say=say)

@@ -97,20 +97,19 @@ class StructuredAnswer:
                     replace(options, response_schema=schema),
                     signal,
                 )
-                refusal, has_begun = None, False
+                has_begun = False
                 async with closing(answer) as events:
                     async for event in events:
-                        if isinstance(event, StreamError) and not has_begun:
-                            # The service rejects the request as invalid.
-                            is_refusal = event.error.kind == "invalid_request"
-                            refusal = event.error if is_refusal else None
-                        if refusal is not None:
-                            break
+                        match event:
+                            case StreamError(error) if (
+                                error.kind == "invalid_request" and not has_begun
+                            ):
+                                self._fall_back(options.model, error)
+                                break
                         has_begun = has_begun or not isinstance(event, StreamStart | StreamRetry)
                         yield event
-                if refusal is None:
+                if not self._by_tool:
                     return
-                self._fall_back(options.model, refusal)
             answer = stream_fn(_with_words(context, _BY_TOOL), options, signal)
             async with closing(answer) as events:
                 async for event in events:

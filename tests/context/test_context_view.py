@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.agent_loop.merge import compose
-from dirge_py.config.schema import Config, ReminderTable
+from dirge_py.config.schema import Config, ContextTable, ReminderTable
 from dirge_py.context.hooks import (
     ContextHooks,
     ContextParts,
@@ -18,7 +18,6 @@ from dirge_py.context.hooks import (
     for_fork,
     summarise_with,
 )
-from dirge_py.context.view import ViewSettings
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.recovery import shrink_on_overflow
 from dirge_py.providers.scripted import Reply
@@ -46,7 +45,7 @@ class Kept(list[Mapping[str, Any]]):
 
 def hooks(**more: Any) -> ContextHooks:
     more.setdefault("window_of", lambda model: WINDOW)
-    more.setdefault("settings", ViewSettings(strategies=["summarize", "window"]))
+    more.setdefault("settings", ContextTable(strategies=["summarize", "window"]))
     return ContextHooks(ContextParts(**more), model="test/model")
 
 
@@ -178,7 +177,7 @@ async def test_without_compaction_everything_is_sent():
     model = ScriptedModel().will(calling(0.9)).will_say("done")
     history = chat(10)[:-1]
 
-    settings = ViewSettings(is_compacting=False, strategies=["summarize", "window"])
+    settings = ContextTable(compact=False, strategies=["summarize", "window"])
     one = hooks(settings=settings, summarise=Summaries())
     result = await run(model, one, history=history)
 
@@ -282,10 +281,10 @@ def test_the_settings_are_those_of_the_file():
     parts = context_parts(Config.model_validate(table), summary_model="m")
 
     assert parts.settings.fold_at == 0.5
-    assert parts.settings.strategies == ("window",)
+    assert parts.settings.strategies == ["window"]
     assert parts.settings.keep_messages == 7
-    assert not parts.settings.checkpoints
-    assert not parts.settings.is_compacting
+    assert not parts.checkpoints
+    assert not parts.settings.compact
     assert parts.result_budget_chars == 5_000
     assert parts.reminders == (ReminderTable(text="t", every_turns=3),)
     assert parts.summary_model == "m"

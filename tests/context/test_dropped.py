@@ -50,8 +50,8 @@ async def test_a_message_that_is_asked_back_is_sent_whole_and_leaves_the_list() 
     change = one.show_again(request(history), 5)
 
     assert change is not None
-    assert change.kind == "shown_again"
-    assert change.tokens_after > 0
+    assert change.event.kind == "shown_again"
+    assert change.event.tokens_after > 0
     assert any(result.text in message.text for message in one.shown(history))  # type: ignore[union-attr]
     assert 5 not in {item.number for item in one.dropped(history)}
     assert one.show_again(request(history), 5) is None

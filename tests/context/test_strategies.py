@@ -130,7 +130,7 @@ async def test_a_summary_makes_it_needless_to_clear_what_it_did_not_fold():
     one = view(Summaries(), set={"keep_results": 1})
     prepared = await at(one, messages, 0.76)
 
-    assert prepared.compaction.kind == "summary"
+    assert prepared.compaction.event.kind == "summary"
     assert "v" * 400 in [r.text for r in results(prepared.messages)]
 
 

@@ -212,13 +212,14 @@ WINDOW = 30_000
 
 
 def ahead(summaries: Summaries) -> ContextView:
-    return view(summaries, set={"checkpoints": True, "strategies": ["summarize"]})
+    return view(summaries, set={"strategies": ["summarize"]}, checkpoints=True)
 
 
 async def shares(one: ContextView, messages: tuple[Message, ...], *given: float) -> None:
     for share in given:
         await at(one, messages, share, window_tokens=WINDOW)
-        await one.settled()
+        if background := asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait(background)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +247,7 @@ async def test_case_116_a_fresh_checkpoint_is_used_without_asking_again():
 
     prepared = await at(one, (*messages, *step(500)), 0.76, window_tokens=WINDOW)
 
-    assert prepared.compaction.kind == "summary"
+    assert prepared.compaction.event.kind == "summary"
     assert "the checkpoint" in prepared.messages[0].text
     assert len(summaries.prompts) == 1
 
@@ -261,7 +262,7 @@ async def test_case_116_a_checkpoint_from_before_a_fold_is_not_used():
     more = (*messages, *(m for n in range(80) for m in step(1_000 + n)))
     prepared = await at(one, more, 0.76, window_tokens=WINDOW)
 
-    assert prepared.compaction.kind == "summary"
+    assert prepared.compaction.event.kind == "summary"
     assert "Go on with 2." in prepared.messages[0].text
 
 
@@ -283,7 +284,7 @@ async def test_case_116_a_checkpoint_that_hangs_holds_up_nothing_and_ends_with_t
             stopped.set()
         return ""
 
-    one = view(hang, set={"checkpoints": True})  # type: ignore[arg-type]
+    one = view(hang, checkpoints=True)  # type: ignore[arg-type]
     prepared = await at(one, single_prompt_run(80), 0.65, window_tokens=WINDOW)
     assert prepared.compaction is None
     await asyncio.sleep(0)

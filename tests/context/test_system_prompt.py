@@ -1,11 +1,15 @@
 import datetime
 import os
+from contextlib import nullcontext
 
 import pytest
 
+from dirge_py.context.instructions import Instructions
+from dirge_py.context.prompts import PromptBook
 from dirge_py.context.system_prompt import (
+    SystemPrompt,
     describe_environment,
-    describe_sections,
+    edit_sections,
     git_state,
     standard_sections,
     tool_guidance,
@@ -64,9 +68,9 @@ def test_the_same_input_gives_the_same_bytes(tmp_path):
 
 
 def test_a_replacement_stands_for_identity_and_working_only():
-    names = [name for name, _ in describe_sections(sections(replacement="You are a parrot."))]
+    sent = edit_sections(sections(replacement="You are a parrot."))
 
-    assert names == ["custom", "tools", "environment"]
+    assert [section.name for section in sent] == ["custom", "tools", "environment"]
 
 
 def test_an_addition_comes_last():
@@ -81,8 +85,10 @@ def test_advice_is_given_only_about_tools_there_are():
     assert tool_guidance([]) == ""
 
 
-def test_every_section_is_counted():
-    described = dict(describe_sections(sections()))
+def test_every_section_is_counted(tmp_path):
+    instructions = Instructions(tmp_path, config_dir=tmp_path, guard=nullcontext, is_on=False)
+    prompt = SystemPrompt(tmp_path, prompts=PromptBook([]), instructions=instructions)
+    described = dict(prompt.parts(["read", "bash"]))
 
     assert list(described) == ["identity", "working", "tools", "environment"]
     assert all(tokens > 0 for tokens in described.values())

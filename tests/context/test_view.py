@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dirge_py.context.compaction import effective_window, level_of
 from dirge_py.context.tokens import high_counter
-from dirge_py.context.view import ContextRequest, ContextView, ViewSettings
+from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -90,7 +90,7 @@ async def test_a_run_with_one_prompt_can_be_folded():
 
     prepared = await at(view(summaries), messages, 0.76)
 
-    assert prepared.compaction.kind == "summary"
+    assert prepared.compaction.event.kind == "summary"
     assert prepared.messages[0].role == "system"
     assert prepared.messages[1].role == "assistant"
     assert prepared.messages[-1] is messages[-1]
@@ -160,7 +160,7 @@ async def test_t19_the_second_summary_gets_the_first():
     more = (*messages, *single_prompt_run(40)[1:])
     prepared = await at(one, more, 0.76)
 
-    assert prepared.compaction.kind == "summary"
+    assert prepared.compaction.event.kind == "summary"
     assert "fact-of-epoch-1 holds" in summaries.prompts[1]
     assert "step 777" not in summaries.prompts[1]
     assert len([m for m in prepared.messages if m.role == "system"]) == 1
@@ -187,7 +187,7 @@ async def test_case_115_without_a_summariser_nothing_is_summarised():
     messages = single_prompt_run(40)
     prepared = await at(view(None), messages, 0.76)
 
-    assert prepared.compaction.kind == "overflow"
+    assert prepared.compaction.event.kind == "overflow"
     assert "there is no summary of it" in prepared.messages[0].text
     assert "Make the tests pass, please." in prepared.messages[0].text
 
@@ -197,7 +197,7 @@ async def test_case_115_a_failed_summary_leaves_the_pruned_history(answer: Any):
     messages = (user_text("go"), *step(99, "z" * 2_500), *single_prompt_run(40)[1:])
     prepared = await at(view(Summaries(answers=[answer])), messages, 0.76)
 
-    assert prepared.compaction.kind == "failed_summary"
+    assert prepared.compaction.event.kind == "failed_summary"
     assert len(prepared.messages) == len(messages)
     assert "cleared to save room" in prepared.messages[2].text
     assert prepared.messages[-1] is messages[-1]
@@ -210,12 +210,12 @@ async def test_case_115_after_three_failures_nobody_is_asked_until_the_next_run(
     kinds = [(await at(one, messages, 0.76)).compaction for _ in range(3)]
 
     prepared = await at(one, messages, 0.76)
-    assert [item.kind for item in kinds] == ["failed_summary"] * 3
+    assert [item.event.kind for item in kinds] == ["failed_summary"] * 3
     assert prepared.compaction is None
     assert len(summaries.prompts) == 3
 
     one.begin_run()
-    assert (await at(one, messages, 0.76)).compaction.kind == "summary"
+    assert (await at(one, messages, 0.76)).compaction.event.kind == "summary"
 
 
 async def test_with_the_summariser_off_the_oldest_is_left_out():
@@ -224,7 +224,7 @@ async def test_with_the_summariser_off_the_oldest_is_left_out():
     for _ in range(3):
         await at(one, messages, 0.76)
 
-    assert (await at(one, messages, 0.76)).compaction.kind == "summary_off"
+    assert (await at(one, messages, 0.76)).compaction.event.kind == "summary_off"
 
 
 # -- forced
@@ -234,7 +234,7 @@ async def test_over_80_percent_is_brought_below_even_without_a_summary():
     messages = single_prompt_run(40)
     prepared = await at(view(Summaries(answers=["bad"])), messages, 0.85)
 
-    assert prepared.compaction.kind == "failed_summary"
+    assert prepared.compaction.event.kind == "failed_summary"
     assert prepared.tokens <= 8_000
     assert not prepared.is_stuck
 
@@ -264,7 +264,7 @@ async def test_case_114_an_old_result_too_large_for_the_window_is_cut_before_the
     prepared = await view(summaries).prepare(ContextRequest(messages=old))
     assert len(texts(prepared.messages)) < 100_000
     assert prepared.compaction is not None
-    assert prepared.compaction.kind == "prune"
+    assert prepared.compaction.event.kind == "prune"
     assert summaries.prompts == []
 
     assert (await view().prepare(ContextRequest(messages=small))).messages is small
@@ -319,7 +319,7 @@ async def test_a_resumed_view_sends_what_was_sent_before():
     record = prepared.compaction.record
     assert {"first", "last", "summary", "kind", "tokens_before", "tokens_after"} <= record.keys()
 
-    resumed = ContextView(ViewSettings(), records=[{"last": 3}, dict(record)])
+    resumed = ContextView(records=[{"last": 3}, dict(record)])
 
     assert resumed.shown(messages) == prepared.messages
     assert resumed.compactions == 2
@@ -350,7 +350,7 @@ async def test_compact_folds_though_nothing_is_due():
     done = await one.compact(ContextRequest(messages=messages), focus="the parser")
 
     assert done is not None
-    assert done.kind == "summary"
+    assert done.event.kind == "summary"
     assert "60 to 70 % of that room to this topic: the parser" in summaries.prompts[0]
     assert len(one.shown(messages)) < len(messages)
 

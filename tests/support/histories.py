@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dirge_py.config.schema import ContextTable
 from dirge_py.context.compaction import CompactionJob, CompactionLevel
 from dirge_py.context.shape import ViewShape
 from dirge_py.context.system_prompt import PromptEdit, edit_sections, join_sections
 from dirge_py.context.tokens import TokenCounter
-from dirge_py.context.view import ContextRequest, ContextView, ViewSettings
+from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.types.extensions import Section
 from dirge_py.types.llm import SystemText
 from dirge_py.types.messages import (
@@ -103,7 +104,7 @@ def job(
 
 
 def view(summaries: Summaries | None = None, **more: Any) -> ContextView:
-    settings = more.pop("settings", None) or ViewSettings(**more.pop("set", {}))
+    settings = more.pop("settings", None) or ContextTable(**more.pop("set", {}))
     return ContextView(settings, summarise=summaries, **more)
 
 
