@@ -273,8 +273,6 @@ async def complete(
     Raises ProviderError if the call failed, broke off or was aborted (kind "aborted"), TimeoutError
     if there was no complete answer after `timeout_s` seconds.
     """
-    if signal.aborted:
-        raise _stopped()
     try:
         async with asyncio.timeout(timeout_s) as limit:
             answer = _answer(stream_fn, context, options, signal)
@@ -293,7 +291,7 @@ async def complete(
 async def _answer(
     stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
 ) -> AssistantMessage:
-    if signal.aborted:  # aborted after this task was created, before it ran
+    if signal.aborted:
         raise _stopped()
     assembler = Assembler(options.model)
     async with closing(stream_fn(context, options, signal)) as stream:

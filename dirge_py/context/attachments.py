@@ -108,9 +108,9 @@ def mentions(text: str, cwd: Path) -> Iterator[tuple[str, Path]]:
         readings = [bare[:end] for end in range(len(bare), shortest - 1, -1)]
         for written in [quoted] if quoted else readings:
             path = cwd / os.path.expanduser(written)
-            if not _exists(path) and (named := _LINES.search(written)):
+            if not os.path.lexists(path) and (named := _LINES.search(written)):
                 path = cwd / os.path.expanduser(written[: named.start()])
-            if _exists(path):
+            if os.path.lexists(path):
                 yield written, path
                 break
 
@@ -156,10 +156,3 @@ def _part(written: str, text: str, lines: tuple[int, int]) -> str:
     if len(part.encode()) > MAX_TEXT_BYTES:
         raise FileError(f"@{written} is larger than 256 KiB.", hint="Name fewer lines.")
     return _numbered(part, first)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return os.path.lexists(path)
-    except (OSError, ValueError):
-        return False

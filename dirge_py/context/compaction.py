@@ -226,9 +226,7 @@ def clear_results(keep: int) -> Strategy:
     return clear
 
 
-def window(
-    keep: int, *, is_allowed: Callable[[CompactionJob], bool] = lambda job: True
-) -> Strategy:
+def window(keep: int, *, is_allowed: Callable[[CompactionJob], bool]) -> Strategy:
     """Return a strategy that leaves out all but about the newest `keep` messages."""
 
     async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:

@@ -99,21 +99,6 @@ def find_project_files(
     return _FileReader(ProjectFiles(), max_bytes, withholds).read_all(candidates)
 
 
-def find_in_folders(
-    folders: Sequence[Path],
-    *,
-    root: Path,
-    sent: ProjectFiles,
-    max_bytes: int = _MAX_FILE_BYTES,
-    withholds: Withholds = lambda real: False,
-) -> ProjectFiles:
-    """Return the instruction files of these folders beneath `root`, without those that were `sent`.
-
-    All paths are physical. `marks` and `taken_bytes` of the result include those of `sent`.
-    """
-    return _FileReader(sent, max_bytes, withholds).read_all(_candidates(folders, root))
-
-
 def folders_down_to(cwd: Path) -> list[Path]:
     """Return the physical folders from the git root, at most 16 levels up, down to `cwd`."""
     real = cwd.resolve()
@@ -398,9 +383,7 @@ class Instructions:
     @property
     def files(self) -> ProjectFiles:
         """The files of the system prompt, read on first use and again by `reread`."""
-        if self._files is None:
-            self._files = self.reread()
-        return self._files
+        return self._files if self._files is not None else self.reread()
 
     def reread(self) -> ProjectFiles:
         """Read the files of the system prompt again."""
@@ -421,12 +404,14 @@ class Instructions:
         return folders_down_to(self._cwd)[0]
 
     def in_folders(self, folders: Sequence[Path], sent: ProjectFiles) -> ProjectFiles:
-        """Return the files of these folders of the repository, without those that were sent."""
+        """Return the files of these folders of the repository, without those that were sent.
+
+        All paths are physical. `marks` and `taken_bytes` of the result include those of `sent`.
+        """
         root = self.root()
         with self._guard(root) as withholds:
-            return find_in_folders(
-                folders, root=root, sent=sent, max_bytes=self._max_bytes, withholds=withholds
-            )
+            reader = _FileReader(sent, self._max_bytes, withholds)
+            return reader.read_all(_candidates(folders, root))
 
 
 class TouchedFolders:

@@ -23,10 +23,10 @@ _LEAST_FACTOR, _MOST_FACTOR = 0.5, 3.0
 
 # English and code have about 4 bytes per token; 3.5 covers denser text. Counting bytes instead of
 # characters keeps the estimate high for scripts whose characters are a token each.
-_HIGH_RATIO = 3.5
+_BYTES_PER_TOKEN = 3.5
 # What a service with the usual 1568-pixel limit takes for a picture that reaches it; 300 is right
 # for an icon only, and screenshots are what people attach.
-_HIGH_IMAGE_TOKENS = 1600
+_IMAGE_TOKENS = 1600
 _DOCUMENT_TOKENS = 500
 
 
@@ -42,11 +42,13 @@ class DescribedTool(Protocol):
 
 
 class TokenCounter:
-    """Estimates tokens by size (`ratio` bytes of UTF-8 each), corrected by services' reports."""
+    """Estimates tokens by size (`ratio` bytes of UTF-8 each), corrected by services' reports.
 
-    def __init__(self, ratio: float = 4.0, *, image_tokens: int = 300) -> None:
+    By default the estimates are too high rather than too low.
+    """
+
+    def __init__(self, ratio: float = _BYTES_PER_TOKEN) -> None:
         self.ratio = ratio
-        self.image_tokens = image_tokens
         self.factor = 1.0
         """The correction of a count: the last reported size divided by its estimate."""
         self._messages: dict[int, tuple[Message, int]] = {}
@@ -119,21 +121,16 @@ class TokenCounter:
             case ToolCallBlock():
                 return self.text(block.name + _as_json(block.arguments))
             case ImageBlock() if block.media_type.startswith("image/"):
-                return self.image_tokens
+                return _IMAGE_TOKENS
             case ImageBlock() | DocumentBlock():
                 return _DOCUMENT_TOKENS
             case CompactionBlock():
                 return self.text(_as_json(dict(block.data)))
 
 
-def high_counter() -> TokenCounter:
-    """Return a counter whose estimates are too high rather than too low."""
-    return TokenCounter(_HIGH_RATIO, image_tokens=_HIGH_IMAGE_TOKENS)
-
-
 def estimate_text(text: str) -> int:
     """Return the tokens of a text, 1 per 3.5 bytes of UTF-8, rounded up."""
-    return high_counter().text(text)
+    return TokenCounter().text(text)
 
 
 def _as_json(value: Any) -> str:

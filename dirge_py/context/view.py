@@ -32,7 +32,7 @@ from dirge_py.context.shape import (
     with_kept,
 )
 from dirge_py.context.summary import OnStart, ReadFile, Redact, SummaryAttempt, SummaryStrategy
-from dirge_py.context.tokens import DescribedTool, TokenCounter, high_counter
+from dirge_py.context.tokens import DescribedTool, TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind, ContextCompacted
 from dirge_py.types.extensions import Summarize
@@ -153,7 +153,7 @@ class ContextView:
     ) -> None:
         self.settings = settings or ContextTable()
         self._writes_ahead = checkpoints
-        self.counter = counter or high_counter()
+        self.counter = counter or TokenCounter()
         self.shape, self._earlier = shapes_of(records)
         self.compactions = len(records)
         self._folding = SummaryStrategy(

@@ -1,7 +1,7 @@
 """Limits of a run: turns, requests, tool calls, tokens, money, time, or a single turn."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.history import is_turn
@@ -46,22 +46,12 @@ class Limits:
     time_s: float | None = None
 
 
-class SideUsage:
-    """Collects the usage of model calls outside a run's turns, such as judges and summaries."""
-
-    def __init__(self) -> None:
-        self._reports: list[tuple[Usage, str]] = []
-
-    def __len__(self) -> int:
-        return len(self._reports)
+class SideUsage(list[tuple[Usage, str]]):
+    """The usage of model calls outside a run's turns, such as judges and summaries."""
 
     def add(self, usage: Usage, model: str) -> None:
         """Count this usage of `model` (`alias/id`)."""
-        self._reports.append((usage, model))
-
-    def since(self, position: int) -> Sequence[tuple[Usage, str]]:
-        """Return what was added after the first `position` reports."""
-        return self._reports[position:]
+        self.append((usage, model))
 
 
 class Meter:
@@ -142,7 +132,7 @@ class Meter:
             self._check_turns(info)
 
     def _check_spent(self, info: TurnInfo) -> None:
-        for usage, model in self._spending.since(self._seen_reports):
+        for usage, model in self._spending[self._seen_reports :]:
             self._side_usage += usage
             self._add_cost(info, usage, model)
         self._seen_reports = len(self._spending)

@@ -231,20 +231,19 @@ _HARMLESS = frozenset(("read", "meta"))
 
 def changes_something(call: ToolCall) -> bool:
     """Whether the call claims more than reading; True if its tool can't tell."""
-    if call.tool is None:
-        return True
-    try:
-        return any(claim.op not in _HARMLESS for claim in call.tool.claims(call.arguments))
-    except Exception:
-        return True
+    return call.tool is None or not _claims_within(call.tool, call.arguments, _HARMLESS)
 
 
 def claims_only(
     tool: LoopTool, arguments: Mapping[str, Any], operations: Collection[Operation]
 ) -> bool:
     """Whether the call claims only these operations, or the tool is marked as read-only."""
-    if getattr(getattr(tool, "hints", None), "read_only", None) is True:
-        return True
+    is_read_only = getattr(getattr(tool, "hints", None), "read_only", None) is True
+    return is_read_only or _claims_within(tool, arguments, operations)
+
+
+def _claims_within(tool: LoopTool, arguments: Any, operations: Collection[str]) -> bool:
+    """Whether the call claims only these operations; False if its tool can't tell."""
     try:
         return all(claim.op in operations for claim in tool.claims(arguments))
     except Exception:

@@ -4,7 +4,7 @@ import os
 import re
 import tempfile
 from collections import deque
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from dirge_py.context.instructions import (
     Instructions,
-    find_in_folders,
     find_project_files,
     format_project_files,
     imported_paths,
@@ -255,7 +254,7 @@ def test_all_files_together_have_one_limit(repository):
     assert len([notice for notice in found.notices if "left off" in notice]) == 5
 
 
-def test_folders_further_down_have_what_was_not_sent_yet(repository):
+def test_folders_further_down_have_what_was_not_sent_yet(repository, tmp_path):
     (repository / "AGENTS.md").write_text("root @a/shared.md")
     (repository / "a" / "shared.md").write_text("shared")
     (repository / "a" / "AGENTS.md").write_text("a @shared.md @own.md")
@@ -264,10 +263,13 @@ def test_folders_further_down_have_what_was_not_sent_yet(repository):
     sent = find_project_files(repository)
 
     folders = [repository, repository / "a", repository / "a" / "b"]
-    found = find_in_folders(folders, root=repository, sent=sent)
+    instructions = Instructions(
+        repository, config_dir=tmp_path, guard=lambda root: nullcontext(lambda real: False)
+    )
+    found = instructions.in_folders(folders, sent)
 
     assert found.paths == ("a/AGENTS.md", "a/b/CLAUDE.md", "a/own.md")
-    assert find_in_folders(folders, root=repository, sent=found).files == ()
+    assert instructions.in_folders(folders, found).files == ()
     assert found.taken_bytes > sent.taken_bytes
 
 

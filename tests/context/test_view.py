@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.context.compaction import effective_window, level_of
-from dirge_py.context.tokens import high_counter
+from dirge_py.context.tokens import TokenCounter
 from dirge_py.context.view import ContextRequest, ContextView
 from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import (
@@ -115,11 +115,11 @@ async def test_case_115_a_fold_leaves_one_reference_only_summary_and_the_newest_
 @pytest.mark.parametrize(("share", "tail"), [(0.76, 0.20), (0.79, 0.10)])
 async def test_the_tail_keeps_within_its_share_of_the_window(share: float, tail: float):
     messages = single_prompt_run(80)
-    counter = high_counter()
+    counter = TokenCounter()
     prepared = await at(view(Summaries(), counter=counter), messages, share)
 
-    scale = 10_000 * share / high_counter().count(messages)
-    kept = high_counter().count(prepared.messages[1:]) * scale
+    scale = 10_000 * share / TokenCounter().count(messages)
+    kept = TokenCounter().count(prepared.messages[1:]) * scale
     assert 0.5 * tail * 10_000 < kept <= tail * 10_000
 
 
@@ -365,10 +365,10 @@ async def test_compact_of_next_to_nothing_changes_nothing():
 async def test_shrink_makes_the_next_request_a_tenth_smaller_or_says_no():
     one = view(None)
     messages = single_prompt_run(30)
-    before = high_counter().count(messages)
+    before = TokenCounter().count(messages)
 
     assert await one.shrink(ContextRequest(messages=messages)) is not None
-    assert high_counter().count(one.shown(messages)) <= 0.9 * before
+    assert TokenCounter().count(one.shown(messages)) <= 0.9 * before
     assert await view(None).shrink(ContextRequest(messages=(user_text("hi"),))) is None
 
 
@@ -418,7 +418,7 @@ async def test_whatever_the_history_what_is_sent_fits_and_is_valid(
 
     prepared = await one.prepare(request)
 
-    assert high_counter().count(prepared.messages, system_prompt="s" * 400) <= window
+    assert TokenCounter().count(prepared.messages, system_prompt="s" * 400) <= window
     healed = normalize_history(prepared.messages, result_chars=10**6)
     assert (healed.closed, healed.dropped) == (0, 0)
     assert [fault for fault in faults(healed.messages) if "too long" not in fault] == []
