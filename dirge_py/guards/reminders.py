@@ -176,12 +176,8 @@ class FailureTracker:
 
     def due_checkpoints(self) -> list[str]:
         """Return the reminders that are due, each once; denials come first."""
-        texts = []
-        if self._denials.is_due(self._threshold):
-            texts.append(_denial_checkpoint(self._denials))
-        if self._errors.is_due(self._threshold):
-            texts.append(_failure_checkpoint(self._errors))
-        return texts
+        streaks = ((self._denials, _denial_checkpoint), (self._errors, _failure_checkpoint))
+        return [text_of(streak) for streak, text_of in streaks if streak.is_due(self._threshold)]
 
 
 def _failure_checkpoint(streak: _Streak) -> str:

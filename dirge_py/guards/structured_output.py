@@ -46,7 +46,7 @@ ASKED = "The result is not there yet. "
 # No tool wrote it, so the check after failed calls ignores these: this module asks again anyway.
 _UNFIT = {"outcome": "invalid", "synthetic": "unfit"}
 _MOST_PROBLEMS = 12
-_TOLD_PROBLEMS = 3
+_QUOTED_PROBLEMS = 3
 _SHOWN_CHARS = 500
 _BY_TOOL = (
     f"# The result\n\nA program reads the result of this run. When all else is done, call `{TOOL}` "
@@ -57,7 +57,7 @@ _BY_ANSWER = (
     "alone, without any words around it, that fits this JSON Schema:\n"
 )
 _LONGEST = 2000
-_NOT_TAKEN = ("it was not accepted, or the user asked for more",)
+_NOT_ACCEPTED = ("it was not accepted, or the user asked for more",)
 
 
 class StructuredAnswer:
@@ -196,7 +196,7 @@ class StructuredAnswer:
         text, problems = self._last_attempt(messages)
         why = ": there was none."
         if text:
-            wrong = one_line("; ".join(problems[:_TOLD_PROBLEMS]), _SHOWN_CHARS)
+            wrong = one_line("; ".join(problems[:_QUOTED_PROBLEMS]), _SHOWN_CHARS)
             why = f". Wrong with the last one: {wrong}. It was: {one_line(text, _SHOWN_CHARS)}"
         return Failed(
             kind=KIND,
@@ -231,9 +231,9 @@ class StructuredAnswer:
             if calls:
                 arguments = calls[-1].arguments
                 text = arguments if isinstance(arguments, str) else cut_json(arguments, _LONGEST)
-                return text, self._schema.check_arguments(arguments).problems or _NOT_TAKEN
+                return text, self._schema.check_arguments(arguments).problems or _NOT_ACCEPTED
             if message.text.strip() and not message.withheld:
-                return message.text, self._schema.check_text(message.text).problems or _NOT_TAKEN
+                return message.text, self._schema.check_text(message.text).problems or _NOT_ACCEPTED
         return "", ()
 
 

@@ -114,7 +114,7 @@ class HistoryNormalizer:
         self, *, result_chars: int | None = RESULT_CHARS, wire: WireFormat | None = None
     ) -> None:
         self._rules = _TurnNormalizer(result_chars, wire)
-        self._turns: list[_NormalizedTurn] = []
+        self._turns = [_NOTHING]
         self._seen: list[Message] = []
         self._normalized: list[Message] = []
 
@@ -122,12 +122,10 @@ class HistoryNormalizer:
         """Return `messages` normalized, like `normalize_history`."""
         given = messages if isinstance(messages, tuple) else tuple(messages)
         self._forget_changed(given)
-        start = self._turns[-1].seen if self._turns else 0
-        for turn in self._rules.split(given, start):
+        for turn in self._rules.split(given, self._turns[-1].seen):
             self._add_turn(turn)
-        normalized = tuple(self._normalized)
-        last = self._turns[-1] if self._turns else _NOTHING
-        if self._turns:
+        normalized, last = tuple(self._normalized), self._turns[-1]
+        if last is not _NOTHING:
             # The results of the last turn may still be coming in.
             self._turns.pop()
             self._trim()
@@ -148,12 +146,12 @@ class HistoryNormalizer:
             if old is not new and old != new:
                 break
             same += 1
-        while self._turns and self._turns[-1].seen > same:
+        while self._turns[-1].seen > same:
             self._turns.pop()
         self._trim()
 
     def _add_turn(self, turn: Sequence[Message]) -> None:
-        before = self._turns[-1] if self._turns else _NOTHING
+        before = self._turns[-1]
         normalized = self._rules.normalize(turn, self._normalized)
         self._seen += turn
         self._normalized += normalized.messages
@@ -168,7 +166,7 @@ class HistoryNormalizer:
         )
 
     def _trim(self) -> None:
-        last = self._turns[-1] if self._turns else _NOTHING
+        last = self._turns[-1]
         del self._seen[last.seen :], self._normalized[last.sent :]
 
 
