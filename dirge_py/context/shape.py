@@ -318,11 +318,6 @@ def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[
         )
 
 
-def with_kept(shape: ViewShape, position: int) -> ViewShape:
-    """Return the shape that shows this message whole."""
-    return replace(shape, kept=tuple(sorted({*shape.kept, position})))
-
-
 def _full_text(message: Message) -> str:
     if isinstance(message, AssistantMessage):
         calls = " ".join(f"{call.name}({call.arguments})" for call in message.calls)

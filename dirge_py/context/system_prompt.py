@@ -152,7 +152,7 @@ class SystemPrompt:
         self._cwd = cwd
         self._more_sections = sections
         self._sent: dict[str, Mapping[str, str]] = {}
-        self.watch = CachePrefixMonitor(self.sections_of)
+        self.watch = CachePrefixMonitor(lambda text: self._sent.get(text, {}))
         """Compares the beginning of each request with the one before."""
 
     @property
@@ -174,16 +174,12 @@ class SystemPrompt:
 
     def text(self, tool_names: Sequence[str]) -> str:
         """Return the text that is sent; the same for all turns of a run."""
-        sections = edit_sections(self._sections(tool_names), self._edits)
+        sections = self._sections(tool_names)
         text = join_sections(sections)
         self._sent[text] = {section.name: section.text for section in sections}
         while len(self._sent) > _MOST_TEXTS_KNOWN:
             self._sent.pop(next(iter(self._sent)))
         return text
-
-    def sections_of(self, text: str) -> Mapping[str, str]:
-        """Return the sections, by name, of a text that `text` returned recently; else empty."""
-        return self._sent.get(text, {})
 
     def reread(self, tool_names: Sequence[str]) -> str:
         """Return the text with the instruction files as they are now."""
@@ -192,8 +188,8 @@ class SystemPrompt:
 
     def parts(self, tool_names: Sequence[str]) -> Sequence[tuple[str, int]]:
         """Name and estimated tokens of each section that is sent, in order."""
-        edited = edit_sections(self._sections(tool_names), self._edits)
-        return [(section.name, estimate_text(section.text)) for section in edited]
+        sections = self._sections(tool_names)
+        return [(section.name, estimate_text(section.text)) for section in sections]
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
         standard = standard_sections(
@@ -204,20 +200,17 @@ class SystemPrompt:
             named=prompt_section(self.prompts.current),
             addition=self._addition,
         )
-        return [*standard, *self._more_sections()]
-
-
-SectionsOf = Callable[[str], Mapping[str, str]]
-"""The sections of a system prompt by name; empty if they are unknown."""
+        return edit_sections([*standard, *self._more_sections()], self._edits)
 
 
 class CachePrefixMonitor:
     """Compares each request of one conversation with the one before, even if that failed.
 
     Services cache the prefix of a request: tools, system prompt, then message by message.
+    `sections_of` returns the sections of a system prompt by name; empty if they are unknown.
     """
 
-    def __init__(self, sections_of: SectionsOf = lambda text: {}) -> None:
+    def __init__(self, sections_of: Callable[[str], Mapping[str, str]]) -> None:
         self._sections_of = sections_of
         self._last: tuple[LlmContext, StreamOptions] | None = None
         self._changes: dict[str, None] | None = None

@@ -29,7 +29,6 @@ from dirge_py.context.shape import (
     shapes_of,
     shown,
     shown_from,
-    with_kept,
 )
 from dirge_py.context.summary import OnStart, ReadFile, Redact, SummaryAttempt, SummaryStrategy
 from dirge_py.context.tokens import DescribedTool, TokenCounter
@@ -245,7 +244,8 @@ class ContextView:
         if number not in {item.number for item in self.dropped(request.messages)}:
             return None
         self._earlier.append(self.shape)
-        return self._changed(request, with_kept(self.shape, number - 1), "shown_again")
+        kept = tuple(sorted({*self.shape.kept, number - 1}))
+        return self._changed(request, replace(self.shape, kept=kept), "shown_again")
 
     def undo(self, request: ContextRequest) -> Compaction | None:
         """Undo the last compaction; None if there was none."""
