@@ -251,16 +251,16 @@ class ContextHooks:
     def report(
         self,
         messages: Sequence[Message],
-        *,
-        system_prompt: str = "",
-        tools: Sequence[Any] = (),
-        sections: Sequence[tuple[str, int]] = (),
+        prompt: SystemPrompt | None = None,
+        tools: Sequence[LoopTool] = (),
     ) -> ContextReport:
-        """Report the next request for this history. Prompt and tools default to the last sent."""
+        """Report the next request, with this prompt and these tools instead of those last sent."""
         request = self._request_for(messages)
-        prompt, tools = system_prompt or request.system_prompt, tools or request.tools
-        request = replace(request, system_prompt=prompt, tools=tools)
-        return self._view.report(request, sections)
+        if prompt is None:
+            return self._view.report(request)
+        names = [tool.name for tool in tools]
+        request = replace(request, system_prompt=prompt.text(names), tools=tools)
+        return self._view.report(request, prompt.parts(names))
 
     async def close(self) -> None:
         """Stop the summary that is being written in the background."""
@@ -397,16 +397,3 @@ def relay_to(store: OutputStore) -> Relay:
         return store.keep(name, content)
 
     return relay
-
-
-def report_of(
-    context: ContextHooks,
-    prompt: SystemPrompt,
-    tools: Sequence[LoopTool],
-    messages: Sequence[Message],
-) -> ContextReport:
-    """Report the request for `messages` with this prompt and these tools."""
-    names = [tool.name for tool in tools]
-    return context.report(
-        messages, system_prompt=prompt.text(names), tools=tools, sections=prompt.parts(names)
-    )

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -239,7 +240,8 @@ async def test_the_report_names_what_is_sent_and_adds_up():
     one = hooks(summarise=Summaries())
     await one.compact(single_prompt_run(40))
 
-    report = one.report(single_prompt_run(40), system_prompt="p" * 700, tools=[Tool()])
+    prompt: Any = SimpleNamespace(text=lambda names: "p" * 700, parts=lambda names: ())
+    report = one.report(single_prompt_run(40), prompt, [Tool()])
 
     assert [part.name for part in report.parts] == [
         "system prompt",
