@@ -29,7 +29,7 @@ async def test_a_model_switched_in_mid_run_answers_the_next_turn(project: Script
             "fake/gpt-4.1",
             "high",
         )
-    options = project.model._script.options
+    options = project.model.options
     assert [(o.model, o.thinking_level) for o in options] == [
         ("fake/gpt-4o", "off"),
         ("fake/gpt-4.1", "high"),
