@@ -37,11 +37,11 @@ def doctor(rest: Sequence[str]) -> int:
     flags = build_doctor_parser().parse_args(list(rest))
     change_folder(flags.cwd)
     from dirge_py.sdk.doctor.checks import examine
-    from dirge_py.sdk.doctor.report import as_json, as_text, exit_code
+    from dirge_py.sdk.doctor.report import as_json, as_text, exit_code, failed
     from dirge_py.ui.keymap import key_problems
 
     answers, size = _terminal_answers(), _terminal_size()
-    with _extensions(Path.cwd()) as extensions:
+    with _start(Path.cwd(), is_offline=flags.offline) as (extensions, obstacle):
         findings = examine(
             answers,
             cwd=Path.cwd(),
@@ -50,29 +50,32 @@ def doctor(rest: Sequence[str]) -> int:
             extensions=extensions,
             is_offline=flags.offline,
         )
+    if obstacle and all(each.state != "problem" for each in findings):
+        findings.append(failed("start", obstacle))
     sys.stdout.write((as_json(findings) if flags.json else as_text(findings)) + "\n")
     return exit_code(findings)
 
 
 @contextmanager
-def _extensions(cwd: Path) -> "Iterator[Sequence[Extension]]":
-    """Load the extensions as a start in `cwd` does, without a session, and close them."""
+def _start(cwd: Path, *, is_offline: bool) -> "Iterator[tuple[Sequence[Extension], str]]":
+    """Start in `cwd` without a session; return the extensions, or the reason why nothing starts."""
     from dirge_py.config.load import load
     from dirge_py.frontend.print.print_mode import PolicyAsker
     from dirge_py.permission.project_trust import inspect_project
+    from dirge_py.providers.discovery import with_local_servers
     from dirge_py.sdk.build import build
     from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
 
     options = BuildOptions(session=SessionChoice(kind="none"))
     try:
-        config, options = with_project(load(), options, inspect_project(cwd))
+        config = load() if is_offline else with_local_servers(load())
+        config, options = with_project(config, options, inspect_project(cwd))
         conversation = build(config, PolicyAsker("deny"), options)
-    except DirgeError:
-        # Nothing can start; the other checks name the reason.
-        yield ()
+    except (DirgeError, OSError) as error:
+        yield (), error.in_one_line() if isinstance(error, DirgeError) else str(error)
         return
     try:
-        yield conversation.extensions.all
+        yield conversation.extensions.all, ""
     finally:
         asyncio.run(conversation.close())
 

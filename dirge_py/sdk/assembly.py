@@ -340,8 +340,10 @@ class _ProgramBuilder(ConversationBuilder):
         return Guards(parts, model=self.model)
 
     async def close(self) -> None:
-        await self.runner.shutdown()
-        await super().close()
+        try:
+            await self.runner.shutdown()
+        finally:
+            await super().close()
 
 
 def store_in(journal: str | os.PathLike[str] | Store | None) -> Store | None:

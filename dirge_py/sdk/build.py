@@ -217,8 +217,10 @@ class ConversationBuilder:
 
     async def close(self) -> None:
         """End the commands, and close the connections, the session and the folders."""
-        await self.client.aclose()
-        self.resources.close()
+        try:
+            await self.client.aclose()
+        finally:
+            self.resources.close()
 
 
 class _ProductBuilder(ConversationBuilder):
@@ -522,8 +524,10 @@ class _ProductBuilder(ConversationBuilder):
         self.resources.callback(self.log.close)
 
     async def close(self) -> None:
-        await self.environment.close()
-        await super().close()
+        try:
+            await self.environment.close()
+        finally:
+            await super().close()
 
 
 def describe_open_work(todo: TodoList, metadata: SessionMetadata) -> str:

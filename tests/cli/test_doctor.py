@@ -97,6 +97,13 @@ def test_a_plugin_that_cannot_be_loaded_is_a_warning_with_the_reason(product: Pr
     assert not list(product.state_dir.rglob("*.jsonl")), "a check begins no session"
 
 
+def test_settings_with_which_nothing_starts_are_a_problem(product: Product) -> None:
+    product.configure('[tools]\nenabled = ["nope"]\n')
+    result = product.run("doctor")
+    assert result.exit_code == 1
+    assert "there is no tool `nope`" in result.stdout
+
+
 STATE = """
 import os
 from pathlib import Path

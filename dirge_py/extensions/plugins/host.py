@@ -165,7 +165,8 @@ class PluginHost(Plugins):
 
     async def close(self) -> None:
         """Let watchers handle the queued events within the time limit, then unload the modules."""
-        if tasks := {queue.task for queue in self._queues.values() if queue.task is not None}:
+        tasks = {queue.task for queue in self._queues.values() if queue.task is not None}
+        if tasks := {task for task in tasks if not task.done()}:
             _, late = await asyncio.wait(tasks, timeout=self._caller.limit_s)
             for task in late:
                 task.cancel()
