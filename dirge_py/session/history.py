@@ -1,7 +1,7 @@
 """Replays a journal from end to end: messages, choices, costs and plan phases."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from functools import reduce
 from typing import Any, TypeAlias, get_args
 
@@ -9,10 +9,16 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record, text_member
-from dirge_py.session.transcript import JournalTranscript, closed_calls_text, read_transcript
+from dirge_py.session.transcript import (
+    InterruptedRun,
+    JournalTranscript,
+    TranscriptRepairs,
+    closed_calls_text,
+    read_transcript,
+)
 from dirge_py.session.tree import branch
 from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
-from dirge_py.types.messages import UNFINISHED, Usage, UserMessage
+from dirge_py.types.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
 
 _MAX_DECISIONS = 200
 _TITLE_LENGTH = 80
@@ -51,9 +57,23 @@ class SessionDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedSession(JournalTranscript):
+class LoadedSession:
     """A session replayed from its journal: its current branch, and totals of all branches."""
 
+    messages: tuple[Message, ...] = ()
+    """The messages of the current branch, each call with its answer."""
+    record_ids: tuple[str, ...] = ()
+    """The record of each message; "" for an answer that no record holds as a message yet."""
+    open_calls: tuple[ToolCallBlock, ...] = ()
+    """Calls that wait for a decision, or belong to the `interruption`."""
+    healed: tuple[TranscriptRepairs, ...] = ()
+    """Results generated now for calls without one."""
+    reused: tuple[TranscriptRepairs, ...] = ()
+    """Results that were recorded when their call finished, before their message."""
+    interruption: InterruptedRun | None = None
+    """The unfinished state of the last run if it was killed; None if it ended."""
+    compactions: tuple[Mapping[str, Any], ...] = ()
+    """The compactions of `messages`, oldest first, as given to `note_compaction`."""
     choices: SessionChoices = field(default_factory=SessionChoices)
     """The user's choices, on any branch."""
     grants: tuple[str, ...] = ()
@@ -79,7 +99,13 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
     spending = reduce(SessionSpending.after, records, SessionSpending())
     recorded = {record.data.get("content") for record in _of_type(records, "notice")}
     return LoadedSession(
-        **{each.name: getattr(transcript, each.name) for each in fields(transcript)},
+        messages=transcript.messages,
+        record_ids=transcript.record_ids,
+        open_calls=transcript.open_calls,
+        healed=transcript.healed,
+        reused=transcript.reused,
+        interruption=transcript.interruption,
+        compactions=transcript.compactions,
         choices=_choices(records),
         grants=_grants(records),
         usage=spending.whole_usage,

@@ -142,20 +142,20 @@ class TranscriptRepairs:
 class JournalTranscript:
     """The repaired messages of a branch."""
 
-    messages: tuple[Message, ...] = ()
+    messages: tuple[Message, ...]
     """The messages; each call has one result, except `open_calls`."""
-    record_ids: tuple[str, ...] = ()
+    record_ids: tuple[str, ...]
     """The record of each message; "" for a result that no record holds as a message yet."""
     healed: tuple[TranscriptRepairs, ...] = ()
     """Generated results of calls that have none."""
     reused: tuple[TranscriptRepairs, ...] = ()
     """Results that were recorded when their call finished, before their message."""
     open_calls: tuple[ToolCallBlock, ...] = ()
-    """Calls that wait for a decision, or belong to the `interruption`."""
+    """Calls without a result: they wait for a decision, or belong to the `interruption`."""
     interruption: InterruptedRun | None = None
-    """The unfinished state of the last run if it was killed; None if it ended."""
+    """The unfinished state of the last run if it was killed."""
     compactions: tuple[Mapping[str, Any], ...] = ()
-    """The compactions of exactly these messages, oldest first, as `note_compaction` got them."""
+    """The compactions that were made of exactly these messages."""
     surplus_results: int = 0
     """The number of results without a call, which are left out."""
     unreadable: int = 0
