@@ -163,5 +163,9 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 
 def _shown(key: KeyPath, value: Any) -> str:
     """The value as TOML writes it; headers are masked, because they may hold a key."""
-    # Texts, numbers, booleans and lists of them look the same in JSON.
-    return '"…"' if "headers" in key else json.dumps(value, ensure_ascii=False)
+    if "headers" in key:
+        return '"…"'
+    if isinstance(value, list):
+        return f"[{', '.join(_shown(key, item) for item in value)}]"
+    # Texts and booleans look the same in JSON; dates and numbers are written as they are.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)

@@ -86,7 +86,7 @@ ReplyMaker: TypeAlias = Callable[[LlmContext], Reply]
 """A reply that depends on the request."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Script:
     """Replies in order. A call beyond the last reply ends in a `StreamError`."""
 

@@ -47,9 +47,9 @@ def _start_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> "a
             ended = answer.set_result, work(*args, **kwargs)
         except BaseException as error:
             # `sys.exit()` would end only this thread; a future rejects a StopIteration.
-            is_ordinary = isinstance(error, Exception) and not isinstance(error, StopIteration)
-            failed = ToolFailed(f"It ended itself with {error!r}. Take another way.")
-            ended = answer.set_exception, error if is_ordinary else failed
+            if not isinstance(error, Exception) or isinstance(error, StopIteration):
+                error = ToolFailed(f"It ended with {type(error).__name__}. Take another way.")
+            ended = answer.set_exception, error
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, *ended)
 

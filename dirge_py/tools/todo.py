@@ -27,12 +27,13 @@ def _known_status(value: Any) -> Any:
     return _OTHER_STATUSES.get(value.lower(), value.lower()) if isinstance(value, str) else value
 
 
+def _as_text(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
 class TodoItemArgs(ToolArgs):
-    id: str = Field(
-        min_length=1,
-        max_length=40,
-        coerce_numbers_to_str=True,
-        description="Short and unique, such as 1.",
+    id: Annotated[str, BeforeValidator(_as_text), Field(min_length=1, max_length=40)] = Field(
+        description="Short and unique, such as 1."
     )
     text: str | None = Field(None, max_length=500, description="What is to be done.")
     status: Annotated[TodoStatus, BeforeValidator(_known_status)] | None = None

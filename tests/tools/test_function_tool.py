@@ -358,8 +358,25 @@ def run_dry() -> str:
     return str(next(iter(())))
 
 
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        return "the order is not ready"
+
+    def __repr__(self) -> str:
+        raise ValueError
+
+
+def fail_unprintably() -> str:
+    raise UnprintableError
+
+
 @pytest.mark.parametrize(
-    ("function", "error"), [(leave, "SystemExit(3)"), (run_dry, "StopIteration()")]
+    ("function", "error"),
+    [
+        (leave, "SystemExit"),
+        (run_dry, "StopIteration"),
+        (fail_unprintably, "the order is not ready"),
+    ],
 )
 async def test_a_function_that_ends_itself_is_an_error_of_the_call(
     boxed: Boxed, function: Callable[[], str], error: str
