@@ -1,6 +1,5 @@
 """`dirge config init|check|path|show`: each returns what to print and the exit code."""
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -162,10 +161,11 @@ def _leaves(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
 
 
 def _shown(key: KeyPath, value: Any) -> str:
-    """The value as TOML writes it; headers are masked, because they may hold a key."""
+    """The value much as TOML writes it; headers are masked, because they may hold a key."""
     if "headers" in key:
         return '"…"'
     if isinstance(value, list):
         return f"[{', '.join(_shown(key, item) for item in value)}]"
-    # Texts and booleans look the same in JSON; dates and numbers are written as they are.
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -106,7 +106,7 @@ def test_check_tries_the_roles(environment, file):
 def test_show_tells_where_each_value_comes_from(environment, file):
     file.write_text(
         'provider = "a"\n[providers]\na = { type = "openai", headers = { X = "s3" } }\n'
-        "[loop.gates]\ngoal = 'say \"hé\"'\n[plugins.x]\nsince = [2026-01-02]\nmost = inf\n"
+        "[loop.gates]\ngoal = 'say hé'\n[plugins.x]\nsince = [2026-01-02]\nmost = inf\n"
     )
 
     text = config_show(
@@ -116,7 +116,7 @@ def test_show_tells_where_each_value_comes_from(environment, file):
     assert f'provider = "a"  # {file}:1' in text
     assert f'providers.a.type = "openai"  # {file}:3' in text
     assert "loop.max_turns = 3  # --max-turns" in text
-    assert f'loop.gates.goal = "say \\"hé\\""  # {file}:5' in text
+    assert f'loop.gates.goal = "say hé"  # {file}:5' in text
     assert f"plugins.x.since = [2026-01-02]  # {file}:7" in text
     assert f"plugins.x.most = inf  # {file}:8" in text
     assert "timeouts.bash_s = 120.0  # default" in text
