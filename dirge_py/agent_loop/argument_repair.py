@@ -14,9 +14,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dirge_py.lib.identity_cache import IdentityCache
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -32,6 +33,11 @@ from dirge_py.lib.schemas import (
 )
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
+
+if TYPE_CHECKING:
+    from dirge_py.lib.lenient_json import read_value
+else:
+    read_value = late("dirge_py.lib.lenient_json", "read_value")
 
 ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """Returns the arguments to use, or raises ValueError (preferably InvalidArguments)."""
@@ -433,8 +439,12 @@ def convert_value(value: Any, schema: Any, root: Schema) -> tuple[str, Any] | No
 def unwrap_arguments(tool: str, schema: Schema, arguments: Any) -> Any:
     """Return the arguments inside an extra wrapper; None if they were not wrapped.
 
-    A wrapper is `{"arguments": {…}}`, the same with the tool's name, or JSON in a string.
+    A wrapper is `{"arguments": {…}}`, the same with the tool's name, a list around one object, or
+    JSON in a string.
     """
+    if isinstance(arguments, list) and len(arguments) == 1:
+        arguments = arguments[0]
+        return arguments if isinstance(arguments, Mapping) else None
     if isinstance(arguments, str):
         return _parsed(arguments, "{", dict)
     if not isinstance(arguments, Mapping):
@@ -473,8 +483,10 @@ def _parsed(text: str, first: str, kind: type) -> Any:
         return None
     try:
         value = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
+    except RecursionError:
         return None
+    except ValueError:
+        value = read_value(text)
     return value if isinstance(value, kind) else None
 
 

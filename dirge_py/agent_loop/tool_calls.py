@@ -2,10 +2,9 @@
 
 import json
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dirge_py.agent_loop.argument_repair import (
     RepairedArguments,
@@ -14,6 +13,7 @@ from dirge_py.agent_loop.argument_repair import (
     repair_arguments,
     schema_for_model,
 )
+from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -42,6 +42,11 @@ from dirge_py.types.tools import (
     claims_only,
     text_result,
 )
+
+if TYPE_CHECKING:
+    from dirge_py.lib.lenient_json import read_object
+else:
+    read_object = late("dirge_py.lib.lenient_json", "read_object")
 
 ABORTED = text_result(
     "Aborted while it ran. What it had done by then was not undone: look before you repeat it.",
@@ -72,15 +77,16 @@ PROBLEM_OUTCOMES: Mapping[CallProblem, ToolOutcome] = {
 }
 CLOSED = "truncation_fixed"
 """Counts every call whose arguments broke off, also where they could not be repaired."""
+SLIPS = "json_slips"
+"""Counts every call whose arguments were read although they were not quite JSON."""
 
-_SIGNIFICANT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]|"', re.DOTALL)
-_HALF_ESCAPE = re.compile(
-    r"(?<!\\)(?:\\\\)*"
-    # The first half of a pair is a half escape too, whether or not part of the second is there.
-    r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
-)
-_CLOSING = {"{": "}", "[": "]"}
 _AGAIN = "Make the call again with shorter arguments, or split the work into several calls."
+_AS_JSON = (
+    "Write the whole call again, with all its arguments, as one valid JSON object: double quotes "
+    'around names and texts; inside a text `\\"` for a quote, `\\\\` for a backslash, `\\n` for a '
+    "line end; a comma between properties; nothing before or after the object."
+)
+_AROUND = 30
 _PREVIEW_BYTES = 500
 _GOT_BYTES = 200
 _EXPECTED_BYTES = 600
@@ -99,11 +105,16 @@ class ParsedArguments:
     """The result of parsing raw arguments."""
 
     value: Any
-    """The parsed value; for `closed` with its open ends closed, for `broken` the raw text."""
-    state: Literal["whole", "closed", "broken"]
-    """Whether the text was JSON, JSON that had broken off, or neither."""
+    """The parsed value; the raw text if it has none."""
+    state: Literal["whole", "repaired", "closed", "cut_off", "malformed"]
+    """Whether the text was JSON, was read in spite of slips, was read with its open ends closed,
+    breaks off too early to be read, or has no certain meaning."""
     reason: str = ""
-    """What is wrong with the text, if it was no JSON."""
+    """What is wrong with the text and where, if it has no value."""
+    slips: tuple[str, ...] = ()
+    """The slips that the text was read in spite of, for the log."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the model about what could have been meant differently."""
 
 
 def prepare_call(
@@ -122,19 +133,23 @@ def prepare_call(
         return replace(call, problem="unknown_tool", problem_text=text)
     if not isinstance(written, str):
         return _fitted(call, tool, validate, repair=repair)
-    parsed = parse_arguments(written, may_close=repair)
+    parsed = parse_arguments(written, may_repair=repair)
     call = replace(call, arguments=parsed.value, written=parsed.value)
-    if parsed.state == "whole":
-        return _fitted(call, tool, validate, repair=repair)
-    call = replace(call, repairs=(CLOSED,) if repair else ())
-    if parsed.state == "broken":
-        text = (
-            f"The arguments of this `{call.name}` call are not complete JSON ({parsed.reason}), "
-            f"cut off or malformed, so it did not run. {_AGAIN}\n"
-            f"Got: {cut_json(parsed.value, _PREVIEW_BYTES)}"
-        )
-        return replace(call, problem="truncated", problem_text=text)
-    return _closed(call, tool, validate)
+    match parsed.state:
+        case "malformed":
+            return _malformed(call, parsed.reason)
+        case "cut_off":
+            got = f"Got: {cut_json(parsed.value, _PREVIEW_BYTES)}"
+            call = replace(call, repairs=(CLOSED,) if repair else ())
+            return _cut_off(call, "so it did not run", f"{parsed.reason}\n{got}")
+    if parsed.slips:
+        kinds, raw = ", ".join(parsed.slips), cut_json(written, _LOGGED_BYTES)
+        _logger.info("read the arguments of %s in spite of %s: %s", call.name, kinds, raw)
+        notes = tuple(f"`{call.name}`: {note}" for note in parsed.notes)
+        call = replace(call, repairs=(SLIPS,), notes=notes)
+    if parsed.state == "closed":
+        return _closed(replace(call, repairs=(CLOSED, *call.repairs)), tool, validate)
+    return _fitted(call, tool, validate, repair=repair)
 
 
 def with_arguments(call: ToolCall, arguments: Any, validate: ToolValidator | None) -> ToolCall:
@@ -191,17 +206,27 @@ def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> T
     # A name without a value was meant to have one, so its null is kept.
     fitted = _fitted(call, tool, validate, keep_nulls=True)
     if fitted.problem is not None:
-        text = f"The arguments of this `{call.name}` call were cut off. {_AGAIN}"
-        return replace(fitted, problem="truncated", problem_text=f"{text}\n{fitted.problem_text}")
+        return _cut_off(fitted, "so it did not run", fitted.problem_text)
     if changes_something(fitted):
-        text = (
-            f"The arguments of this `{call.name}` call were cut off, so it did not run: an "
-            f"incomplete change must not be made. {_AGAIN}"
-        )
-        return replace(fitted, problem="truncated", problem_text=text)
+        return _cut_off(fitted, "so it did not run: an incomplete change must not be made")
     used = cut_json(call.written, _PREVIEW_BYTES)
     note = f"`{call.name}`: the arguments were cut off; it ran with {used}."
     return replace(fitted, notes=(note, *fitted.notes))
+
+
+def _cut_off(call: ToolCall, consequence: str, details: str = "") -> ToolCall:
+    text = f"The arguments of this `{call.name}` call were cut off, {consequence}. {_AGAIN}"
+    return replace(call, problem="truncated", problem_text=f"{text}\n{details}".rstrip())
+
+
+def _malformed(call: ToolCall, reason: str) -> ToolCall:
+    raw = cut_json(call.written, _LOGGED_BYTES)
+    _logger.info("the arguments of %s are not JSON (%s): %s", call.name, reason, raw)
+    text = (
+        f"The arguments of this `{call.name}` call are not valid JSON, so it did not run and "
+        f"changed nothing. {reason}\n{_AS_JSON}"
+    )
+    return replace(call, problem="invalid_arguments", problem_text=text)
 
 
 def _valid(tool: LoopTool, arguments: Any, validate: ToolValidator | None) -> Mapping[str, Any]:
@@ -257,45 +282,40 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"There is no tool `{name}`. There are: {', '.join(sorted(known))}."
 
 
-def parse_arguments(raw: str, *, may_close: bool = True) -> ParsedArguments:
-    """Parse `raw`; unescaped line ends inside strings are accepted."""
+def parse_arguments(raw: str, *, may_repair: bool = True) -> ParsedArguments:
+    """Parse `raw`; unescaped line ends inside strings are accepted, slips only with `may_repair`.
+
+    A text that breaks off is closed if what there is of it can be read.
+    """
     if not raw.strip():
         return ParsedArguments(value={}, state="whole")
     try:
         return ParsedArguments(value=_loaded(raw), state="whole")
     except RecursionError:
-        return ParsedArguments(value=raw, state="broken", reason="nested too deep")
+        return ParsedArguments(value=raw, state="malformed", reason="It is nested too deep.")
     except ValueError as error:
-        reason = str(error)
-    value = close_json(raw) if may_close else None
-    if not value:
-        # A truncated call must not become a call without arguments.
-        return ParsedArguments(value=raw, state="broken", reason=reason)
-    return ParsedArguments(value=value, state="closed", reason=reason)
+        place = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        reason = _at(raw, place, str(error).partition(": line ")[0])
+    reading = read_object(raw)
+    if reading.problem:
+        reason = _at(raw, reading.position, reading.problem)
+    is_closed = reading.state in ("closed", "cut_off")
+    if reading.problem or not may_repair:
+        state: Literal["cut_off", "malformed"] = "cut_off" if is_closed else "malformed"
+        return ParsedArguments(value=raw, state=state, reason=reason)
+    return ParsedArguments(
+        value=reading.value,
+        state="closed" if is_closed else "repaired",
+        slips=reading.slips,
+        notes=reading.notes,
+    )
 
 
-def close_json(raw: str) -> Any:
-    """Parse JSON that breaks off after closing its strings, lists and objects; None if invalid."""
-    text = raw
-    open_ends: list[str] = []
-    for match in _SIGNIFICANT.finditer(text):
-        mark = match.group()
-        if mark == '"':
-            # No closing quote is left: the rest is one open string.
-            half = _HALF_ESCAPE.search(text)
-            text = (text if half is None else text[: half.start(1)]) + '"'
-            break
-        if mark in _CLOSING:
-            open_ends.append(_CLOSING[mark])
-        elif mark in "}]" and (not open_ends or open_ends.pop() != mark):
-            return None
-    else:
-        text = text.rstrip().removesuffix(",").rstrip()
-        text += " null" if text.endswith(":") else ""
-    try:
-        return _loaded(text + "".join(reversed(open_ends)))
-    except (ValueError, RecursionError):
-        return None
+def _at(raw: str, position: int, problem: str) -> str:
+    """Return a sentence that says where in the arguments the problem is."""
+    line, column = raw.count("\n", 0, position) + 1, position - raw.rfind("\n", 0, position)
+    before, after = raw[max(position - _AROUND, 0) : position], raw[position : position + _AROUND]
+    return f"Line {line}, column {column}: {problem}. There (marked ⟦⟧): {before}⟦⟧{after}"
 
 
 def _loaded(text: str) -> Any:

@@ -148,7 +148,9 @@ class StructuredAnswer:
     def _check_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         if call.name != TOOL:
             return None
-        problems = self._schema.check_arguments(call.arguments).problems
+        # A text is what is left of arguments that are not JSON; its problem says more.
+        is_text = call.problem is not None and isinstance(call.arguments, str)
+        problems = [] if is_text else self._schema.check_arguments(call.arguments).problems
         if CLOSED in call.repairs:
             # A truncated list may match the schema, too.
             problems = [*problems, "The arguments were cut off: make them shorter"]

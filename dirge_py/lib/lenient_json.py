@@ -1,0 +1,588 @@
+"""Reads JSON objects with the slips that models make, if the text has only one reading.
+
+Read are: trailing commas, single and typographic quotes, names without quotes, `True`, `False` and
+`None`, comments, a code fence, tags or a sentence around the object, closing brackets too many, a
+list around one object, the same object twice, an empty object beside another one, wrong escapes,
+and quotes inside a text that were not escaped.
+
+Everything else is refused: the whole text must belong to the reading, and nothing is guessed. The
+caller has tried `json.loads` before. Time is linear in the length of the text.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NoReturn
+
+from dirge_py.lib.lean_dataclass import dataclass
+
+_MOST_PARTS = 50_000
+"""Longer texts of many small values are refused, because reading them would take seconds."""
+_DEEPEST = 100
+_LONGEST_AROUND = 2000
+_LONGEST_PROSE = 400
+
+_CLOSING_QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "„": "“”", "‘": "’", "’": "’"}
+_TYPOGRAPHIC = frozenset("“”„‘’")
+_BODIES = {
+    closing: re.compile(rf"[^{closing}\\]*+(?:\\.[^{closing}\\]*+)*+", re.DOTALL)
+    for closing in dict.fromkeys(_CLOSING_QUOTES.values())
+}
+_BLANK = re.compile(r"[\s\ufeff]*+")
+_COMMENT = re.compile(r"//[^\n]*+|/\*.*?\*/|#[^\n]*+", re.DOTALL)
+_MAY_BE_DATA = re.compile(r"[\"{}\[\]“”]|'\s*:")
+_LITERAL = re.compile(
+    r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+    r"|true|false|null|True|False|None)(?![\w.$+-])"
+)
+_PYTHON = {"True": True, "False": False, "None": None}
+_BARE_WORD = re.compile(r"[^\s,:{}\[\]\"']*+")
+_BARE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w.$-]*+")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPES_LINE_OR_SELF = re.compile(r"\\[nrtu\\]")
+_HALF_ESCAPE = re.compile(
+    r"(?<!\\)(?:\\\\)*"
+    # The first half of a pair is a half escape too, whether or not part of the second is there.
+    r"((?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?)\Z"
+)
+_DRIVE = re.compile(r"[A-Za-z]:\\(?!\\)")
+_ONLY_LITERAL = frozenset("cdghijklmpqswyzABCDEFGHIJKLMOPQRSTVWXYZ")
+"""After a backslash these mean nothing in any language but regular expressions, TeX and Windows
+paths, which want the backslash itself."""
+_BESIDE_LITERAL = frozenset("bf .*+?()[]{}^$|-")
+_IN_WINDOWS_PATHS = frozenset("bfuaevxoNU0123456789._-()[]{}$+ ")
+_NO_MEANING = frozenset("'_")
+"""Escaped by habit: by JavaScript's and Markdown's rules the backslash goes."""
+
+_NAME = (
+    r"(?:\"[^\"\\]*+(?:\\.[^\"\\]*+)*+\"|'[^'\\]*+(?:\\.[^'\\]*+)*+'|[“”„][^“”]*+[“”]|‘[^’]*+’"
+    r"|(?:[^\W\d]|\$)[\w.$-]*+)"
+)
+_MEMBER = rf"(?:{_NAME}\s*+(?::|\Z)|[\"'“”„‘][^\"'“”’]*+\Z|[}}\]]|\Z|//|/\*|\#)"
+_ITEM = r"(?:[\"'“”„‘{\[}\]]|-?[0-9]|(?:true|false|null|True|False|None)\b|\Z|//|/\*|\#)"
+_AFTER_MEMBER = re.compile(
+    rf"\s*+(?:\Z|//|/\*|\#|,\s*+{_MEMBER}"
+    rf"|[}}\]][}}\]\s]*+(?:\Z|[{{;)`<]|,\s*+(?:{_MEMBER}|{_ITEM})))",
+    re.DOTALL,
+)
+_AFTER_ITEM = re.compile(r"\s*+(?:[,\]]|\Z|//|/\*|#)")
+_ONLY_CLOSERS = re.compile(r"\s*+[}\]]")
+_QUOTED_PART = re.compile(r"[\w<{(\[$@#~^!/](?:.*[\w>})\]/$!?.])?", re.DOTALL)
+_APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=(?:s|t|re|ve|ll|d|m)\b)")
+
+_FENCE_BEFORE = re.compile(r"(?:```|~~~)[\w+-]*\s*\Z|`\s*\Z")
+_FENCE_AFTER = re.compile(r"\A\s*(?:```|~~~|`)")
+_TAG = re.compile(
+    r"<[|｜][\w▁ ]{1,60}[|｜]>"
+    r"|</?(?:tool_call|tool_calls|tool_use|tool_input|function_call|function|arguments|parameters"
+    r"|input|json|invoke|s)>"
+)
+_ESCAPED = re.compile(r"\s*\{(?:\s|\\[nrt])*\\\"")
+_EXTRA_CLOSERS = re.compile(r"\s*[}\]][}\]\s]*")
+_LABEL = re.compile(
+    r"(?:the )?(?:tool |function )?(?:json|arguments?|args|kwargs|params|parameters|input"
+    r"|tool_input|tool_args|call|tool_call|output|answer|result)",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?:[^\W\d_]|['’_\s(),!?-]|[.](?=\s|\Z))*+")
+_CONDITION = re.compile(
+    r"\b(?:not|never|no|none|nothing|only|but|except|unless|if|or|instead|without|with|plus|maybe"
+    r"|dry|wait|cancel|stop|also|and|then|set|should|must|rather|false|true|null|use|using|flag"
+    r"|option|mode|force|recursive(?:ly)?)\b|n['’]t\b"
+    r"|[不别勿没无或]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LenientReading:
+    """What a text that is not quite JSON says, or why it cannot be read."""
+
+    state: Literal["whole", "closed", "cut_off", "malformed"]
+    """Whether the text was read, was read with its open ends closed, breaks off too early to be
+    read, or has no reading or more than one."""
+    value: Any = None
+    """The value, as `json.loads` would return it, if the text was read."""
+    slips: tuple[str, ...] = ()
+    """What was wrong with the text that was read, each kind once: `trailing comma`, `comment`, …"""
+    notes: tuple[str, ...] = ()
+    """Sentences about what could have been meant differently."""
+    problem: str = ""
+    """Why the text was not read."""
+    position: int = 0
+    """Where the problem is, in characters."""
+
+
+def read_object(text: str) -> LenientReading:
+    """Read the one object in `text`."""
+    try:
+        return _Reader(text).whole()
+    except _Unreadable as error:
+        return error.reading
+
+
+def read_value(text: str) -> Any:
+    """Return the object or list that `text` is, with nothing around it and nothing left open.
+
+    Returns None if it cannot be read, or if something could have been meant differently.
+    """
+    reader = _Reader(text)
+    try:
+        value = reader.alone()
+    except _Unreadable:
+        return None
+    return None if reader.is_closed or reader.notes else value
+
+
+class _Unreadable(Exception):
+    def __init__(self, reading: LenientReading) -> None:
+        super().__init__(reading.problem)
+        self.reading = reading
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON: the order of names does not count, `1` is not true."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.slips: dict[str, None] = {}
+        self.notes: dict[str, None] = {}
+        self.is_closed = False
+        self._parts = 0
+        self._has_escapes = False
+        self._has_literal_backslashes = False
+        self._has_inner_quotes = False
+        self._ends_before_member = False
+
+    # -- the text around the object
+
+    def whole(self) -> LenientReading:
+        if _ESCAPED.match(self.text):
+            return self._unescaped()
+        before = self._before()
+        places, values = [self.at], [self._value(0)]
+        while self._is_another():
+            places.append(self.at)
+            values.append(self._value(0))
+        after = self._after()
+        value = self._one_of(values, places)
+        self._check_backslashes()
+        if self.is_closed and (len(values) > 1 or not value):
+            # A truncated call must not become a call without arguments.
+            self._refuse("the object is not complete", len(self.text), is_cut_off=True)
+        if ignored := " … ".join(filter(None, (before, after))):
+            self.slips["text around the object"] = None
+            self.notes[f"ignored the text around the JSON object: {ignored!r}."] = None
+        if self._has_inner_quotes and (ignored or "comment" in self.slips):
+            self._refuse('a quote inside a text is not escaped (write `\\"`)', places[0])
+        return self._reading(value)
+
+    def _reading(self, value: Any) -> LenientReading:
+        # What `json.loads` refuses without another slip has unusual blanks.
+        slips = tuple(self.slips) or (() if self.is_closed else ("unusual blank",))
+        state: Literal["closed", "whole"] = "closed" if self.is_closed else "whole"
+        return LenientReading(state=state, value=value, slips=slips, notes=tuple(self.notes))
+
+    def _unescaped(self) -> LenientReading:
+        """Return the object of a text that was escaped as a whole, as if it were in a string."""
+        try:
+            value = json.loads(json.loads(f'"{self.text.strip()}"', strict=False), strict=False)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, dict):
+            self._refuse('the quotes that delimit texts must not be escaped: write `"`', 0)
+        self.slips["wrong escape"] = None
+        return self._reading(value)
+
+    def alone(self) -> Any:
+        self._skip()
+        value = self._value(0)
+        self._skip()
+        if self.at < len(self.text):
+            self._refuse("there is text after the value", self.at)
+        self._check_backslashes()
+        return value
+
+    def _before(self) -> str:
+        """Move to the first bracket; return the sentence before it."""
+        self._skip()
+        opening = [place for place in map(self.text.find, "{[") if place >= self.at]
+        if self.text[self.at : self.at + 1] == '"':
+            is_open = _body_end(self.text, self.at + 1, '"') == len(self.text)
+            self._refuse("the arguments are not a JSON object", self.at, is_cut_off=is_open)
+        if not opening:
+            self._refuse("there is no JSON object", self.at)
+        begin, self.at = self.at, min(opening)
+        before = self._without_tags(self.text[begin : self.at], _FENCE_BEFORE)
+        plain = before.strip()
+        said = plain.rstrip(":=：(").rstrip()
+        if not plain or _LABEL.fullmatch(said):
+            return ""
+        # Letters that are not ASCII may say anything; only a heading is clear.
+        ends = before.rstrip(" ")[-1:]
+        is_heading = ends in ":：" or (said.isascii() and ends in ".!\n")
+        if not is_heading or not _is_sentence(said):
+            self._refuse("there is text before the object", begin)
+        return plain
+
+    def _after(self) -> str:
+        after = self._without_tags(self.text[self.at :], _FENCE_AFTER).strip().lstrip(")").strip()
+        is_clear = after.isascii() and (after == "" or (after[0].isupper() and _is_sentence(after)))
+        if not is_clear:
+            self._refuse("there is text after the object", self.at)
+        return after
+
+    def _without_tags(self, text: str, fence: re.Pattern[str]) -> str:
+        if len(text) > _LONGEST_AROUND:
+            self._refuse("there is a long text around the object", self.at)
+        bare = fence.sub("", text)
+        if bare != text:
+            self.slips["code fence"] = None
+        plain = _TAG.sub(" ", bare)
+        if plain != bare:
+            self.slips["text around the object"] = None
+        return plain
+
+    def _is_another(self) -> bool:
+        """Skip what may stand between two objects; return whether another one follows."""
+        self._skip()
+        if extra := _EXTRA_CLOSERS.match(self.text, self.at):
+            if self._ends_before_member and "}" in extra.group():
+                # Without an earlier brace, the properties behind it belong to the inner object.
+                self._refuse("there is a closing brace too many", extra.start())
+            self.at = extra.end()
+            self.slips["extra closing bracket"] = None
+            self._skip()
+        if self.text.startswith((",", ";"), self.at):
+            self.at += 1
+            self.slips["trailing comma"] = None
+            self._skip()
+        return self.text.startswith("{", self.at)
+
+    def _one_of(self, values: list[Any], places: list[int]) -> Any:
+        """Return the object that all the values are."""
+        full = [
+            (value, place) for value, place in zip(values, places, strict=True) if value != {}
+        ] or [(values[0], places[0])]
+        for value, place in full[1:]:
+            if not same_json(value, full[0][0]):
+                self._refuse("a second object follows, with other arguments", place)
+        if len(values) > 1:
+            self.slips["object twice"] = None
+        value = full[0][0]
+        if isinstance(value, list) and len(value) == 1:
+            self.slips["list around the object"] = None
+            value = value[0]
+        if not isinstance(value, dict):
+            self._refuse("the arguments are not one JSON object", places[0])
+        return value
+
+    # -- values
+
+    def _value(self, depth: int) -> Any:
+        self._count()
+        if depth > _DEEPEST:
+            self._refuse(f"it is nested more than {_DEEPEST} levels deep", self.at)
+        mark = self.text[self.at : self.at + 1]
+        if mark == "{":
+            return self._object(depth)
+        if mark == "[":
+            return self._list(depth)
+        return self._literal()
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self.at += 1
+        members: dict[str, Any] = {}
+        value: Any = None
+        while True:
+            self._skip()
+            if self._ends("}", after_comma=bool(members)):
+                return members
+            at = self.at
+            name = self._name()
+            if members and isinstance(value, dict):
+                self._ends_before_member = True
+            self._skip()
+            if self.at == len(self.text):
+                self._refuse("the object is not complete", self.at, is_cut_off=True)
+            if self.text[self.at] != ":":
+                self._refuse("a colon is missing after the name of a property", self.at)
+            self.at += 1
+            value = self._member(depth)
+            if name in members and not same_json(members[name], value):
+                self._refuse(f"`{name[:60]}` has two different values", at)
+            members[name] = value
+            self._skip()
+            if self._ends("}"):
+                return members
+            if self.text[self.at] != ",":
+                self._refuse("a comma or a closing brace is missing", self.at)
+            self.at += 1
+
+    def _member(self, depth: int) -> Any:
+        self._skip(only_blocks=True)
+        if self.at == len(self.text):
+            self.is_closed = True
+            return None
+        if self.text[self.at] in _CLOSING_QUOTES:
+            return self._string(in_list=False)
+        return self._value(depth + 1)
+
+    def _list(self, depth: int) -> list[Any]:
+        self.at += 1
+        items: list[Any] = []
+        while True:
+            self._skip()
+            if self._ends("]", after_comma=bool(items)):
+                return items
+            if self.text[self.at] in _CLOSING_QUOTES:
+                items.append(self._string(in_list=True))
+            else:
+                items.append(self._value(depth + 1))
+            self._skip()
+            if self._ends("]"):
+                return items
+            if self.text[self.at] != ",":
+                self._refuse("a comma or a closing bracket is missing", self.at)
+            self.at += 1
+
+    def _ends(self, closer: str, *, after_comma: bool = False) -> bool:
+        """Whether the list or object ends here; at the end of the text it is closed."""
+        if self.at == len(self.text):
+            self.is_closed = True
+            return True
+        if self.text[self.at] != closer:
+            return False
+        self.at += 1
+        if after_comma:
+            self.slips["trailing comma"] = None
+        return True
+
+    def _literal(self) -> Any:
+        match = _LITERAL.match(self.text, self.at)
+        if match is None:
+            word = _BARE_WORD.match(self.text, self.at)
+            end = word.end() if word else self.at
+            shown = self.text[self.at : min(end, self.at + 40)]
+            what = f"`{shown}` is no JSON value" if shown else "a value is missing"
+            self._refuse(what, self.at, is_cut_off=end == len(self.text))
+        self.at = match.end()
+        written = match.group()
+        if written in _PYTHON:
+            self.slips["Python literal"] = None
+            return _PYTHON[written]
+        try:
+            return json.loads(written)
+        except ValueError:
+            self._refuse("the number is too long", match.start())
+
+    # -- texts
+
+    def _name(self) -> str:
+        self._count()
+        quote = self.text[self.at]
+        if quote not in _CLOSING_QUOTES:
+            match = _BARE_NAME.match(self.text, self.at)
+            if match is None:
+                self._refuse("the name of a property is missing", self.at)
+            self.at = match.end()
+            self.slips["name without quotes"] = None
+            return match.group()
+        begin = self.at + 1
+        end = _body_end(self.text, begin, _CLOSING_QUOTES[quote])
+        if end == len(self.text):
+            is_cut_off = not self._looks_ended()
+            self._refuse("the name of a property is not closed", self.at, is_cut_off=is_cut_off)
+        self.at = end + 1
+        return self._decoded(self.text[begin:end], quote, begin)
+
+    def _string(self, *, in_list: bool) -> str:
+        self._count()
+        quote, begin = self.text[self.at], self.at + 1
+        closing = _CLOSING_QUOTES[quote]
+        end = _body_end(self.text, begin, closing)
+        if end == len(self.text):
+            self.is_closed = True
+            body = self.text[begin:]
+            half = _HALF_ESCAPE.search(body)
+            body = body if half is None else body[: half.start(1)]
+            if body.rstrip().endswith(("}", "]")):
+                # Its quote may be missing, too: then the bracket is not part of the text.
+                self._refuse("a text is not closed", begin - 1, is_cut_off=True)
+        elif (_AFTER_ITEM if in_list else _AFTER_MEMBER).match(self.text, end + 1) or (
+            not in_list and self._is_last(end, closing)
+        ):
+            body = self.text[begin:end]
+        else:
+            end = self._end_behind_quotes(begin, end, quote, in_list=in_list)
+            body = self.text[begin:end]
+        self.at = min(end + 1, len(self.text))
+        return self._decoded(body, quote, begin)
+
+    def _is_last(self, end: int, closing: str) -> bool:
+        """Whether only brackets and no other quote follow."""
+        return (
+            _ONLY_CLOSERS.match(self.text, end + 1) is not None
+            and max(self.text.rfind(each) for each in closing) == end
+        )
+
+    def _end_behind_quotes(self, begin: int, first: int, quote: str, *, in_list: bool) -> int:
+        """Return the only possible end of a text with quotes in it that were not escaped."""
+
+        def refuse() -> NoReturn:
+            rest = self.text[first + 1 : first + 21]
+            message = f"a text ends here, but `{rest}` follows: escape quotes inside a text"
+            self._refuse(f'{message} (`\\"`), or add the missing comma', first + 1)
+
+        if in_list or quote in _TYPOGRAPHIC:
+            refuse()
+        ends: list[int] = []
+        places = []
+        for place in self._quotes_from(first, quote):
+            places.append(place)
+            if _AFTER_MEMBER.match(self.text, place + 1) or self._is_last(place, quote):
+                ends.append(place)
+        if len(ends) != 1:
+            refuse()
+        body = self.text[begin : ends[0]]
+        inner = [place - begin for place in places if place < ends[0]]
+        if "\\" in body or not _is_balanced(body, inner, quote):
+            refuse()
+        self._has_inner_quotes = True
+        self.slips["quote not escaped"] = None
+        return ends[0]
+
+    def _quotes_from(self, first: int, quote: str) -> Iterator[int]:
+        place = first
+        while place != -1:
+            self._count()
+            yield place
+            place = self.text.find(quote, place + 1)
+
+    def _decoded(self, body: str, quote: str, begin: int) -> str:
+        if quote != '"':
+            self.slips["other quotes"] = None
+        if quote in _TYPOGRAPHIC and not _TYPOGRAPHIC.isdisjoint(body):
+            self._refuse("typographic quotes delimit a text and are in it, too", begin)
+        if "\\" not in body:
+            return body
+        if quote == '"':
+            try:
+                decoded: str = json.loads(f'"{body}"', strict=False)
+            except ValueError:
+                pass
+            else:
+                self._has_escapes |= _ESCAPES_LINE_OR_SELF.search(body) is not None
+                return decoded
+        self._count(body.count("\\"))
+        escapes = _ESCAPE.findall(body)
+        valid = set('"\\/bfnrt') | ({"'"} if quote == "'" else set())
+        wrong = {each for each in escapes if each not in valid and len(each) == 1}
+        if wrong and (_DRIVE.match(body) or not wrong.isdisjoint(_ONLY_LITERAL)):
+            return self._with_literal_backslashes(body, set(escapes), begin)
+        if not wrong <= _NO_MEANING:
+            self._refuse_escape((wrong - _NO_MEANING).pop(), begin)
+        for mark in wrong:
+            bare = _ESCAPE.sub("", body)
+            if mark in bare or "\\\\" in body or (mark == "_" and ("\n" in bare or "n" in escapes)):
+                self._refuse_escape(mark, begin)
+            self.slips["wrong escape"] = None
+            self.notes[f"`\\{mark}` was read as `{mark}`; a backslash is `\\\\` in JSON."] = None
+        if any(each[0] in "nrtu\\" for each in escapes):
+            self._has_escapes = True
+        plain = re.sub(r'\\(.)|"', _as_json, body, flags=re.DOTALL)
+        try:
+            decoded = json.loads(f'"{plain}"', strict=False)
+        except ValueError:
+            self._refuse("a backslash is wrong: write `\\\\` for a backslash", begin)
+        return decoded
+
+    def _with_literal_backslashes(self, body: str, escapes: set[str], begin: int) -> str:
+        """Return a regular expression or a Windows path whose backslashes were not doubled."""
+        beside = _IN_WINDOWS_PATHS if _DRIVE.match(body) else _BESIDE_LITERAL
+        if unclear := escapes - _ONLY_LITERAL - beside:
+            self._refuse_escape(unclear.pop(), begin)
+        self._has_literal_backslashes = True
+        self.slips["wrong escape"] = None
+        shown = body if len(body) <= 80 else f"{body[:79]}…"
+        self.notes[f"read `{shown}` with its backslashes; a backslash is `\\\\` in JSON."] = None
+        return body
+
+    def _check_backslashes(self) -> None:
+        if self._has_literal_backslashes and self._has_escapes:
+            self._refuse("some backslashes are single, others escape: write `\\\\` for each", 0)
+
+    # -- steps
+
+    def _skip(self, *, only_blocks: bool = False) -> None:
+        """Move behind blanks and comments."""
+        while True:
+            blank = _BLANK.match(self.text, self.at)
+            self.at = blank.end() if blank else self.at
+            comment = _COMMENT.match(self.text, self.at)
+            if comment is None:
+                return
+            self._count()
+            said = comment.group()
+            if _MAY_BE_DATA.search(said) or (only_blocks and not said.startswith("/*")):
+                self._refuse("a comment may hold arguments", self.at)
+            self.slips["comment"] = None
+            self.at = comment.end()
+
+    def _count(self, parts: int = 1) -> None:
+        self._parts += parts
+        if self._parts > _MOST_PARTS:
+            message = f"it has more than {_MOST_PARTS} parts, too many to repair"
+            self._refuse(message, self.at, is_cut_off=not self._looks_ended())
+
+    def _looks_ended(self) -> bool:
+        return self.text.rstrip()[-1:] in tuple("}])`>;.")
+
+    def _refuse_escape(self, mark: str, position: int) -> NoReturn:
+        self._refuse(f"`\\{mark}` is unclear: write `\\\\` for a backslash", position)
+
+    def _refuse(self, message: str, position: int, *, is_cut_off: bool = False) -> NoReturn:
+        state: Literal["cut_off", "malformed"] = "cut_off" if is_cut_off else "malformed"
+        raise _Unreadable(LenientReading(state=state, problem=message, position=position))
+
+
+def _body_end(text: str, begin: int, closing: str) -> int:
+    """Return the position of the closing quote; the length of the text if there is none."""
+    match = _BODIES[closing].match(text, begin)
+    end = match.end() if match else begin
+    return end if end < len(text) and text[end] in closing else len(text)
+
+
+def _is_sentence(said: str) -> bool:
+    """Whether a text beside the object is a remark that neither holds nor changes arguments."""
+    return (
+        len(said) <= _LONGEST_PROSE
+        and (len(said.split()) > 2 or not said.isascii())
+        and _SENTENCE.fullmatch(said) is not None
+        and _CONDITION.search(said) is None
+    )
+
+
+def _is_balanced(body: str, inner: list[int], quote: str) -> bool:
+    """Whether the inner quotes surround words, so that they do not delimit texts themselves."""
+    if quote == "'" and len(_APOSTROPHE.findall(body)) == len(inner):
+        return True
+    if len(inner) % 2 or (body[0] == quote and body[-1] == quote):
+        return False
+    pairs = zip(inner[::2], inner[1::2], strict=True)
+    parts = [body[opening + 1 : closing] for opening, closing in pairs]
+    return all(
+        _QUOTED_PART.fullmatch(part) and re.search(r"\w", part) and not part[0] == part[-1] == "/"
+        for part in parts
+    )
+
+
+def _as_json(match: re.Match[str]) -> str:
+    """Return an escape, or a bare double quote, as JSON writes it."""
+    if match[1] is None:
+        return '\\"'
+    return match[1] if match[1] in _NO_MEANING else match[0]
