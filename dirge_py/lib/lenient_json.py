@@ -30,10 +30,10 @@ _BODIES = {
 }
 _BLANK = re.compile(r"[\s\ufeff]*+")
 _COMMENT = re.compile(r"//[^\n]*+|/\*.*?\*/|#[^\n]*+", re.DOTALL)
-_MAY_BE_DATA = re.compile(r"[\"{}\[\]“”]|'\s*:")
+_MAY_BE_DATA = re.compile(r"[\"{}\[\]“”]|'\s*:|,\s*\w+\s*:")
 _LITERAL = re.compile(
     r"(?:-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
-    r"|true|false|null|True|False|None)(?![\w.$+-])"
+    r"|true|false|null|True|False|None)(?![\w.$+#-])"
 )
 _PYTHON = {"True": True, "False": False, "None": None}
 _BARE_WORD = re.compile(r"[^\s,:{}\[\]\"']*+")
@@ -68,6 +68,7 @@ _AFTER_MEMBER = re.compile(
 _AFTER_ITEM = re.compile(r"\s*+(?:[,\]]|\Z|//|/\*|#)")
 _ONLY_CLOSERS = re.compile(r"\s*+[}\]]")
 _QUOTED_PART = re.compile(r"[\w<{(\[$@#~^!/](?:.*[\w>})\]/$!?.])?", re.DOTALL)
+_ENDS_AT_OTHER_QUOTE = re.compile(r'[^"]*+"\s*+[,:}\]]')
 _APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=(?:s|t|re|ve|ll|d|m)\b)")
 
 _FENCE_BEFORE = re.compile(r"(?:```|~~~)[\w+-]*\s*\Z|`\s*\Z")
@@ -92,6 +93,12 @@ _CONDITION = re.compile(
     r"|[不别勿没无或]",
     re.IGNORECASE,
 )
+_STATEMENT = re.compile(
+    r"(?!(?:This|That|These|Those|It|Here|There|I|We|Let|Below|Sure|OK|Okay)\b).*"
+    r"\b(?:is|are|be)\b",
+    re.DOTALL | re.IGNORECASE,
+)
+"""It may say what an argument is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +238,9 @@ class _Reader:
 
     def _after(self) -> str:
         after = self._without_tags(self.text[self.at :], _FENCE_AFTER).strip().lstrip(")").strip()
-        is_clear = after.isascii() and (after == "" or (after[0].isupper() and _is_sentence(after)))
+        is_clear = after.isascii() and (
+            after == "" or (after[0].isupper() and after[-1] in ".!?" and _is_sentence(after))
+        )
         if not is_clear:
             self._refuse("there is text after the object", self.at)
         return after
@@ -408,8 +417,10 @@ class _Reader:
         if end == len(self.text):
             self.is_closed = True
             body = self.text[begin:]
-            half = _HALF_ESCAPE.search(body)
-            body = body if half is None else body[: half.start(1)]
+            if "\\" in body[-12:]:
+                tail = len(body.rstrip("\\u0123456789abcdefABCDEF"))
+                half = _HALF_ESCAPE.search(body, tail)
+                body = body if half is None else body[: half.start(1)]
             if body.rstrip().endswith(("}", "]")):
                 # Its quote may be missing, too: then the bracket is not part of the text.
                 self._refuse("a text is not closed", begin - 1, is_cut_off=True)
@@ -466,6 +477,8 @@ class _Reader:
     def _decoded(self, body: str, quote: str, begin: int) -> str:
         if quote != '"':
             self.slips["other quotes"] = None
+        if quote != '"' and _ENDS_AT_OTHER_QUOTE.match(body):
+            self._refuse("a text begins and ends with different quotes", begin)
         if quote in _TYPOGRAPHIC and not _TYPOGRAPHIC.isdisjoint(body):
             self._refuse("typographic quotes delimit a text and are in it, too", begin)
         if "\\" not in body:
@@ -564,6 +577,7 @@ def _is_sentence(said: str) -> bool:
         and (len(said.split()) > 2 or not said.isascii())
         and _SENTENCE.fullmatch(said) is not None
         and _CONDITION.search(said) is None
+        and _STATEMENT.match(said) is None
     )
 
 
@@ -573,6 +587,8 @@ def _is_balanced(body: str, inner: list[int], quote: str) -> bool:
         return True
     if len(inner) % 2 or (body[0] == quote and body[-1] == quote):
         return False
+    if re.match(rf"[^{{]*?{quote}[^{quote}{{]*+{quote}\s*+:", body):
+        return False  # a name of the object around it, after a text that was not closed
     pairs = zip(inner[::2], inner[1::2], strict=True)
     parts = [body[opening + 1 : closing] for opening, closing in pairs]
     return all(
