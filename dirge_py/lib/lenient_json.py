@@ -38,6 +38,7 @@ _LITERAL = re.compile(
 _PYTHON = {"True": True, "False": False, "None": None}
 _BARE_WORD = re.compile(r"[^\s,:{}\[\]\"']*+")
 _BARE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w.$-]*+")
+_MARK = re.compile(r"[{}\[\]:,\"'\n]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES_LINE_OR_SELF = re.compile(r"\\[nrtu\\]")
 _HALF_ESCAPE = re.compile(
@@ -407,7 +408,10 @@ class _Reader:
             is_cut_off = not self._looks_ended()
             self._refuse("the name of a property is not closed", self.at, is_cut_off=is_cut_off)
         self.at = end + 1
-        return self._decoded(self.text[begin:end], quote, begin)
+        name = self._decoded(self.text[begin:end], quote, begin)
+        if _MARK.search(name):
+            self._refuse("the name of a property is not closed, or has marks of JSON in it", begin)
+        return name
 
     def _string(self, *, in_list: bool) -> str:
         self._count()

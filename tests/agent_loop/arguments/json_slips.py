@@ -325,6 +325,9 @@ UNCLEAR: dict[str, list[str]] = {
         '["a": 1]',
         '{"paths": ["a" "b"]}',
         '{“path": "a.py"}',
+        '{"path:{a": 1,}',
+        "{'\"path': 'x'}",
+        '{"a": 1, "b, c": 2,}',
     ],
     "quotes with more than one end": [
         '{"content": "print("hi")", "path": "a.py"}',
