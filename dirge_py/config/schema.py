@@ -74,7 +74,7 @@ class StormTable(Table):
 class GatesTable(Table):
     """Reminders in the loop and before the agent stops. 0 turns one off."""
 
-    failures: Bound = setting(3, "Failures in a row before a reminder.")
+    failures: Bound = setting(3, "Failures in a row before a reminder; the third ends the run.")
     depth: Bound = setting(0, "Calls about the same files before a reminder.")
     resume: Bound = setting(3, "How often a run that stopped right after a failure continues.")
     verifier: Bound = setting(1, "How often a run continues because its edits were not tested.")

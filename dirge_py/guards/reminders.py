@@ -1,7 +1,7 @@
 """Reminders for an agent whose calls are all about the same files, or keep failing."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dirge_py.guards.stop_checks import nudge
@@ -14,6 +14,8 @@ from dirge_py.types.tools import LoopToolResult, ToolCall
 MIN_THRESHOLD = 2
 QUOTES = 5
 QUOTE_CHARS = 160
+MOST_REMINDERS = 2
+"""Reminders about failures before a run ends because of them."""
 
 _TASK_CHARS = 200
 _PATH_ARGUMENTS = ("path", "file_path", "file")
@@ -113,30 +115,16 @@ def _mentions(text: str, path: str) -> bool:
     return bool(name) and re.search(rf"(?<![\w-]){name}(?![\w-])", text) is not None
 
 
-def failure_reminder(threshold: int = 3) -> Hooks:
-    """Return hooks for one run that remind after `threshold` failures in a row, and again after as
-    many more; a timeout counts twice. Denials are counted separately. A success resets both.
-    """
-    tracker = FailureTracker(threshold)
-
-    def get_steering_messages(info: TurnInfo) -> Sequence[Message]:
-        tracker.record_results(info.tool_results)
-        # A run that is about to end is not continued for this; the reminder waits for the next.
-        texts = tracker.due_checkpoints() if info.wants_more else ()
-        return [each for text in texts for each in nudge(text)]
-
-    return Hooks(name="failures", get_steering_messages=get_steering_messages)
-
-
 @dataclass(slots=True)
 class _Streak:
-    """Failures in a row: their score, the last quotes, and the last reminder's score."""
+    """Failures in a row: their score, the last quotes, and how often and when it reminded."""
 
     score: int = 0
     calls: int = 0
     timeouts: int = 0
     tools: set[str] = field(default_factory=set)
     quotes: list[str] = field(default_factory=list)
+    reminders: int = 0
     reminded_at: int = 0
 
     def add(self, result: ToolResultMessage, points: int) -> None:
@@ -147,40 +135,92 @@ class _Streak:
         self.quotes = [*self.quotes, _quote(result)][-QUOTES:]
 
     def is_due(self, threshold: int) -> bool:
-        if self.score - self.reminded_at < threshold:
-            return False
+        return threshold > 0 and self.score - self.reminded_at >= threshold
+
+    def note_reminder(self) -> None:
         self.reminded_at = self.score
-        return True
+        self.reminders += 1
 
 
 class FailureTracker:
-    """Counts the outcomes in `details["outcome"]`; results that no tool made do not count."""
+    """Counts failures in a row by `details["outcome"]`; results that no tool made do not count.
+
+    A reminder is due after `threshold` of them (0: never), and again after as many more; a timeout
+    counts twice. The third reminder without a success in between is replaced by closing words.
+    Denials are counted separately, and so are failed edits, which end with a change only.
+    """
 
     def __init__(self, threshold: int = 3) -> None:
         self._threshold = threshold
-        self._errors = _Streak()
-        self._denials = _Streak()
+        self._begin()
 
-    def record_results(self, results: Iterable[ToolResultMessage]) -> None:
-        """Count the results of one turn, in their order."""
-        for result in results:
-            outcome = result.details.get("outcome")
-            if result.details.get("synthetic"):
-                continue
-            if outcome == "ok":
-                self._errors, self._denials = _Streak(), _Streak()
-            elif outcome == "denied":
-                self._denials.add(result, 1)
-            elif outcome in _POINTS:
-                self._errors.add(result, _POINTS[outcome])
+    def _begin(self) -> None:
+        self._errors, self._edits, self._denials = _Streak(), _Streak(), _Streak()
+
+    def record(
+        self,
+        result: ToolResultMessage,
+        *,
+        is_new: bool = True,
+        is_edit: bool = False,
+        is_change: bool = False,
+    ) -> bool:
+        """Count one result; return whether it was a success that ends the failures in a row.
+
+        A success whose result was known before (not `is_new`) does not. `is_edit`: the call would
+        have changed a file; `is_change`: it changed something.
+        """
+        outcome = result.details.get("outcome")
+        if result.details.get("synthetic"):
+            return False
+        if outcome == "ok" and is_new:
+            edits = self._edits
+            self._begin()
+            self._edits = _Streak() if is_change else edits
+            return True
+        if outcome == "denied":
+            self._denials.add(result, 1)
+        elif outcome in _POINTS:
+            for streak in (self._errors, *([self._edits] if is_edit else [])):
+                streak.add(result, _POINTS[outcome])
+        return False
 
     def due_checkpoints(self) -> list[str]:
         """Return the reminders that are due, each once; denials come first."""
-        streaks = ((self._denials, _denial_checkpoint), (self._errors, _failure_checkpoint))
-        return [text_of(streak) for streak, text_of in streaks if streak.is_due(self._threshold)]
+        texts = []
+        if self._denials.is_due(self._threshold):
+            self._denials.note_reminder()
+            texts.append(_denial_checkpoint(self._denials))
+        due = [each for each in (self._errors, self._edits) if each.is_due(self._threshold)]
+        for streak in due:
+            streak.note_reminder()
+        if due:
+            texts.append(_failure_checkpoint(due[0], self._threshold))
+        return texts
+
+    def closing_words(self) -> str:
+        """Return the last words of a run whose last reminder would be due; "" if there are none."""
+        for streak in (self._denials, self._errors, self._edits):
+            if streak.is_due(self._threshold) and streak.reminders >= MOST_REMINDERS:
+                return _closing_words(streak, is_denied=streak is self._denials)
+        return ""
 
 
-def _failure_checkpoint(streak: _Streak) -> str:
+def _closing_words(streak: _Streak, *, is_denied: bool) -> str:
+    happened = "were denied" if is_denied else "failed"
+    question = (
+        "Could you allow what the task needs, or tell me how to continue without it?"
+        if is_denied
+        else "Could you give me a hint: what should I try instead, or what am I missing?"
+    )
+    head = (
+        f"My last {streak.calls} attempts {happened}, so I stopped rather than keep trying. "
+        "The last of them:"
+    )
+    return "\n".join([head, *streak.quotes, question])
+
+
+def _failure_checkpoint(streak: _Streak, threshold: int) -> str:
     parts = [f"{_calls(streak)} failed. The last of them:", *streak.quotes]
     if streak.timeouts:
         times = "Once" if streak.timeouts == 1 else f"{streak.timeouts} times"
@@ -191,6 +231,11 @@ def _failure_checkpoint(streak: _Streak) -> str:
     if len(streak.tools) == 1:
         (tool,) = streak.tools
         parts.append(f"All of them were calls of `{tool}`: read its description again first.")
+    if streak.reminders >= MOST_REMINDERS:
+        parts.append(
+            f"If {threshold} more fail without a success in between, the run ends. If you do not "
+            "know how to continue, tell the user what you tried and ask."
+        )
     parts.append(
         "Find out why before you try anything else: read the errors, look at the file or the state "
         "they speak of, and check what you take for granted. Do not repeat a call that failed; "

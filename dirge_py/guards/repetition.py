@@ -1,24 +1,42 @@
-"""The storm breaker: stops repeated calls without progress in three steps: reflect, pivot, end."""
+"""The storm breaker: notices runs without progress, asks for another approach, then ends them."""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import takewhile
+from typing import Any, Literal
 
 from dirge_py.agent_loop.tool_calls import signature
+from dirge_py.guards.reminders import FailureTracker
+from dirge_py.guards.stop_checks import nudge
 from dirge_py.guards.tool_hooks import claims_of
+from dirge_py.lib.shell_lexer import starts_program, with_single_spaces
 from dirge_py.lib.text import truncate
-from dirge_py.types.hooks import Hooks, StopRun, ToolOverride, TurnInfo
-from dirge_py.types.messages import TYPED_ORIGINS, TextBlock, UserMessage
+from dirge_py.types.hooks import AfterToolCallResult, Hooks, StopRun, ToolOverride, TurnInfo
+from dirge_py.types.messages import (
+    TYPED_ORIGINS,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 from dirge_py.types.outcomes import Done
-from dirge_py.types.tools import LoopToolResult, ToolCall
+from dirge_py.types.tools import LoopToolResult, Operation, Proceed, ShellCommand, ToolCall
 
 POLLERS = frozenset({"bash_output", "task_status", "task_output"})
 """Tools that are called repeatedly by design; others say so with a true `polls`."""
+MOST_POLLS = 20
+"""How often a call that waits for something may be made with the same result."""
+SLOW_S = 2.0
+"""A command or a call of another service that takes longer counts as one that waits."""
 
+_REMOTE: frozenset[Operation] = frozenset({"network", "mcp", "plugin"})
 _AFTER_TIMEOUT = 2
+_MOST_TRUNCATED = 2
+_LONGEST_CYCLE = 6
 _SHOWN_CHARS = 120
 _LONGEST_SIGNATURE = 400
 _LONGEST_NORMALIZED = 64 * 1024
@@ -28,43 +46,70 @@ _UNSTABLE = re.compile(
     r"|\b\d+(?:\.\d+)?\s?(?:ms|µs|us|ns)\b"  # how long something took
     r"|\b\d+\.\d+\s?s(?:ec(?:onds?)?)?\b"
 )
+_POSITIONS = frozenset({"offset", "start", "start_line", "line_start", "page", "skip"})
+"""Arguments that say from where on a part of something is asked for."""
+_SIZES = frozenset({"limit", "end", "end_line", "line_end", "page_size", "max_lines"})
 
 _PIVOT = """\
-Not run: you made the same call before, and what it gives has not changed. Stop and think first:
+Not run: {reason}. Stop and think first:
 1. State the goal, and why this approach does not reach it.
 2. Question one assumption behind it, using results you already have.
 3. Name two or three fundamentally different approaches, and choose one.
 4. Continue with that one; if it cannot be done at all, say so plainly.
 Approaches abandoned in this run, not to be tried again:
 """
-_PARTIAL = (
-    "Not run: the same call was made {before} before, and what it gives has not changed. "
-    "Use the earlier result, or take a different step."
+_PARTIAL = "Not run: {reason}. Use the earlier result, or take a different step."
+_SAME = "you made this call of `{name}` {before} before, and what it gives has not changed"
+_PARTS = (
+    "the last {count} calls of `{name}` asked for later parts and got the same, so there is "
+    "nothing new further on"
+)
+_CYCLE = (
+    "you repeat the same {count} calls in turn ({names}), and none of their results has changed"
 )
 _CLOSING = (
     "I kept repeating {tools} without learning anything new, so I stopped rather than continue in "
-    "circles. Could you give me a hint: what should I try instead, or what am I missing?"
+    "circles. My last call was {last}. Could you give me a hint: what should I try instead, or "
+    "what am I missing?"
+)
+_CUT_OFF = (
+    "{count} calls in a row ({tools}) arrived incomplete, most likely because each was longer than "
+    "one answer may be, so I stopped rather than write it again. Could you ask me for a smaller "
+    "part, or allow longer answers (`max_output_tokens`)?"
+)
+_POLLED = (
+    "[The result was the same {count} times. If you wait for something, wait inside of one "
+    "command that ends when it has happened, such as "
+    "`for i in $(seq 30); do CHECK && break; sleep 10; done` with a `timeout` that is long enough. "
+    "If you do not, take a different step. After {most} equal results the call is no longer run.]"
 )
 
-Kind = Literal["edit", "execute", "other"]
+Kind = Literal["edit", "execute", "remote", "other"]
+"""What a call would do; `remote`: ask another service or a plugin."""
 
 
 class StormBreaker:
-    """Watches the last `window` calls; answers the `threshold`-th repetition instead of running it.
+    """Notices calls without progress among the last `window`, and ends a run that makes none.
 
-    Calls are equal if name and arguments are, as the model wrote them, whether or not they could
-    run. Only repetition *without progress* counts: a different result forgets the earlier equal
-    calls, a successful edit every other call, a compaction or a user message everything. A new
-    command that succeeds may have been an edit, too: it forgets all calls except those that timed
-    out. After a timeout, the second equal call is answered. Cycles of a few calls are answered in
-    their `threshold`-th round.
+    The `threshold`-th repetition of a call is answered instead of run. Calls are equal if name and
+    arguments are, as the model wrote them, whether or not they could run; in commands, the spaces
+    between words don't count. Only repetition *without progress* counts: a different result forgets
+    the earlier equal calls, a successful edit every other call, a compaction or a user message
+    everything. A new command that succeeds may have been an edit, too: it forgets all calls except
+    those that timed out. After a timeout, the second equal call is answered. Cycles of up to 6
+    calls are answered when their `threshold`-th round begins, and so are calls that ask for later
+    and later parts of something and get the same. A call that sleeps, follows a `sleep`, or took
+    longer than 2 s may have the same result 20 times; a hint in the result says how to wait.
 
     When every call of a turn is answered, the model is asked to change its approach; when that
-    happens again before it edits something or rests, the run ends with a message to the user.
+    happens again before it edits something or rests, the run ends with a message to the user. It
+    ends so, too, after two turns in a row with truncated calls, and when a reminder about failures
+    is due for the third time without a success in between.
 
     `exempt` are tools that may repeat, besides those that poll; `mutating` those that change
-    something, besides tools that claim to edit or execute.
-    Raises ValueError if `threshold` is below 2, or `window` below `threshold`.
+    something, besides tools that claim to edit or execute. `failures` is how many failures in a
+    row lead to a reminder, also if the rest is not `enabled`; 0: no reminders. `clock` returns
+    seconds. Raises ValueError if `threshold` is below 2, or `window` below `threshold`.
     """
 
     def __init__(
@@ -75,23 +120,44 @@ class StormBreaker:
         exempt: Iterable[str] = (),
         mutating: Iterable[str] = (),
         enabled: bool = True,
+        failures: int = 0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not 2 <= threshold <= window:
             raise ValueError("`threshold` must be at least 2 and at most `window`.")
         self.window = window
         self.threshold = threshold
+        self.failures = failures
         self.compactions = 0
+        self.durations_s: dict[str, float] = {}
+        """How long calls took whose results were not recorded yet, by call id."""
         self._exempt = POLLERS.union(exempt)
         self._mutating = frozenset(mutating)
         self._is_enabled = enabled
+        self._clock = clock
 
     def bundle(self) -> Hooks:
         """Return the hooks of one run, which remember only that run."""
-        if not self._is_enabled:
-            return Hooks(name="storm")
+        self.durations_s.clear()
         watch = _Watch(self)
-        before, after = watch.before_call, watch.after_call
-        return Hooks(name="storm", before_tool_call=before, after_tool_call=after)
+        checkpoints = watch.due_checkpoints if self.failures else None
+        if not self._is_enabled:
+            return Hooks(name="storm", get_steering_messages=checkpoints)
+        return Hooks(
+            name="storm",
+            before_tool_call=watch.before_call,
+            after_tool_call=watch.after_call,
+            should_stop_after_turn=watch.after_turn,
+            get_steering_messages=checkpoints,
+        )
+
+    async def time_call(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        """Run a call and note how long it took. An interceptor; without it only `sleep` waits."""
+        began = self._clock()
+        try:
+            return await proceed()
+        finally:
+            self.durations_s[call.id] = self._clock() - began
 
     def note_compaction(self) -> None:
         """Forget all calls: the model may no longer have their results."""
@@ -102,108 +168,265 @@ class StormBreaker:
         polls = bool(getattr(call.tool, "polls", False))
         return polls or not call.name or call.name in self._exempt
 
-    def kind_of(self, call: ToolCall) -> Kind:
-        """Return what a call would do, by its own claims; an unknown one counts as nothing."""
-        if call.name in self._mutating:
-            return "edit"
-        operations = {claim.op for claim in claims_of(call)} if call.problem is None else set()
-        if "edit" in operations:
-            return "edit"
-        return "execute" if "execute" in operations else "other"
+    def describe(self, call: ToolCall, turn: int) -> "_MadeCall":
+        """Return what is compared of a call. What it would do is unknown if it cannot run."""
+        claims = claims_of(call) if call.problem is None else ()
+        operations = {claim.op for claim in claims}
+        kind: Kind = "other" if operations.isdisjoint(_REMOTE) else "remote"
+        kind = "execute" if "execute" in operations else kind
+        if "edit" in operations or call.name in self._mutating:
+            kind = "edit"
+        # Compared as the model wrote them.
+        arguments = call.arguments if call.written is None else call.written
+        resources = [claim.resource for claim in claims]
+        commands = [each.text for each in resources if isinstance(each, ShellCommand)]
+        family, position = None, 0.0
+        if isinstance(arguments, Mapping):
+            if commands and isinstance(written := arguments.get("command"), str):
+                arguments = {**arguments, "command": with_single_spaces(written)}
+            if kind in ("remote", "other"):
+                family, position = _part_of(call.name, arguments)
+        equal = signature(call.name, arguments)
+        return _MadeCall(
+            id=call.id,
+            turn=turn,
+            signature=equal,
+            kind=kind,
+            family=family or equal,
+            position=position,
+            sleeps=any(starts_program(command, "sleep") for command in commands),
+        )
 
 
-@dataclass(slots=True, eq=False)
-class _Passed:
-    """A call that was allowed to run."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class _MadeCall:
+    """A call that the model made, and what came of it."""
 
-    call_id: str
+    id: str
     turn: int
     signature: str
     kind: Kind
+    family: str
+    """The signature without the arguments that choose a part of the result."""
+    position: float
+    """Where the part begins."""
+    sleeps: bool
+    """Whether it is a command that starts `sleep`."""
     is_new: bool = True
     """Whether no equal call was made recently."""
+    is_polling: bool = False
+    """Whether it looks again at something after a `sleep`."""
+    sleeps_before: int = 0
+    """How many calls before it slept."""
     digest: str | None = None
     """The digest of its result; None until it has one."""
+    has_failed: bool = False
+    was_slow: bool = False
+    """Whether it took long, maybe because something else had to happen first."""
+    is_change: bool = False
+    """Whether it succeeded, and may have changed something."""
+    is_repeat: bool = False
+    """Whether its result was known before."""
+
+    @property
+    def name(self) -> str:
+        return self.signature.partition("\0")[0]
 
 
-class _Memory:
-    """The relevant calls since the agent last stopped."""
+@dataclass(slots=True, frozen=True)
+class _Repetition:
+    """A call that is answered instead of run."""
+
+    call: _MadeCall
+    count: int
+    """Its number among equal calls."""
+    reason: str
+
+
+class ProgressTracker:
+    """The calls since the user's last message: which of them repeat, fail, or achieve something.
+
+    A call makes progress if it succeeds and its result was not known before, or if it may have
+    changed something.
+    """
 
     def __init__(self, breaker: StormBreaker) -> None:
         self._breaker = breaker
-        self._window: list[_Passed] = []
-        self._trail: list[_Passed] = []
-        self.awaited: dict[str, _Passed] = {}
+        self._window: list[_MadeCall] = []
+        self._trail: list[_MadeCall] = []
         self._timed_out: set[str] = set()
+        self._pending: dict[str, _MadeCall] = {}
+        self._turn: dict[str, _MadeCall] = {}
+        self._sleeps = 0
+        self._truncated_turns = 0
+        self.changed_in_turn = 0
         self.has_pivoted = False
+        self.failures = FailureTracker(breaker.failures)
 
-    def forget(self) -> None:
+    def forget_calls(self) -> None:
+        """Forget all calls, but not the failures in a row."""
         self._window.clear()
         self._trail.clear()
         self._timed_out.clear()
 
-    def judge(self, passing: _Passed) -> int:
-        """Return 0 and remember the call if it may run; else its number among equal calls."""
-        known = sum(entry.signature == passing.signature for entry in self._window)
-        threshold = self._breaker.threshold
-        is_slow = passing.signature in self._timed_out
-        allowed = min(threshold, _AFTER_TIMEOUT) if is_slow else threshold
-        repetition = known + 1 if known + 1 >= allowed else 0
-        if not repetition and self._comes_round(passing.signature):
-            repetition = threshold
-        passing.is_new = all(entry.signature != passing.signature for entry in self._trail)
+    def begin_turn(self) -> None:
+        self._pending.clear()  # earlier calls without a result will never get one
+        self._turn.clear()
+
+    def judge(self, call: _MadeCall) -> _Repetition | None:
+        """Remember a call and return None if it may run; else return why it is answered."""
+        known = [each for each in self._window if each.signature == call.signature]
+        call.sleeps_before = self._sleeps
+        has_slept = call.sleeps or (bool(known) and known[-1].sleeps_before < self._sleeps)
+        call.is_polling = bool(known) and has_slept
+        call.is_new = all(each.signature != call.signature for each in self._trail)
+        repetition = self._repetition(call, known)
         # Answered calls count, too: a cycle shows in the model's requests, not in what runs.
-        longest = threshold * max(self._breaker.window // 2, 2)
-        self._trail = [*self._trail, passing][-longest:]
-        if not repetition:
-            self.awaited[passing.call_id] = passing
-            if passing.kind != "other":
-                self._window = [entry for entry in self._window if entry.kind != "other"]
-            self._window = [*self._window, passing][-self._breaker.window :]
+        self._trail = [*self._trail, call][-self._breaker.threshold * _LONGEST_CYCLE :]
+        self._turn[call.id] = call
+        if repetition is None:
+            self.admit(call)
         return repetition
 
-    def on_result(self, call_id: str, result: LoopToolResult) -> None:
-        """Record a call's result: a new one makes repetitions worthwhile again."""
-        entry = self.awaited.pop(call_id, None)
-        if entry is None:
-            return
-        entry.digest = result_digest(result)
+    def admit(self, call: _MadeCall) -> None:
+        """Remember a call that runs. Calls whose result was known push no others out."""
+        self._pending[call.id] = call
+        kept, count = [call], 1
+        for each in reversed(self._window):
+            count += not each.is_repeat
+            if count > self._breaker.window:
+                break
+            kept.append(each)
+        self._window = kept[::-1]
+
+    def on_result(self, call_id: str, result: LoopToolResult, took_s: float) -> str:
+        """Record a call's result, and return a hint to add to it, or ""."""
+        call = self._pending.pop(call_id, None)
+        if call is None:
+            return ""
         outcome = result.details.get("outcome", "ok")
-        self._timed_out.discard(entry.signature)
+        call.digest = result_digest(result)
+        call.has_failed = outcome != "ok" or result.is_error
+        call.was_slow = took_s > SLOW_S and call.kind in ("execute", "remote")
+        call.is_repeat = any(
+            each.family == call.family and each.digest == call.digest
+            for each in self._trail
+            if each is not call
+        )
+        self._sleeps += call.sleeps
+        self._timed_out.discard(call.signature)
         if outcome == "timeout":
-            self._timed_out.add(entry.signature)
-        self._window = [item for item in self._window if not _is_outdated(item, entry)]
-        if outcome != "ok" or result.is_error:
-            return
-        if entry.kind == "edit":
-            self._timed_out &= {entry.signature}
+            self._timed_out.add(call.signature)
+        self._window = [each for each in self._window if not _is_outdated(each, call)]
+        if not call.has_failed and (
+            call.kind == "edit" or (call.kind == "execute" and call.is_new)
+        ):
+            self._on_change(call)
+        count = sum(each.signature == call.signature for each in self._window)
+        may_wait = call.is_polling or call.sleeps or call.was_slow
+        if may_wait and count == self._breaker.threshold:
+            return _POLLED.format(count=count, most=MOST_POLLS)
+        return ""
+
+    def record_turn(self, results: Sequence[ToolResultMessage], truncated: Sequence[str]) -> str:
+        """Record a finished turn, and return the closing words if it should be the last; else "".
+
+        `truncated` are the tools of its truncated calls.
+        """
+        has_progress = False
+        for result in results:
+            call = self._turn.get(result.tool_call_id)
+            is_change = call is not None and call.is_change
+            is_new = is_change or call is None or not call.is_repeat
+            if not (call is not None and call.is_polling and call.has_failed):
+                is_edit = call is not None and call.kind == "edit"
+                has_progress |= self.failures.record(
+                    result, is_new=is_new, is_edit=is_edit, is_change=is_change
+                )
+        if truncated:
+            self._truncated_turns += 1
+        elif has_progress:
+            self._truncated_turns = 0
+        if self._truncated_turns >= _MOST_TRUNCATED:
+            return _CUT_OFF.format(count=self._truncated_turns, tools=_names(truncated))
+        return self.failures.closing_words()
+
+    def is_excused(self, repetition: _Repetition) -> bool:
+        """Whether a change earlier in the same batch makes a repetition worthwhile after all.
+
+        One that still runs may succeed.
+        """
+        if repetition.call.signature in self._timed_out:
+            return False
+        if self.changed_in_turn == repetition.call.turn:
+            return True
+        if repetition.count > self._breaker.threshold:
+            return False
+        earlier = takewhile(lambda each: each is not repetition.call, self._turn.values())
+        return any(each.kind == "edit" and each.id in self._pending for each in earlier)
+
+    def _repetition(self, call: _MadeCall, known: Sequence[_MadeCall]) -> _Repetition | None:
+        threshold, count = self._breaker.threshold, len(known) + 1
+        most = threshold
+        if call.signature in self._timed_out:
+            most = min(threshold, _AFTER_TIMEOUT)
+        elif call.sleeps or call.is_polling or (known and known[-1].was_slow):
+            most = max(threshold, MOST_POLLS + 1)
+        if count >= most:
+            before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
+            return _Repetition(call, count, _SAME.format(name=call.name, before=before))
+        parts = self._equal_parts(call)
+        if parts + 1 >= threshold:
+            return _Repetition(call, parts + 1, _PARTS.format(count=parts, name=call.name))
+        if period := self._period(call):
+            names = _names([each.name for each in self._trail[-period:]])
+            return _Repetition(call, threshold, _CYCLE.format(count=period, names=names))
+        return None
+
+    def _on_change(self, change: _MadeCall) -> None:
+        """Forget the calls before a change; those that timed out stay until a file has changed."""
+        change.is_change = True
+        self.changed_in_turn = change.turn
+        if change.kind == "edit":
+            self._timed_out &= {change.signature}
             self.has_pivoted = False
-            self._forget_before(entry)
-        elif entry.kind == "execute" and entry.is_new:
-            self._forget_before(entry)
-
-    def _forget_before(self, edit: _Passed) -> None:
-        """Forget the calls before an edit; those that timed out stay until a file has changed."""
-        place = self._window.index(edit) if edit in self._window else len(self._window)
-        lasting = {edit.signature, *self._timed_out}
+        place = self._window.index(change) if change in self._window else len(self._window)
+        lasting = {change.signature, *self._timed_out}
         older, newer = self._window[:place], self._window[place:]
-        self._window = [*(item for item in older if item.signature in lasting), *newer]
+        self._window = [*(each for each in older if each.signature in lasting), *newer]
 
-    def _comes_round(self, latest: str) -> bool:
-        """Whether `latest` completes the threshold-th round of a cycle in which nothing changed."""
-        signatures = [*(entry.signature for entry in self._trail), latest]
-        digests = [*(entry.digest for entry in self._trail), None]
-        for period in range(2, max(self._breaker.window // 2, 2) + 1):
-            start = len(signatures) - period * self._breaker.threshold
-            if start < 0 or len(set(signatures[start:])) == 1:
+    def _equal_parts(self, call: _MadeCall) -> int:
+        """Return how many calls before asked for ever later parts of the same, and got the same."""
+        count, later = 0, call
+        for each in reversed(self._window):
+            if each.family != call.family or each.digest is None:
                 continue
-            if all(
-                signatures[n] == signatures[n + period]
-                and (digests[n] == digests[n + period] or None in (digests[n], digests[n + period]))
-                for n in range(start, len(signatures) - period)
+            is_same = later is call or _is_same_part(each, later)
+            if each.position >= later.position or not is_same:
+                break
+            count, later = count + 1, each
+        return count
+
+    def _period(self, latest: _MadeCall) -> int:
+        """Return the length of the cycle whose threshold-th round begins with `latest`; else 0.
+
+        Cycles in which a call waits are bounded by the number of equal calls.
+        """
+        calls = [*self._trail, latest]
+        for period in range(2, _LONGEST_CYCLE + 1):
+            start = len(calls) - period * (self._breaker.threshold - 1) - 1
+            if start < 0:
+                break
+            rounds = calls[start:]
+            is_varied = len({each.signature for each in rounds}) > 1
+            if is_varied and all(
+                each.signature == later.signature
+                and (each.digest == later.digest or None in (each.digest, later.digest))
+                and not (each.sleeps or each.was_slow)
+                for each, later in zip(rounds, rounds[period:], strict=False)
             ):
-                return True
-        return False
+                return period
+        return 0
 
 
 class _Watch:
@@ -212,73 +435,135 @@ class _Watch:
     def __init__(self, breaker: StormBreaker) -> None:
         self._breaker = breaker
         self._seen_compactions = breaker.compactions
-        self._memory = _Memory(breaker)
+        self._progress = ProgressTracker(breaker)
         self._abandoned: dict[str, None] = {}
         self._outer_turn = 0
         self._seen_messages = 0
         self._turn = 0
-        self._repeated: dict[str, tuple[int, str]] = {}
-        """The count and the signature of each call of the batch that is answered, by its id."""
+        self._recorded_turn = 0
+        self._truncated: list[str] = []
+        self._repeated: dict[str, _Repetition] = {}
+        """The calls of the batch that are answered, by id."""
 
     def before_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         if self._turn != info.turn:
             self._turn = info.turn
             self._judge_batch(info)
-        if call.id not in self._repeated:
+        repetition = self._repeated.get(call.id)
+        if repetition is None:
             return None
-        count, full_signature = self._repeated[call.id]
-        storm = {"count": count, "signature": short_signature(full_signature)}
+        if self._progress.is_excused(repetition):
+            self._progress.admit(repetition.call)
+            return None
+        short = short_signature(repetition.call.signature)
+        storm = {"count": repetition.count, "signature": short}
         details = {"outcome": "suppressed", "synthetic": "suppressed", "storm": storm}
         if len(self._repeated) < len(info.calls):
-            before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
-            text = _PARTIAL.format(before=before)
+            text = _PARTIAL.format(reason=repetition.reason)
             return ToolOverride(text, is_error=True, details=details)
         abandoned = "\n".join(f"- {approach}" for approach in self._abandoned)
-        return ToolOverride(_PIVOT + abandoned, is_error=False, details=details)
+        text = _PIVOT.format(reason=repetition.reason) + abandoned
+        return ToolOverride(text, is_error=False, details=details)
 
-    def after_call(self, info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
-        self._memory.on_result(call.id, result)
+    def after_call(
+        self, info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        took_s = self._breaker.durations_s.pop(call.id, 0.0)
+        hint = self._progress.on_result(call.id, result, took_s)
+        if not hint:
+            return None
+        return AfterToolCallResult(content=(*result.content, TextBlock(hint)))
+
+    def after_turn(self, info: TurnInfo) -> bool:
+        words = self._record_turn(info)
+        if words and info.wants_more and not info.signal.interjected:
+            raise StopRun(Done(stopped_by="storm"), say=words, finalize=True)
+        return False
+
+    def due_checkpoints(self, info: TurnInfo) -> Sequence[Message]:
+        self._record_turn(info)
+        # A run that is about to end is not continued for this; the reminder waits for the next.
+        texts = self._progress.failures.due_checkpoints() if info.wants_more else ()
+        return [each for text in texts for each in nudge(text)]
+
+    def _record_turn(self, info: TurnInfo) -> str:
+        """Record the turn, if that was not done yet; return the closing words if there are any."""
+        if not info.tool_results or self._recorded_turn == info.turn:
+            return ""
+        self._recorded_turn = info.turn
+        if self._turn != info.turn:
+            self._progress.begin_turn()
+            self._truncated = []
+        return self._progress.record_turn(info.tool_results, self._truncated)
 
     def _judge_batch(self, info: TurnInfo) -> None:
         """Judge the whole batch in order, before any of it runs."""
         self._forget_outdated(info)
-        self._memory.awaited.clear()  # earlier calls without a result will never get one
+        self._progress.begin_turn()
+        self._truncated = [call.name for call in info.calls if call.problem == "truncated"]
         self._repeated = {}
         for call in info.calls:
             if self._breaker.is_exempt(call):
                 continue
-            # Compared as the model wrote them.
-            arguments = call.arguments if call.written is None else call.written
-            full_signature = signature(call.name, arguments)
-            kind = self._breaker.kind_of(call)
-            count = self._memory.judge(_Passed(call.id, info.turn, full_signature, kind))
-            if count:
-                self._repeated[call.id] = (count, full_signature)
-                shown = truncate(full_signature.partition("\0")[2], _SHOWN_CHARS)
-                self._abandoned.setdefault(f"{call.name}({shown})")
+            made = self._breaker.describe(call, info.turn)
+            if (repetition := self._progress.judge(made)) is not None:
+                self._repeated[call.id] = repetition
+                self._abandoned.setdefault(_shown(made))
         if len(self._repeated) == len(info.calls):
-            if self._memory.has_pivoted:
-                names = list(dict.fromkeys(f"`{each.name}`" for each in info.calls))
-                tools = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-                closing = _CLOSING.format(tools=tools)
+            if self._progress.has_pivoted:
+                tools = _names([call.name for call in info.calls])
+                last = _shown(self._repeated[info.calls[-1].id].call)
+                closing = _CLOSING.format(tools=tools, last=f"`{last}`")
                 raise StopRun(Done(stopped_by="storm"), say=closing, finalize=True)
-            self._memory.has_pivoted = True
+            self._progress.has_pivoted = True
 
     def _forget_outdated(self, info: TurnInfo) -> None:
         since = info.new_messages[self._seen_messages :]
         self._seen_messages = len(info.new_messages)
         # Steering by the user may have changed what calls return, or ask for it again.
         origins = {message.origin for message in since if isinstance(message, UserMessage)}
-        is_steered = not origins.isdisjoint(TYPED_ORIGINS)
-        if self._outer_turn != info.outer_turn or is_steered:
-            self._outer_turn = info.outer_turn
-            self._memory = _Memory(self._breaker)
+        if not origins.isdisjoint(TYPED_ORIGINS):
+            self._progress = ProgressTracker(self._breaker)
+        elif self._outer_turn != info.outer_turn:
+            self._progress.forget_calls()
+            self._progress.has_pivoted = False
+        self._outer_turn = info.outer_turn
         if self._seen_compactions != self._breaker.compactions:
             self._seen_compactions = self._breaker.compactions
-            self._memory.forget()
+            self._progress.forget_calls()
 
 
-def _is_outdated(item: _Passed, latest: _Passed) -> bool:
+def _names(tools: Iterable[str]) -> str:
+    """Return names of tools as a list in words, each once: `a`, `b` and `c`."""
+    names = [f"`{name}`" for name in dict.fromkeys(tools)]
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+def _shown(call: _MadeCall) -> str:
+    arguments = call.signature.partition("\0")[2]
+    return f"{call.name}({truncate(arguments, _SHOWN_CHARS)})"
+
+
+def _part_of(name: str, arguments: Mapping[str, Any]) -> tuple[str | None, float]:
+    """Return the signature without the arguments that choose a part, and where the part begins.
+
+    Without such arguments there is no signature but the call's.
+    """
+    chosen = (_POSITIONS | _SIZES).intersection(arguments)
+    if not chosen:
+        return None, 0
+    starts = [arguments[key] for key in chosen & _POSITIONS]
+    position = max((float(each) for each in starts if isinstance(each, int | float)), default=0.0)
+    rest = {key: value for key, value in arguments.items() if key not in chosen}
+    return signature(name, rest), position
+
+
+def _is_same_part(earlier: _MadeCall, later: _MadeCall) -> bool:
+    """Whether two parts of a family gave the same. All failures of a family count as the same."""
+    return (earlier.has_failed and later.has_failed) or earlier.digest == later.digest
+
+
+def _is_outdated(item: _MadeCall, latest: _MadeCall) -> bool:
     """Whether the same call had another result before; one that still runs has none yet."""
     if item is latest or item.signature != latest.signature or item.digest == latest.digest:
         return False

@@ -9,6 +9,7 @@ where quotes or a backslash removed their meaning, a mark, a private-use charact
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
@@ -117,6 +118,43 @@ def without_here_documents(lines: Iterable[str]) -> Iterator[str]:
         yield line
         found = HERE_DOCUMENT.search(line)
         end = found[1] if found else ""
+
+
+_QUOTED_OR_SPACE = re.compile(
+    r"""(\$'(?:\\.|[^'\\])*'|'[^']*'|"(?:\\.|[^"\\])*"|\\.)|[ \t]+""", re.DOTALL
+)
+_NESTING = re.compile(r"<<|#|`|\$\(")
+_BEFORE_COMMAND = word_set("do then else elif while until if time ! {")
+
+
+def with_single_spaces(command: str) -> str:
+    """Return a command line with one space between its words, and none at its ends.
+
+    Quoted text is unchanged. Where quotes may nest, in substitutions, here-documents and comments,
+    only the ends change.
+    """
+    text = command.strip()
+    if _NESTING.search(text):
+        return text
+    return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text)
+
+
+def starts_program(command: str, name: str) -> bool:
+    """Whether a command line starts the program `name` by itself. A guess from its words."""
+    if name not in command:
+        return False
+    lines = without_here_documents(command.replace("\\\n", " ").split("\n"))
+    lexer = shlex.shlex("\n".join(lines), posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+    is_head = True
+    try:
+        for token in lexer:
+            if is_head and token.rpartition("/")[2] == name:
+                return True
+            is_head = token[:1] in tuple("();|&\n") or (is_head and token in _BEFORE_COMMAND)
+    except ValueError:  # a quote is not closed
+        pass
+    return False
 
 
 def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:

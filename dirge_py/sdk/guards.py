@@ -101,6 +101,8 @@ class Guards:
             exempt=storm.exempt,
             mutating=storm.mutating,
             enabled=storm.enabled,
+            failures=config.loop.gates.failures,
+            clock=parts.clock,
         )
         self._escalations = EscalationBudget(most=config.loop.escalations)
         self._escalation = role_choice(config, "escalate")
@@ -162,6 +164,7 @@ class Guards:
                 *extensions.around_tool(context, is_first=False),
                 *self._parts.calls.at_start,
                 around,
+                self._storm.time_call,
             ],
         )
         return compose(*bundles, config=base)

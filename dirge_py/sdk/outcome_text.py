@@ -51,7 +51,7 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
             program = Words("The run ended without a result.")
             chat = Words(f"Stopped by the {guard} guard.") if guard else Words()
             if guard == "storm":
-                chat = Words("Stopped by the storm guard: the model repeated the same calls.")
+                chat = Words("Stopped by the storm guard: the model made no progress.")
             return OutcomeText(chat, "warning", program)
         case MaxTurns(max=most):
             turns = plural(most, "turn")

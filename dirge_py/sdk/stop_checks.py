@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dirge_py.config.schema import GatesTable
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
-from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
+from dirge_py.guards.reminders import DepthTracker, depth_reminder
 from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lean_dataclass import dataclass
@@ -35,10 +35,10 @@ def gates(
     is_fork: bool = False,
     is_reviewed: bool = False,
 ) -> Sequence[Hooks]:
-    """Make the stop checks of one run: depth, failures, resume → verifier → judge → goal → todo.
+    """Make the stop checks of one run: depth, resume → verifier → judge → goal → todo.
 
     A fork gets none: its parent checks its work. While `should_defer`, all are silent. If the work
-    is reviewed afterwards, only the first three are used. Hooks that may add follow-ups come first.
+    is reviewed afterwards, only the first two are used. Hooks that may add follow-ups come first.
     """
     if is_fork:
         return ()
@@ -50,7 +50,6 @@ def gates(
     verification = Verification()
     while_working = [
         depth_reminder(services.depth or DepthTracker(), config.depth),
-        *([failure_reminder(config.failures)] if config.failures else []),
         track_verification(verification),
         Hooks(name="usage", transform_context=follow_run),
         failure_check(config.resume),

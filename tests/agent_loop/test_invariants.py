@@ -21,7 +21,7 @@ from dirge_py.agent_loop import (
 from dirge_py.agent_loop.queues import InputQueue, followups_from_queue, steering_from_queue
 from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import resume_broken_answers
-from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
+from dirge_py.guards.reminders import DepthTracker, depth_reminder
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import failure_check
 from dirge_py.guards.tool_hooks import limit_tool_retries
@@ -139,11 +139,10 @@ def guards():
     """The guards that need no services, in the order of the program."""
     return [
         Meter(Limits(turns=5, tool_calls=9)).bundle(),
-        StormBreaker(4, 2).bundle(),
+        StormBreaker(4, 2, failures=2).bundle(),
         limit_tool_retries(1),
         resume_broken_answers(2),
         depth_reminder(DepthTracker(), 2),
-        failure_reminder(2),
         failure_check(2),
     ]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dirge_py.agent_loop import Context, Hooks, ToolOverride, TurnInfo, compose
-from dirge_py.guards.reminders import failure_reminder
+from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import failure_check
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
@@ -55,7 +55,7 @@ async def test_case_110_a_stub_is_no_reason():
 
 async def test_case_110_a_reply_after_words_of_the_harness_is_no_reason():
     model = ScriptedModel().will_call("faulty").will_say("I stop: it cannot be done.")
-    answers = await texts(model, failure_reminder(threshold=1))
+    answers = await texts(model, StormBreaker(failures=1).bundle())
     assert ["1 call failed" in text for text in answers] == [True]
 
 

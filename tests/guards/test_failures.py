@@ -5,11 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import AfterToolCallResult, Hooks, ToolOverride
-from dirge_py.guards.reminders import FailureTracker, failure_reminder
+from dirge_py.guards.reminders import FailureTracker
+from dirge_py.guards.repetition import StormBreaker
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.messages import UserMessage
 from tests.security.sizes import size
 from tests.support.guarded_runs import nudges, result, run_guarded
+
+
+def reminders(failures=3):
+    return StormBreaker(failures=failures).bundle()
 
 
 def checkpoints_after(*results, threshold=3):
@@ -17,7 +22,7 @@ def checkpoints_after(*results, threshold=3):
     tracker = FailureTracker(threshold)
     texts = []
     for each in results:
-        tracker.record_results([each])
+        tracker.record(each)
         texts.append(tracker.due_checkpoints())
     return texts
 
@@ -80,7 +85,8 @@ def test_case_102_denials_neither_feed_nor_reset_errors():
 
 def test_case_102_what_is_denied_comes_first():
     tracker = FailureTracker(1)
-    tracker.record_results([result(), result("denied")])
+    tracker.record(result())
+    tracker.record(result("denied"))
     first, second = tracker.due_checkpoints()
     assert ("denied" in first, "failed" in second) == (True, True)
 
@@ -113,7 +119,7 @@ def test_no_two_checkpoints_are_nearer_than_the_threshold(outcomes, threshold):
     tracker = FailureTracker(threshold)
     score = 0
     for outcome in outcomes:
-        tracker.record_results([result(outcome)])
+        tracker.record(result(outcome))
         score += {"error": 1, "denied": 1, "failed_command": 1, "timeout": 2}.get(outcome, 0)
         for _ in tracker.due_checkpoints():
             assert score >= threshold
@@ -123,11 +129,11 @@ def test_no_two_checkpoints_are_nearer_than_the_threshold(outcomes, threshold):
 
 async def test_case_102_the_checkpoint_enters_before_the_next_turn():
     model = ScriptedModel()
-    for _ in range(4):
-        model.will_call("faulty", text="no such file")
+    for n in range(4):
+        model.will_call("faulty", text="no such file", n=n)
     model.will_say("I give up: the file is gone.")
 
-    run = await run_guarded(model, failure_reminder())
+    run = await run_guarded(model, reminders())
 
     assert len(nudges(run)) == 1
     checkpoint = model.seen[3].messages[-1]
@@ -139,7 +145,7 @@ async def test_case_102_the_checkpoint_enters_before_the_next_turn():
 
 async def test_case_102_a_batch_counts_as_many_calls():
     model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
-    run = await run_guarded(model.will_say("done"), failure_reminder())
+    run = await run_guarded(model.will_say("done"), reminders())
     assert len(nudges(run)) == 1
 
 
@@ -147,7 +153,7 @@ async def test_g5_a_red_test_run_does_not_end_the_streak():
     model = ScriptedModel()
     for n in range(3):
         model.will_call("bash", command=f"pytest {n}", exit=1)
-    run = await run_guarded(model.will_say("done"), failure_reminder())
+    run = await run_guarded(model.will_say("done"), reminders())
     assert len(nudges(run)) == 1
 
 
@@ -158,7 +164,7 @@ async def test_denials_of_a_hook_are_told_apart():
     model = ScriptedModel()
     for n in range(3):
         model.will_call("bash", command=f"rm {n}")
-    run = await run_guarded(model.will_say("I may not."), failure_reminder(), deny)
+    run = await run_guarded(model.will_say("I may not."), reminders(), deny)
     assert ["do not work around" in text for text in nudges(run)] == [True]
 
 
@@ -166,5 +172,5 @@ async def test_a_run_that_rests_is_not_woken_up_by_a_checkpoint():
     ending = AfterToolCallResult(terminate=True)
     stop = Hooks(after_tool_call=lambda *_: ending)
     model = ScriptedModel().will_call_all(*[("faulty", {"n": n}) for n in range(3)])
-    run = await run_guarded(model, failure_reminder(), stop)
+    run = await run_guarded(model, reminders(), stop)
     assert (nudges(run), len(model.seen)) == ([], 1)

@@ -5,7 +5,8 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.guards.reminders import DepthTracker, depth_reminder, failure_reminder
+from dirge_py.guards.reminders import DepthTracker, depth_reminder
+from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import suppress_while
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
@@ -56,7 +57,7 @@ async def _body(replies, answers, deferrals):
     deferred = [suppress_while(lambda: next(deferrals, False), each) for each in gates]
 
     run = await run_guarded(
-        model, depth_reminder(DepthTracker(), 2), failure_reminder(2), *deferred
+        model, depth_reminder(DepthTracker(), 2), StormBreaker(failures=2).bundle(), *deferred
     )
 
     assert isinstance(run.outcome, Done)

@@ -1,6 +1,14 @@
 import pytest
 
-from dirge_py.lib.shell_lexer import MAX_PARTS, MAX_WORDS, NotPlain, Word, lex
+from dirge_py.lib.shell_lexer import (
+    MAX_PARTS,
+    MAX_WORDS,
+    NotPlain,
+    Word,
+    lex,
+    starts_program,
+    with_single_spaces,
+)
 from dirge_py.permission.shell import sees_the_same
 from tests.permission.conftest import Project
 
@@ -66,3 +74,40 @@ def test_no_text_with_astral_characters_reaches_the_parser(project: Project) -> 
 def test_reading_stops_where_there_are_too_many_words() -> None:
     with pytest.raises(NotPlain, match="more than 512 words"):
         lex("a " * 600 + "$")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("  ls   -l\t a \n", "ls -l a"),
+        ("echo  'a  b'  \"c  d\"", "echo 'a  b' \"c  d\""),
+        ('echo  "a \\"  b"  c', 'echo "a \\"  b" c'),
+        ("echo  $'it\\'s  x'  y", "echo $'it\\'s  x' y"),
+        ("echo a\\  b", "echo a\\  b"),
+        (" echo $(date  +%s)  x ", "echo $(date  +%s)  x"),
+        ("cat  <<E\na  b\nE\n", "cat  <<E\na  b\nE"),
+        ("echo  a # it's\necho 'b  c'", "echo  a # it's\necho 'b  c'"),
+    ],
+)
+def test_only_spaces_between_words_are_shortened(command: str, expected: str) -> None:
+    assert with_single_spaces(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "starts"),
+    [
+        ("sleep 5; gh run view", True),
+        ("make && /bin/sleep 3", True),
+        ('for i in 1 2; do curl "$URL"; sleep 5; done', True),
+        ("ls\nsleep 2", True),
+        ("(sleep 3)", True),
+        ("echo sleep 5", False),
+        ("echo 'a; sleep 5'", False),
+        ("grep -r sleep src", False),
+        ("cat <<E\nsleep 3\nE", False),
+        ("sleepy 5", False),
+        ("echo 'sleep", False),
+    ],
+)
+def test_a_program_is_found_where_a_command_starts(command: str, *, starts: bool) -> None:
+    assert starts_program(command, "sleep") == starts

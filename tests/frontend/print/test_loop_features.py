@@ -233,6 +233,29 @@ def test_failures_in_a_row_are_told_to_be_looked_at(product: Product) -> None:
     assert "3 calls in a row failed." in user_texts(product)[-1]
 
 
+def test_calls_that_only_fail_end_the_run_in_words_and_exit_code_0(product: Product) -> None:
+    product.will(*[ModelReply(calls=[("read", {"path": f"no{n}.txt"})]) for n in range(20)])
+    result = native(product, "read them")
+
+    [end] = events(result, "agent_end")
+    assert (result.exit_code, end["outcome"]) == (0, {"kind": "Done", "stopped_by": "storm"})
+    assert len(product.service.requests) == 9
+    assert "My last 9 attempts failed" in journal(product)
+
+
+def test_reading_and_failing_edits_with_other_texts_end_the_run(product: Product) -> None:
+    product.file("a.py", "x = 1\n")
+    for n in range(20):
+        edit = {"path": "a.py", "old": f"y = {n}", "new": "z"}
+        product.will(ModelReply(calls=[("read", {"path": "a.py"})]))
+        product.will(ModelReply(calls=[("edit", edit)]))
+    result = product.run("-p", "--accept-all", "mend it")
+
+    assert result.exit_code == 0
+    assert result.stdout.startswith("I kept repeating `read` without learning anything new")
+    assert len(product.service.requests) == 7
+
+
 def test_open_todo_items_send_a_run_back_and_come_back_with_the_session(product: Product) -> None:
     items = [{"id": "1", "text": "write it"}, {"id": "2", "text": "test it"}]
     done = [{**item, "status": "done"} for item in items]
