@@ -36,6 +36,7 @@ SLOW_S = 2.0
 _REMOTE: frozenset[Operation] = frozenset({"network", "mcp", "plugin"})
 _AFTER_TIMEOUT = 2
 _MOST_TRUNCATED = 2
+_MOST_STALLED = 3
 _LONGEST_CYCLE = 6
 _SHOWN_CHARS = 120
 _LONGEST_SIGNATURE = 400
@@ -94,7 +95,7 @@ class StormBreaker:
     The `threshold`-th repetition of a call is answered instead of run. Calls are equal if name and
     arguments are, as the model wrote them, whether or not they could run; in commands, the spaces
     between words don't count. Only repetition *without progress* counts: a different result forgets
-    the earlier equal calls, a successful edit every other call, a compaction or a user message
+    the earlier equal calls, a successful edit that is new every other call, a compaction or a user message
     everything. A new command that succeeds may have been an edit, too: it forgets all calls except
     those that timed out. After a timeout, the second equal call is answered. Cycles of up to 6
     calls are answered when their `threshold`-th round begins, and so are calls that ask for later
@@ -103,8 +104,8 @@ class StormBreaker:
 
     When every call of a turn is answered, the model is asked to change its approach; when that
     happens again before it edits something or rests, the run ends with a message to the user. It
-    ends so, too, after two turns in a row with truncated calls, and when a reminder about failures
-    is due for the third time without a success in between.
+    ends so, too, after three turns with repeated calls and without progress, after two turns in a
+    row with truncated calls, and when a reminder about failures is due for the third time.
 
     `exempt` are tools that may repeat, besides those that poll; `mutating` those that change
     something, besides tools that claim to edit or execute. `failures` is how many failures in a
@@ -255,10 +256,13 @@ class ProgressTracker:
         self._window: list[_MadeCall] = []
         self._trail: list[_MadeCall] = []
         self._timed_out: set[str] = set()
+        self._results: set[int] = set()
+        """The hashes of all families with the digests of their results."""
         self._pending: dict[str, _MadeCall] = {}
         self._turn: dict[str, _MadeCall] = {}
         self._sleeps = 0
         self._truncated_turns = 0
+        self._stalled_turns = 0
         self.changed_in_turn = 0
         self.has_pivoted = False
         self.failures = FailureTracker(breaker.failures)
@@ -267,6 +271,7 @@ class ProgressTracker:
         """Forget all calls, but not the failures in a row."""
         self._window.clear()
         self._trail.clear()
+        self._results.clear()
         self._timed_out.clear()
 
     def begin_turn(self) -> None:
@@ -308,19 +313,16 @@ class ProgressTracker:
         call.digest = result_digest(result)
         call.has_failed = outcome != "ok" or result.is_error
         call.was_slow = took_s > SLOW_S and call.kind in ("execute", "remote")
-        call.is_repeat = any(
-            each.family == call.family and each.digest == call.digest
-            for each in self._trail
-            if each is not call
-        )
+        seen = hash((call.family, call.digest))
+        call.is_repeat = seen in self._results
+        self._results.add(seen)
         self._sleeps += call.sleeps
         self._timed_out.discard(call.signature)
         if outcome == "timeout":
             self._timed_out.add(call.signature)
         self._window = [each for each in self._window if not _is_outdated(each, call)]
-        if not call.has_failed and (
-            call.kind == "edit" or (call.kind == "execute" and call.is_new)
-        ):
+        is_new = call.is_new or (call.kind == "edit" and not call.is_repeat)
+        if not call.has_failed and is_new and call.kind in ("edit", "execute"):
             self._on_change(call)
         count = sum(each.signature == call.signature for each in self._window)
         may_wait = call.is_polling or call.sleeps or call.was_slow
@@ -334,21 +336,28 @@ class ProgressTracker:
         `truncated` are the tools of its truncated calls.
         """
         has_progress = False
+        suppressed = {each.tool_call_id for each in results if "storm" in each.details}
         for result in results:
             call = self._turn.get(result.tool_call_id)
-            is_change = call is not None and call.is_change
-            is_new = is_change or call is None or not call.is_repeat
-            if not (call is not None and call.is_polling and call.has_failed):
-                is_edit = call is not None and call.kind == "edit"
+            if call is None:
+                has_progress |= self.failures.record(result)
+            elif not (call.is_polling and call.has_failed):
                 has_progress |= self.failures.record(
-                    result, is_new=is_new, is_edit=is_edit, is_change=is_change
+                    result,
+                    is_new=call.is_change or not call.is_repeat,
+                    is_edit=call.kind == "edit",
+                    is_change=call.is_change,
                 )
         if truncated:
             self._truncated_turns += 1
+            if self._truncated_turns >= _MOST_TRUNCATED:
+                return _CUT_OFF.format(count=self._truncated_turns, tools=_names(truncated))
         elif has_progress:
             self._truncated_turns = 0
-        if self._truncated_turns >= _MOST_TRUNCATED:
-            return _CUT_OFF.format(count=self._truncated_turns, tools=_names(truncated))
+        repeated = [each for each in self._turn.values() if each.id in suppressed]
+        self._stalled_turns = 0 if has_progress else self._stalled_turns + bool(repeated)
+        if repeated and self._stalled_turns >= _MOST_STALLED:
+            return _closing_words(repeated)
         return self.failures.closing_words()
 
     def is_excused(self, repetition: _Repetition) -> bool:
@@ -402,9 +411,10 @@ class ProgressTracker:
             if each.family != call.family or each.digest is None:
                 continue
             is_same = later is call or _is_same_part(each, later)
-            if each.position >= later.position or not is_same:
+            if each.position > later.position or not is_same:
                 break
-            count, later = count + 1, each
+            if each.position < later.position:
+                count, later = count + 1, each
         return count
 
     def _period(self, latest: _MadeCall) -> int:
@@ -511,10 +521,8 @@ class _Watch:
                 self._abandoned.setdefault(_shown(made))
         if len(self._repeated) == len(info.calls):
             if self._progress.has_pivoted:
-                tools = _names([call.name for call in info.calls])
-                last = _shown(self._repeated[info.calls[-1].id].call)
-                closing = _CLOSING.format(tools=tools, last=f"`{last}`")
-                raise StopRun(Done(stopped_by="storm"), say=closing, finalize=True)
+                words = _closing_words([each.call for each in self._repeated.values()])
+                raise StopRun(Done(stopped_by="storm"), say=words, finalize=True)
             self._progress.has_pivoted = True
 
     def _forget_outdated(self, info: TurnInfo) -> None:
@@ -542,6 +550,11 @@ def _names(tools: Iterable[str]) -> str:
 def _shown(call: _MadeCall) -> str:
     arguments = call.signature.partition("\0")[2]
     return f"{call.name}({truncate(arguments, _SHOWN_CHARS)})"
+
+
+def _closing_words(repeated: Sequence[_MadeCall]) -> str:
+    tools = _names([call.name for call in repeated])
+    return _CLOSING.format(tools=tools, last=f"`{_shown(repeated[-1])}`")
 
 
 def _part_of(name: str, arguments: Mapping[str, Any]) -> tuple[str | None, float]:

@@ -1,5 +1,6 @@
 """Runs that go round in circles are noticed and end; runs that only look like it are let alone."""
 
+import asyncio
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -7,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Hooks, LoopConfig, ToolOverride, TurnInfo, compose
 from dirge_py.guards.repetition import MOST_POLLS, SLOW_S, StormBreaker
@@ -15,6 +18,7 @@ from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, ToolCall, text_result
+from tests.security.sizes import size
 from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 Call = tuple[str, Any]
@@ -427,8 +431,30 @@ async def test_a_call_that_was_cut_off_twice_ends_the_run_with_words_about_it() 
 
 
 async def test_the_words_about_a_cycle_name_its_calls() -> None:
-    run, _ = await run_of(
-        always(edit("a", "old", "new"), read("b"), edit("a", "new", "old"), read("b"))()
-    )
+    calls = [("nope", {}), read("b"), ("nope", {"n": 1}), read("c")]
+    run, _ = await run_of(always(*calls)())
     suppressed = next(each for each in run.results if each.details.get("storm"))
-    assert "you repeat the same 4 calls in turn (`edit` and `read`)" in suppressed.text
+    assert "you repeat the same 4 calls in turn (`nope` and `read`)" in suppressed.text
+
+
+ELEMENTS: dict[str, Callable[[int], Call]] = {
+    "read": lambda n: read("a"),
+    "another read": lambda n: read("b"),
+    "read of nothing": lambda n: read(f"missing {n}"),
+    "failing edit": lambda n: edit("a", f"no {n}"),
+    "same failing edit": lambda n: edit("b", "no"),
+    "edit and undo": lambda n: edit("c", *(("old", "new") if n % 2 else ("new", "old"))),
+    "same write": lambda n: ("write", {"path": "d", "content": "same"}),
+    "unknown tool": lambda n: (f"tool_{n}", {}),
+    "tests": lambda n: bash("pytest"),
+    "command": lambda n: bash(f"{' ' * (n % 4)}ls"),
+    "page": lambda n: ("issues", {"path": "e", "page": n}),
+}
+
+
+@settings(max_examples=size(40, 200), deadline=None)
+@given(st.lists(st.sampled_from(list(ELEMENTS)), min_size=1, max_size=6), st.booleans())
+def test_whatever_goes_round_without_progress_ends(kinds: list[str], is_batch: bool) -> None:
+    make = together if is_batch else one_by_one
+    run, _ = asyncio.run(run_of(make(*(ELEMENTS[kind] for kind in kinds))()))
+    assert isinstance(run.outcome, Done) and run.outcome.stopped_by == "storm"
