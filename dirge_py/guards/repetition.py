@@ -95,8 +95,8 @@ class StormBreaker:
     The `threshold`-th repetition of a call is answered instead of run. Calls are equal if name and
     arguments are, as the model wrote them, whether or not they could run; in commands, the spaces
     between words don't count. Only repetition *without progress* counts: a different result forgets
-    the earlier equal calls, a successful edit that is new every other call, a compaction or a user message
-    everything. A new command that succeeds may have been an edit, too: it forgets all calls except
+    the earlier equal calls, a new edit that succeeds every other call, a compaction or a user
+    message everything. A new command that succeeds may have been an edit, too: it forgets all but
     those that timed out. After a timeout, the second equal call is answered. Cycles of up to 6
     calls are answered when their `threshold`-th round begins, and so are calls that ask for later
     and later parts of something and get the same. A call that sleeps, follows a `sleep`, or took
