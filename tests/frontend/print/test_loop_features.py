@@ -243,6 +243,18 @@ def test_calls_that_only_fail_end_the_run_in_words_and_exit_code_0(product: Prod
     assert "My last 9 attempts failed" in journal(product)
 
 
+def test_a_command_that_waits_may_have_the_same_result_many_times(product: Product) -> None:
+    wait = ModelReply(calls=[("bash", {"command": "sleep 0; echo pending"})])
+    product.will(*[wait] * 8, ModelReply(text="It takes long."))
+    result = product.run("-p", "--yolo", "wait for it")
+
+    assert (result.exit_code, result.stdout) == (0, "It takes long.\n")
+    tools = [m["content"] for m in product.sent() if m["role"] == "tool"]
+    assert ["The result was the same 3 times." in text for text in tools] == [
+        n == 2 for n in range(8)
+    ]
+
+
 def test_reading_and_failing_edits_with_other_texts_end_the_run(product: Product) -> None:
     product.file("a.py", "x = 1\n")
     for n in range(20):
