@@ -106,6 +106,7 @@ class RunState:
             signal=self.signal,
             emit=self.emit,
             message=self.message,
+            error=self.error,
             tool_results=tuple(self.results),
             usage_total=self.usage,
             decisions=self.decisions,

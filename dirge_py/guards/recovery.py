@@ -1,10 +1,13 @@
 """Recovery from failed turns, always through `prepare_next_turn` and with a limit."""
 
+import asyncio
+import random as randomness
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from dirge_py.types.errors import RETRYABLE_KINDS
+from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import ContextCompacted, EscalationActivated, RetryNotice, SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
 from dirge_py.types.llm import ThinkingLevel
@@ -38,26 +41,34 @@ _TOO_LONG_NOTICE = (
 _OVERFLOW_HINT = "Start a new session (`/clear`), or use a model with a larger window."
 
 
-def resume_broken_answers(most: int) -> Hooks:
+def resume_broken_answers(
+    most: int,
+    policy: RecoveryPolicy | None = None,
+    *,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    random: Callable[[], float] = randomness.random,
+) -> Hooks:
     """Return hooks that continue a broken answer, at most `most` times in a row; 0 is never.
 
-    Earlier errors were already retried by the stream. An answer cut at its length limit, without
-    calls, is continued once. Create new hooks for every run.
+    Earlier errors were already retried by the stream. As there, `policy` says how long to wait. An
+    answer cut at its length limit, without calls, is continued once. Create new hooks for every
+    run, and compose them after those that limit it: a run at its limit does not wait.
     """
+    rules = policy or RecoveryPolicy()
     in_a_row, was_too_long = 0, False
+    broken: ProviderError | None = None
 
     def after_turn(info: TurnInfo) -> TurnUpdate | None:
-        nonlocal in_a_row, was_too_long
-        message = info.message
+        nonlocal in_a_row, was_too_long, broken
+        message, broken = info.message, None
         if message is None:
             return None
         if message.stop_reason == "error":
-            is_resumable = message.error_kind in RETRYABLE_KINDS and message.content
-            if not is_resumable or in_a_row >= most:
+            error = info.error
+            if error is None or not error.is_retryable or not message.content or in_a_row >= most:
                 return None
             in_a_row += 1
-            error = message.error_message or ""
-            info.emit(RetryNotice(attempt=in_a_row, delay_ms=0, error=error))
+            broken = error
             return TurnUpdate(continue_with=(user_text(CUT_OFF, "harness"),))
         in_a_row = 0
         if message.stop_reason != "length" or message.calls:
@@ -69,7 +80,19 @@ def resume_broken_answers(most: int) -> Hooks:
         was_too_long = True
         return TurnUpdate(continue_with=(user_text(TOO_LONG, "harness"),))
 
-    return Hooks(name="recover", prepare_next_turn=after_turn)
+    async def wait(info: TurnInfo, error: ProviderError) -> bool:
+        delay_s = rules.delay_s(in_a_row - 1, error, random)
+        delay_ms = round(delay_s * 1000)
+        info.emit(RetryNotice(attempt=in_a_row, delay_ms=delay_ms, error=error.message))
+        await sleep(delay_s)
+        return False
+
+    def before_next(info: TurnInfo) -> Awaitable[bool] | bool:
+        return broken is not None and wait(info, broken)
+
+    # The last hook before the queue is read: a limit ends the run first, and what is typed during
+    # the wait goes with the next call. An abort ends it, as it does every hook.
+    return Hooks(name="recover", prepare_next_turn=after_turn, should_stop_after_turn=before_next)
 
 
 def shrink_on_overflow(shrink: Shrink) -> Hooks:

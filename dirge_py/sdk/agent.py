@@ -34,14 +34,13 @@ from dirge_py.sdk.assembly import (
     AgentPermission,
     Blueprint,
     Checks,
-    Clock,
     HookSource,
-    WallClock,
     assemble,
     distinct,
     store_in,
 )
 from dirge_py.sdk.build import build
+from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
 from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.sdk.sessions import open_store

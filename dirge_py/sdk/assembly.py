@@ -1,15 +1,13 @@
 """Builds the conversations of an `Agent`, without any settings file."""
 
-import asyncio
 import os
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
@@ -47,7 +45,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
-from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
+from dirge_py.sdk.guards import CallHooks, Clock, GuardParts, Guards, WallClock
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.sdk.threads import ThreadState
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
@@ -111,23 +109,6 @@ class _Function:
 
 HookSource = Hooks | Callable[[], Hooks]
 """Hooks, or a function that makes new ones for each run, which hooks with state need."""
-
-
-class Clock(Protocol):
-    """Seconds since some start, and a sleep on the same clock."""
-
-    def __call__(self) -> float: ...
-    async def sleep(self, delay_s: float, /) -> None: ...
-
-
-class WallClock:
-    """The monotonic clock of the system."""
-
-    def __call__(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, delay_s: float, /) -> None:
-        await asyncio.sleep(delay_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,9 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
+from typing import Protocol
 
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
@@ -53,6 +54,23 @@ class CallHooks:
     """Decides about calls; after all other hooks."""
 
 
+class Clock(Protocol):
+    """Seconds since some start, and a sleep on the same clock."""
+
+    def __call__(self) -> float: ...
+    async def sleep(self, delay_s: float, /) -> None: ...
+
+
+class WallClock:
+    """The monotonic clock of the system."""
+
+    def __call__(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, delay_s: float, /) -> None:
+        await asyncio.sleep(delay_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardParts:
     """What the guards of one conversation use."""
@@ -83,8 +101,8 @@ class GuardParts:
     """The prompt files that `/prompt` offers."""
     on_run: Sequence[Callable[[], None]] = ()
     """Called when a prompt starts a run."""
-    clock: Callable[[], float] = time.monotonic
-    """Seconds since some start, for limits of time."""
+    clock: Clock = field(default_factory=WallClock)
+    """The clock of time limits, and of waits after broken answers."""
 
 
 class Guards:
@@ -182,7 +200,7 @@ class Guards:
             limit_tool_retries(parts.config.tools.retries),
             self.context.bundle(run.model),
             *([self._touched.bundle()] if self._touched is not None else []),
-            resume_broken_answers(parts.config.loop.recoveries),
+            resume_broken_answers(parts.config.loop.recoveries, sleep=parts.clock.sleep),
             shrink_on_overflow(self.context.shrink),
             announce_server_compaction(),
             self._escalate(run),

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
+from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import Sink
 from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
@@ -77,6 +78,8 @@ class TurnInfo:
     """Emits an event of the run."""
     message: AssistantMessage | None = None
     """The model's answer in this turn, once there is one."""
+    error: ProviderError | None = None
+    """Why that answer broke off, or why there is none."""
     tool_results: tuple[ToolResultMessage, ...] = ()
     """The results of this turn's calls, once the turn is over."""
     calls: tuple[ToolCall, ...] = ()

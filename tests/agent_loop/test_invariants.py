@@ -26,7 +26,7 @@ from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.stop_checks import failure_check
 from dirge_py.guards.tool_hooks import limit_tool_retries
 from dirge_py.providers.scripted import Reply, Script
-from dirge_py.testing import EventRecorder, assert_balanced, assert_event_grammar
+from dirge_py.testing import EventRecorder, FakeClock, assert_balanced, assert_event_grammar
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.messages import AssistantMessage, ToolResultMessage, UserMessage, user_text
@@ -141,7 +141,7 @@ def guards():
         Meter(Limits(turns=5, tool_calls=9)).bundle(),
         StormBreaker(4, 2, failures=2).bundle(),
         limit_tool_retries(1),
-        resume_broken_answers(2),
+        resume_broken_answers(2, sleep=FakeClock(is_eager=True).sleep),
         depth_reminder(DepthTracker(), 2),
         failure_check(2),
     ]

@@ -9,7 +9,7 @@ from dirge_py.agent_loop import LoopConfig, TurnUpdate, compose
 from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import EscalationBudget, escalate_on_failure, resume_broken_answers
 from dirge_py.providers.scripted import Reply
-from dirge_py.testing import EventRecorder, ScriptedModel
+from dirge_py.testing import EventRecorder, FakeClock, ScriptedModel
 from dirge_py.types.errors import ModelRetry
 from dirge_py.types.events import EscalationActivated, LoopEvent, MessageStart, UsageReported
 from dirge_py.types.hooks import Hooks
@@ -171,7 +171,7 @@ async def test_a_chosen_model_that_cannot_be_reached_ends_the_run() -> None:
 async def test_half_an_answer_of_the_stronger_model_is_recovered_from_by_the_chosen_one() -> None:
     model = ScriptedModel().will_call("strict").will_fail("gone", kind="network", text="half")
     driver = EscalationDriver(model.will_say("rest"))
-    run = await driver.run(BIG, resume_broken_answers(3))
+    run = await driver.run(BIG, resume_broken_answers(3, sleep=FakeClock(is_eager=True).sleep))
     assert driver.asked == [MAIN, BIG, MAIN]
     assert [m.origin for m in run.new if m.role == "user"] == ["user", "harness"]
 

@@ -6,7 +6,7 @@ from typing import Any
 from dirge_py.agent_loop import compose
 from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import resume_broken_answers, shrink_on_overflow
-from dirge_py.testing import ScriptedModel
+from dirge_py.testing import FakeClock, ScriptedModel
 from dirge_py.types.events import SystemNotice, UsageReported
 from dirge_py.types.hooks import Context, Hooks, TurnInfo
 from dirge_py.types.messages import user_text
@@ -43,7 +43,10 @@ def refusing(model: ScriptedModel, times: int) -> ScriptedModel:
 async def shrinking(model: ScriptedModel, view: View, *bundles: Hooks, **more: Any) -> LoopRun:
     history = [user_text(str(n)) for n in range(20)]
     config = compose(
-        view.bundle(), resume_broken_answers(3), shrink_on_overflow(view.shrink), *bundles
+        view.bundle(),
+        resume_broken_answers(3, sleep=FakeClock(is_eager=True).sleep),
+        shrink_on_overflow(view.shrink),
+        *bundles,
     )
     context = Context(messages=history, tools=[Tool()])
     return await run_loop(model, "start", context=context, config=config, **more)

@@ -1,5 +1,6 @@
 """Continuing after an answer that broke off."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,10 +10,12 @@ from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import CUT_OFF, TOO_LONG, resume_broken_answers
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import FakeClock, ScriptedModel
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.events import RetryNotice, SystemNotice, TurnEnd
-from dirge_py.types.messages import ThinkingBlock, ToolCallBlock
-from dirge_py.types.outcomes import Done, Failed, MaxTurns
+from dirge_py.types.hooks import Hooks, TurnInfo
+from dirge_py.types.messages import Message, ThinkingBlock, ToolCallBlock, user_text
+from dirge_py.types.outcomes import Cancelled, Done, Failed, MaxTurns
 from tests.support.loop_runs import LoopRun, Tool, run_loop
 
 
@@ -20,10 +23,17 @@ def blip(model: ScriptedModel, text: str = "half", kind: ErrorKind = "network") 
     return model.will_fail("connection reset", kind=kind, text=text)
 
 
-async def recovered(model: ScriptedModel, most: int = 3, **more: Any) -> LoopRun:
-    return await run_loop(
-        model, "start", tools=[Tool()], config=compose(resume_broken_answers(most)), **more
-    )
+def recovering(most: int = 3, clock: FakeClock | None = None) -> Hooks:
+    """The hooks, with waits on a clock that does not wait, and without jitter."""
+    clock = clock or FakeClock(is_eager=True)
+    return resume_broken_answers(most, sleep=clock.sleep, random=lambda: 0.0)
+
+
+async def recovered(
+    model: ScriptedModel, most: int = 3, *, clock: FakeClock | None = None, **more: Any
+) -> LoopRun:
+    config = compose(recovering(most, clock))
+    return await run_loop(model, "start", tools=[Tool()], config=config, **more)
 
 
 async def test_the_rest_is_asked_for_where_the_answer_stops() -> None:
@@ -37,7 +47,7 @@ async def test_the_rest_is_asked_for_where_the_answer_stops() -> None:
     ]
     assert run.new[2].origin == "harness"  # type: ignore[union-attr]
     assert run.recorder.of(RetryNotice) == [
-        RetryNotice(attempt=1, delay_ms=0, error="connection reset")
+        RetryNotice(attempt=1, delay_ms=1000, error="connection reset")
     ]
     assert len(run.recorder.of(TurnEnd)) == 2
     assert isinstance(run.outcome, Done)
@@ -88,9 +98,7 @@ async def test_case_76_half_a_call_is_gone_and_the_text_is_kept() -> None:
         Reply(text="so far", calls=[half], error=ProviderError("gone", kind="network"))
     )
     echo = Tool()
-    run = await run_loop(
-        model.will_say("rest"), "go", tools=[echo], config=compose(resume_broken_answers(3))
-    )
+    run = await run_loop(model.will_say("rest"), "go", tools=[echo], config=compose(recovering()))
 
     assert run.new[1].text == "so far"  # type: ignore[union-attr]
     assert run.new[1].calls == ()  # type: ignore[union-attr]
@@ -112,7 +120,7 @@ async def test_retries_and_recoveries_do_not_multiply() -> None:
         model.will_fail("refused", kind="network")
     stream = retrying_stream_fn(model.stream_fn, sleep=FakeClock(is_eager=True).sleep)
 
-    run = await run_loop(stream, "start", config=compose(resume_broken_answers(3)))
+    run = await run_loop(stream, "start", config=compose(recovering()))
 
     assert len(model.seen) == 6
     assert isinstance(run.outcome, Failed)
@@ -126,9 +134,77 @@ async def test_none_is_the_rule_that_an_error_ends_the_run() -> None:
 
 async def test_a_broken_turn_counts_among_the_turns() -> None:
     model = blip(blip(ScriptedModel())).will_say("never")
-    config = compose(Meter(Limits(turns=2)).bundle(), resume_broken_answers(3))
+    config = compose(Meter(Limits(turns=2)).bundle(), recovering())
     run = await run_loop(model, "start", config=config)
     assert (len(model.seen), run.outcome) == (2, MaxTurns(max=2))
+
+
+# -- the wait before the rest is asked for
+
+
+async def test_each_recovery_waits_twice_as_long_as_the_one_before() -> None:
+    model, clock = ScriptedModel(), FakeClock(is_eager=True)
+    for _ in range(4):
+        blip(model)
+
+    run = await recovered(model, clock=clock)
+
+    assert clock.slept == [1, 2, 4]
+    assert [notice.delay_ms for notice in run.recorder.of(RetryNotice)] == [1000, 2000, 4000]
+
+
+async def test_a_broken_answer_waits_as_long_as_the_service_asks() -> None:
+    error = ProviderError("slow down", kind="rate_limit", retry_after_s=20)
+    model, clock = ScriptedModel().will(Reply(text="half", error=error)), FakeClock(is_eager=True)
+
+    run = await recovered(model.will_say("rest"), clock=clock)
+
+    assert clock.slept == [20]
+    assert run.recorder.of(RetryNotice) == [
+        RetryNotice(attempt=1, delay_ms=20_000, error="slow down")
+    ]
+
+
+async def test_an_abort_ends_the_wait_and_the_run() -> None:
+    model, signal = blip(ScriptedModel()).will_say("never"), AbortSignal()
+
+    async def sleep(_delay_s: float) -> None:
+        signal.abort()
+        await asyncio.Event().wait()
+
+    config = compose(resume_broken_answers(3, sleep=sleep))
+    run = await run_loop(model, "start", config=config, signal=signal)
+
+    assert (len(model.seen), run.outcome) == (1, Cancelled(reason="user"))
+
+
+async def test_what_is_typed_during_the_wait_goes_with_the_next_call() -> None:
+    model, typed = blip(ScriptedModel()).will_say("rest"), list[Message]()
+
+    async def sleep(_delay_s: float) -> None:
+        typed.append(user_text("be brief", "steering"))
+
+    def steering(_info: TurnInfo) -> list[Message]:
+        taken = [*typed]
+        typed.clear()
+        return taken
+
+    config = compose(
+        resume_broken_answers(3, sleep=sleep), Hooks(name="q", get_steering_messages=steering)
+    )
+    run = await run_loop(model, "start", config=config)
+
+    assert [getattr(m, "text", "") for m in run.new[2:]] == [CUT_OFF, "be brief", "rest"]
+
+
+async def test_a_run_at_its_limit_ends_without_a_wait() -> None:
+    clock = FakeClock(is_eager=True)
+    config = compose(Meter(Limits(turns=1)).bundle(), recovering(clock=clock))
+
+    run = await run_loop(blip(ScriptedModel()), "start", config=config)
+
+    assert (clock.slept, run.recorder.of(RetryNotice)) == ([], [])
+    assert run.outcome == MaxTurns(max=1)
 
 
 # -- answers that reached their length

@@ -15,7 +15,7 @@ from dirge_py.guards.recovery import (
     shrink_on_overflow,
 )
 from dirge_py.providers.scripted import Reply
-from dirge_py.testing import ScriptedModel, assert_balanced
+from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced
 from dirge_py.types.errors import ErrorKind, ProviderError
 from dirge_py.types.events import EscalationActivated, RetryNotice
 from dirge_py.types.outcomes import Done, Failed, LimitExceeded, MaxTurns
@@ -59,7 +59,7 @@ async def misbehaving(script: Sequence[Reply], shrinks: Sequence[bool]) -> LoopR
 
     config = compose(
         Meter(Limits(turns=MOST_TURNS, requests=MOST_REQUESTS)).bundle(),
-        resume_broken_answers(3),
+        resume_broken_answers(3, sleep=FakeClock(is_eager=True).sleep),
         shrink_on_overflow(shrink),
         escalate_on_failure("strong/big", EscalationBudget(), home=lambda: "main/small"),
         config=LoopConfig(model="main/small"),

@@ -5,7 +5,6 @@ import contextlib
 import copy
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,7 +15,6 @@ from dirge_py.config.load import load
 from dirge_py.context.hooks import ContextHooks
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.run import Run
-from dirge_py.providers import models
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.sdk.options import SessionChoice
 from dirge_py.session.history import LoadedSession, replay
@@ -136,7 +134,7 @@ class StoryRunner:
 
         with (
             contextlib.chdir(self.project.folder),
-            mock.patch.object(models, "RecoveryPolicy", partial(RecoveryPolicy, base_s=0.0)),
+            mock.patch.object(RecoveryPolicy, "delay_s", lambda *_: 0.0),
             mock.patch("dirge_py.sdk.guards.ContextHooks", hooks),
         ):
             yield

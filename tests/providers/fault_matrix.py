@@ -125,7 +125,10 @@ async def _ran(
     stream_fn = retrying_stream_fn(
         asked.stream, RecoveryPolicy(), sleep=asked.sleep, random=lambda: 0.0
     )
-    config = compose(resume_broken_answers(3), config=LoopConfig(model="work/m"))
+    config = compose(
+        resume_broken_answers(3, sleep=asked.sleep, random=lambda: 0.0),
+        config=LoopConfig(model="work/m"),
+    )
     return await run_loop(stream_fn, "go", context=context, config=config), asked
 
 

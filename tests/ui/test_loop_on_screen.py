@@ -247,10 +247,11 @@ async def test_an_answer_that_broke_off_is_gone_on_with(project: ScriptedProject
     project.model.will_say("and the second.")
     async with running_app(project) as driver:
         await driver.send("tell me")
+        await driver.until(lambda: "! Try 2 in 1 s: the connection broke" in driver.screen)
+        assert "The first half" in driver.text
         await driver.until(lambda: "and the second." in driver.text)
         await driver.idle()
         assert "The first half" in driver.text
-        assert "! Try 2: the connection broke" in driver.text
         assert "» from dirge, to the model\n  [Your answer was cut off" in driver.text
 
 

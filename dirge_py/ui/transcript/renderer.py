@@ -188,9 +188,6 @@ class TranscriptRenderer:
 
     def _retry(self, event: events.RetryNotice) -> None:
         self._end_activity()
-        if not event.delay_ms:
-            self.notice(f"Try {event.attempt + 1}: {event.error}", tone="warning")
-            return
         self._answer.withdraw()
         self._drop_calls_begun()
         delay_s = event.delay_ms / 1000
