@@ -14,25 +14,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
-
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import (
-    Path,
-    Schema,
-    child,
-    is_closed,
-    properties_of,
-    required_in,
-    resolved,
-    type_of,
-    types_at,
-)
+from dirge_py.lib.schemas import Path, Schema, child, is_closed, properties_of, required_in, resolved, type_of, types_at
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
+from typing import Any, TYPE_CHECKING, TypeAlias
+
 
 if TYPE_CHECKING:
     from dirge_py.lib.lenient_json import read_value
@@ -55,12 +45,13 @@ _OPEN_WORDS = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "not")
 _NESTED = 12
 
 _ALIASES = (
-    "path file_path file filename file_name dir directory folder",
+    "path file_path absolute_path target_file file filename dir dir_path directory folder",
     "command cmd command_line shell_command",
     "content contents text file_text",
     "old_text old_string old_str",
     "new_text new_string new_str",
     "pattern query regex search",
+    "include glob include_pattern file_pattern",
     "url uri link href",
 )
 """Names that models use interchangeably, compared without case and underscores."""

@@ -10,6 +10,7 @@ from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import EVENTS_PER_YIELD, Assembler, finished_message
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
+from dirge_py.agent_loop.tool_names import with_known_names
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun
@@ -220,7 +221,10 @@ class _Answer:
         if self._is_broken_off:
             return self._broken_off()
         config = self._run.config
-        message = finished_message(self._done or StreamDone(), self._assembler, config.new_id)
+        written = finished_message(self._done or StreamDone(), self._assembler, config.new_id)
+        message = with_known_names(written, self._run.turn_tools)
+        renamed = sum(a != b for a, b in zip(written.calls, message.calls, strict=True))
+        self._run.repairs.update({"tool_name": renamed} if renamed else {})
         if not config.scavenge or message.stop_reason != "stop":
             return message
         return with_written_calls(message, self._run.turn_tools, config.validate, config.new_id)

@@ -49,7 +49,7 @@ def describe_event(event: DescribedEvent) -> str:
             # Most frequent first.
             ordered = sorted(event.counts.items(), key=lambda item: (-item[1], item[0]))
             counts = ", ".join(f"{kind} {count}×" for kind, count in ordered)
-            return f"Arguments of tool calls in this run: {counts}."
+            return f"Repairs of tool calls in this run: {counts}."
         case PlanPhase():
             where = f" ({event.shut_in})" if event.shut_in and event.state == "started" else ""
             phase = f"Plan, step {event.step}: {event.phase} {event.state}{where}."

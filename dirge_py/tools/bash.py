@@ -1,6 +1,7 @@
 """The `bash` tool: runs a command line. Also builds the results of all tools that run commands."""
 
 import os.path
+import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
@@ -61,7 +62,7 @@ class BashTool(Tool[BashArgs]):
     timeout_s = 0.0  # each call has its own limit
 
     def prepare(self, arguments: Any) -> Any:
-        return _in_seconds(rename_keys(arguments, _NAMES))
+        return _in_seconds(_in_one_line(rename_keys(arguments, _NAMES)))
 
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
         claims = [Claim("execute", ShellCommand(_as_typed(args, ctx), ctx.cwd))]
@@ -82,6 +83,17 @@ class BashTool(Tool[BashArgs]):
 
 
 TOOL = BashTool()
+
+
+def _in_one_line(arguments: Any) -> Any:
+    """Return `arguments` with a command that is a list of words, as Codex sends it, as a line."""
+    words = arguments.get("command") if isinstance(arguments, dict) else None
+    if not isinstance(words, list) or not words or not all(type(word) is str for word in words):
+        return arguments
+    match words:
+        case ["bash" | "/bin/bash", "-lc" | "-c", script]:
+            return {**arguments, "command": script}
+    return {**arguments, "command": shlex.join(words)}
 
 
 def _in_seconds(arguments: Any) -> Any:

@@ -21,6 +21,11 @@ _OTHER_STATUSES = {
     **dict.fromkeys(("todo", "open"), "pending"),
 }
 """Words that models use for the statuses."""
+_ITEM_NAMES = {
+    **dict.fromkeys(("content", "title", "task", "step", "description"), "text"),
+    "state": "status",
+}
+"""Names that other agents use for these properties."""
 
 
 def _known_status(value: Any) -> Any:
@@ -51,11 +56,15 @@ class TodoTool(SessionTool[TodoArgs]):
     needs = ("todo",)
 
     def prepare(self, arguments: Any) -> Any:
-        arguments = rename_keys(arguments, {"todos": "items", "tasks": "items"})
-        if isinstance(arguments, dict) and isinstance(arguments.get("items"), list):
-            names = {"content": "text", "title": "text", "task": "text", "state": "status"}
-            return {**arguments, "items": [rename_keys(each, names) for each in arguments["items"]]}
-        return arguments
+        arguments = rename_keys(arguments, dict.fromkeys(("todos", "tasks", "plan"), "items"))
+        if not isinstance(arguments, dict) or not isinstance(arguments.get("items"), list):
+            return arguments
+        items = [rename_keys(each, _ITEM_NAMES) for each in arguments["items"]]
+        has_no_ids = all(isinstance(item, dict) and "id" not in item for item in items)
+        if has_no_ids and not arguments.get("merge"):
+            # Lists of other agents have no ids and are always whole.
+            items = [{"id": str(number), **item} for number, item in enumerate(items, 1)]
+        return {**arguments, "items": items}
 
     async def run(self, args: TodoArgs, ctx: ToolContext) -> LoopToolResult:
         todo = ctx.services.todo

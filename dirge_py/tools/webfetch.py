@@ -31,6 +31,9 @@ class WebfetchTool(Tool[WebfetchArgs]):
     def prepare(self, arguments: Any) -> Any:
         names = {"max_length": "max_chars", "start_index": "offset"}
         arguments = rename_keys(arguments, names | dict.fromkeys(("uri", "urls", "link"), "url"))
+        if isinstance(arguments, dict) and isinstance(arguments.get("prompt"), str):
+            # Claude Code asks a model about the page; here the model reads the page itself.
+            arguments = {name: value for name, value in arguments.items() if name != "prompt"}
         if isinstance(arguments, dict) and isinstance(arguments.get("url"), list):
             urls = arguments["url"]
             return {**arguments, "url": urls[0]} if len(urls) == 1 else arguments

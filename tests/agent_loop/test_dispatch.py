@@ -30,7 +30,6 @@ def asking(*calls):
     ("name", "arguments", "outcome", "words"),
     [
         pytest.param("raed", {}, "unknown_tool", "`read`", id="25-26 a slip"),
-        pytest.param("READ", {}, "unknown_tool", "`read`", id="26 wrong case"),
         pytest.param("search_filesystem", {}, "unknown_tool", "There are: read", id="26 no slip"),
         pytest.param("read", {"path": 1}, "invalid", "path: a string", id="89 invalid"),
         pytest.param("read", '{"path": tru', "invalid", "cut off", id="truncated"),

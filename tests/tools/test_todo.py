@@ -106,6 +106,7 @@ async def test_more_than_one_in_progress_is_advised_against(driver):
 
 async def test_other_spellings_are_understood(driver):
     await driver.call(todos=[{"id": 1, "content": "read", "status": "Completed"}])
+    await driver.call(todos=[{"content": "read", "status": "completed"}])  # numbered from 1
     await driver.call(tasks=[{"id": 2, "title": "b", "state": "in-progress"}], merge=True)
     assert driver.list.items == (
         TodoItem(id="1", text="read", status="done"),
@@ -120,7 +121,8 @@ async def test_other_spellings_are_understood(driver):
         {"items": [1]},
         {"items": [{"id": True, "text": "a"}]},
         {"items": [{"id": "", "text": "a"}]},
-        {"items": [{"text": "a"}]},
+        {"items": [{"text": "a"}], "merge": True},
+        {"items": [{"id": "1", "text": "a"}, {"text": "b"}]},
         {"items": [{"id": "1", "text": "a", "status": "later"}]},
         {"items": [{"id": "1", "text": "a", "status": 5}]},
         {"item": []},

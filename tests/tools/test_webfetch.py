@@ -140,6 +140,8 @@ def test_spellings_of_other_agents_are_understood(tmp_path: Path) -> None:
         "offset": 7,
     }
     assert driver.valid({"urls": ["https://a.example"]}) == {"url": "https://a.example"}
+    asked = {"url": "https://a.example", "prompt": "What is it about?"}
+    assert driver.valid(asked) == {"url": "https://a.example"}
 
 
 def test_without_a_web_there_is_no_such_tool(tmp_path: Path) -> None:

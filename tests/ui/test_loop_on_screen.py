@@ -190,7 +190,7 @@ def test_repairs_are_for_who_wants_to_see_everything() -> None:
 
     assert seen(*events) == ""
     assert seen(*events, expanded=True) == (
-        "· Arguments of tool calls in this run: stripped_nulls 4×, renamed 1×."
+        "· Repairs of tool calls in this run: stripped_nulls 4×, renamed 1×."
     )
 
 

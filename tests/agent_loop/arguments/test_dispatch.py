@@ -33,7 +33,6 @@ from tests.support.tool_arguments import CHECKED, INTEGER, asking, shaped
         ("nope", ["echo"], "There is no tool `nope`. There are: echo."),
         ("nope", [], "There is no tool `nope`; no tools are available."),
         ("raed", ["read", "write"], "Did you mean `read`?"),
-        ("Bash", ["bash", "read"], "Did you mean `bash`?"),
         ("search_filesystem", ["read", "glob"], "There are: glob, read."),
         ("cat", ["bat", "car"], "There are: bat, car."),
     ],
