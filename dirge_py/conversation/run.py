@@ -388,7 +388,7 @@ class RunExecutor:
                 single_turn=request.single_turn,
                 is_continued=request.prompts is None,
                 is_reviewed=self.is_owned,
-                further=request.bundles,
+                further=(*request.bundles, self._late_input()),
             )
         )
         if not request.single_turn:
@@ -426,6 +426,17 @@ class RunExecutor:
             get_steering_messages=self._queue_hook(self.queues.steering),
             get_followup_messages=self._queue_hook(self.queues.follow_ups),
         )
+
+    def _late_input(self) -> Hooks:
+        """Return the hooks that deliver what was typed while a stop check looked at the work."""
+        deliver = [self._queue_hook(self.queues.steering), self._queue_hook(self.queues.follow_ups)]
+
+        async def typed_meanwhile(info: TurnInfo, so_far: Sequence[Message]) -> Sequence[Message]:
+            if info.signal.aborted or info.signal.interjected:
+                return ()  # nothing would read it: it stays in the queue
+            return [message for each in deliver for message in await each(info, so_far)]
+
+        return Hooks(name="late input", get_followup_messages=typed_meanwhile)
 
     def _rejection(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         """Return the answer to a call that was denied while the run was interrupted."""
