@@ -26,7 +26,7 @@ class AbortSignal:
         self.aborted = False
         self.interjected = False
         self.reason = ""
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._callbacks: dict[object, Callable[[], None]] = {}
         self._lock = threading.Lock()
 
     def abort(self, reason: str = "user") -> None:
@@ -46,8 +46,11 @@ class AbortSignal:
         self.interjected = True
 
     def on_abort(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once when aborted, at once if it already is; returns its removal."""
-        key = id(callback)
+        """Call `callback` once when aborted, at once if it already is; returns its removal.
+
+        Each registration counts, also of the same callback; a removal removes its own.
+        """
+        key = object()
         with self._lock:
             if not self.aborted:
                 self._callbacks[key] = callback
@@ -79,6 +82,6 @@ class AbortSignal:
             if unless is not None:
                 unless.remove_done_callback(settle)
 
-    def _remove(self, key: int) -> None:
+    def _remove(self, key: object) -> None:
         with self._lock:
             self._callbacks.pop(key, None)

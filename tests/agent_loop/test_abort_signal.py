@@ -42,3 +42,20 @@ async def test_case_43_only_the_first_abort_counts_and_a_waiter_hears_it_from_an
     await signal.wait()
     signal.on_abort(lambda: heard.append("late"))
     assert heard == ["once", "late"]
+
+
+def test_one_callback_registered_twice_is_called_as_often_as_it_was_not_removed() -> None:
+    heard: list[str] = []
+
+    def callback() -> None:
+        heard.append("called")
+
+    for removals, calls in ((0, 2), (1, 1), (2, 0)):
+        signal = AbortSignal()
+        remove = [signal.on_abort(callback), signal.on_abort(callback)]
+        for forget in remove[:removals]:
+            forget()
+            forget()  # a removal that is repeated removes no other
+        signal.abort()
+        assert len(heard) == calls
+        heard.clear()
