@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.tool_calls import (
@@ -29,7 +29,7 @@ from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExec
 from dirge_py.types.hooks import CallDecision, Defer, EditArgs, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
-from dirge_py.types.tools import LoopToolResult, OnUpdate, Proceed, ToolCall, text_result
+from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, text_result
 
 
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
@@ -255,10 +255,7 @@ class _Batch:
             except SystemExit as error:
                 raise RuntimeError(f"The tool tried to exit ({error.code}).") from error
 
-        proceed: Proceed = body
-        for around in reversed(self._run.config.interceptors):
-            proceed = partial(around, slot.call, proceed)
-        return await proceed()
+        return await intercepted(slot.call, body, self._run.config.interceptors)()
 
     def _updates_of(self, slot: _Slot) -> OnUpdate:
         block, loop, home = slot.block, asyncio.get_running_loop(), threading.get_ident()

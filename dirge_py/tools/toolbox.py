@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ValidationError
 
+from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import Path as SchemaPath
@@ -28,7 +29,6 @@ from dirge_py.types.tools import (
     LoopToolResult,
     OnUpdate,
     Preview,
-    Proceed,
     ToolCall,
     ToolExecutionMode,
     text_result,
@@ -101,11 +101,8 @@ class BoundTool:
     ) -> LoopToolResult:
         ctx = self._context(call_id, signal, on_update)
         call = ToolCall(id=call_id, name=self.name, arguments=arguments, tool=self)
-        proceed: Proceed = partial(self._run, arguments, ctx)
-        for around in reversed(self.tool.around):
-            proceed = partial(around, call, proceed)
         try:
-            return await proceed()
+            return await intercepted(call, partial(self._run, arguments, ctx), self.tool.around)()
         finally:
             self._services.files.release(call_id)
 

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import threading
 import time
 from typing import Any
@@ -14,6 +15,7 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.messages import ImageBlock, TextBlock
 from dirge_py.types.tools import LoopToolResult, ToolCall, text_result
 from tests.support.loop_runs import Tool, a_breath, boom, forever, run_loop, stubborn
+from tests.support.tool_arguments import OperationTool
 
 
 def strict(_tool, arguments):
@@ -221,6 +223,63 @@ async def test_the_first_interceptor_is_the_outermost():
     config = LoopConfig(interceptors=[around("a"), around("b")])
     await run_loop(asking(("echo", {})), "go", tools=[Tool()], config=config)
     assert order == ["in a", "in b", "out b", "out a"]
+
+
+async def twice_in_turn(_call: ToolCall, proceed: Any) -> Any:
+    first = await proceed()
+    second = await proceed()
+    return text_result(f"{first.text}, {second.text}")
+
+
+async def twice_at_once(_call: ToolCall, proceed: Any) -> Any:
+    first, second = await asyncio.gather(proceed(), proceed())
+    return text_result(f"{first.text}, {second.text}")
+
+
+@pytest.mark.parametrize("around", [twice_in_turn, twice_at_once])
+async def test_a_call_runs_once_however_often_an_interceptor_proceeds(around):
+    inside = []
+
+    async def noting(call, proceed):
+        inside.append(call.id)
+        return await proceed()
+
+    echo = Tool(body=a_breath)
+    config = LoopConfig(interceptors=[around, noting])
+    run = await run_loop(asking(("echo", {})), "go", tools=[echo], config=config)
+
+    assert (len(echo.ran), len(inside), run.results[0].text) == (1, 1, "ok, ok")
+
+
+async def again_after_an_error(_call: ToolCall, proceed: Any) -> Any:
+    with contextlib.suppress(LookupError):
+        await proceed()
+    return await proceed()
+
+
+@pytest.mark.parametrize(("operation", "runs"), [("read", 2), ("edit", 1)])
+async def test_only_a_call_that_reads_is_made_again_after_an_error(operation, runs):
+    tool = OperationTool(body=boom, ops=[operation])
+    config = LoopConfig(interceptors=[again_after_an_error])
+    run = await run_loop(asking(("echo", {})), "go", tools=[tool], config=config)
+
+    assert (len(tool.ran), run.outcomes) == (runs, ["error"])
+    assert "nothing matched" in run.results[0].text
+
+
+async def test_a_call_that_was_stopped_is_not_made_again():
+    async def impatient(_call, proceed):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                await proceed()
+        return await proceed()
+
+    tool = OperationTool(body=forever, ops=["edit"])
+    config = LoopConfig(interceptors=[impatient])
+    run = await run_loop(asking(("echo", {})), "go", tools=[tool], config=config)
+
+    assert len(tool.ran) == 1
+    assert "The call was stopped while it ran." in run.results[0].text
 
 
 async def test_a_failing_interceptor_keeps_the_tool_from_running():

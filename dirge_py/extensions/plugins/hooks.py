@@ -15,6 +15,7 @@ from typing import Any
 
 from dirge_py.agent_loop import merge
 from dirge_py.agent_loop.cancellation import GRACE_S
+from dirge_py.agent_loop.interceptors import ProceedOnce
 from dirge_py.extensions.plugins.calls import (
     PluginFailure,
     PluginTimeout,
@@ -221,7 +222,7 @@ async def call_around_tool(
     """
     if not hook.is_on or hook.tool not in ("", call.name):
         return await proceed()
-    inner = _ProceedOnce(proceed)
+    inner = ProceedOnce(proceed)
     try:
         result = await _run_around(hook, call, inner, caller.limit_s)
         if isinstance(result, LoopToolResult):
@@ -231,44 +232,11 @@ async def call_around_tool(
         if error is inner.failure:
             raise
         caller.failed(hook, error)
-        return await inner.outcome()
-
-
-class _ProceedOnce:
-    """A `proceed` that can be called once, and remembers its outcome."""
-
-    def __init__(self, proceed: Proceed) -> None:
-        self._proceed = proceed
-        loop = asyncio.get_running_loop()
-        self.begun: asyncio.Future[None] = loop.create_future()
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.result: LoopToolResult | None = None
-        self.failure: BaseException | None = None
-
-    async def __call__(self) -> LoopToolResult:
-        if self.begun.done():
-            raise PluginFailure("it called proceed() twice")
-        self.begun.set_result(None)
-        try:
-            self.result = await self._proceed()
-            return self.result
-        except BaseException as error:
-            self.failure = error
-            raise
-        finally:
-            self.ended.set_result(None)
-
-    async def outcome(self) -> LoopToolResult:
-        """Return the result of the call, or raise its error. Calls now if the plugin did not."""
-        if not self.begun.done():
-            return await self()
-        if self.result is not None:
-            return self.result
-        raise self.failure or PluginFailure("the call was abandoned")
+        return await inner()
 
 
 async def _run_around(
-    hook: Registration, call: ToolCall, inner: _ProceedOnce, limit_s: float
+    hook: Registration, call: ToolCall, inner: ProceedOnce, limit_s: float
 ) -> Any:
     with as_plugin():
         task = asyncio.get_running_loop().create_task(run_function(hook.fn, (call, inner)))
@@ -288,8 +256,7 @@ async def _run_around(
     if not is_done:
         raise PluginTimeout(limit_s)
     if task.cancelled():
-        failure = inner.failure
-        raise failure if isinstance(failure, Exception) else PluginFailure("it cancelled itself")
+        raise inner.failure or PluginFailure("it cancelled itself")
     return task.result()
 
 
