@@ -27,9 +27,9 @@ from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root, short_names
 from dirge_py.session.import_export.import_session import import_session, read_external
 from dirge_py.session.index.session_index import SearchMatch, SessionIndex
-from dirge_py.session.journal import RepairReport, repair_session
+from dirge_py.session.journal import RepairReport, describe_damage, repair_session
 from dirge_py.session.record import Record
-from dirge_py.session.store import KEPT_IN_TRASH, SessionSummary, Store, Trash
+from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
 from dirge_py.types.messages import Usage
@@ -93,7 +93,7 @@ def _list_text(
             str(session.messages),
             _cost(session.cost_usd, known=session.usage is not None),
             _clean_line(session.model) or "-",
-            _clean_line(session.title) or "-",
+            DAMAGED * session.is_damaged + (_clean_line(session.title) or "-"),
         ]
         for session in found
     ]
@@ -111,7 +111,9 @@ def _list_text(
 
 def _show(flags: Namespace, store: Store) -> int:
     session_id = store.find(_only_word(flags))
-    records = store.events_since(session_id, 0)
+    files = store.read_files(session_id)
+    records = files.scan.records
+    damage = describe_damage(files, store.folder / f"{session_id}.jsonl")
     loaded = replay(records)
     description, usage = loaded.description, loaded.usage
     imported_from = _imported_from(records)
@@ -135,6 +137,8 @@ def _show(flags: Namespace, store: Store) -> int:
                 "cost_usd": loaded.cost_usd,
                 "forked_from": description.forked_from or None,
                 "imported_from": imported_from or None,
+                "is_damaged": bool(damage),
+                "damage": damage or None,
                 "prompts": [
                     {"record": p.id, "seq": p.seq, "at": p.at, "text": p.text} for p in prompts
                 ],
@@ -155,6 +159,7 @@ def _show(flags: Namespace, store: Store) -> int:
         "cost": _cost(loaded.cost_usd, known=True),
         "forked from": description.forked_from,
         "imported from": imported_from,
+        "damaged": damage,
     }
     lines = [session_id]
     lines += [f"  {name:13} {_clean_line(value)}" for name, value in rows.items() if value]

@@ -17,6 +17,7 @@ from typing import Any
 from dirge_py.files.atomic import write_all
 from dirge_py.lib.file_lock import FileLock, LockHeld
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import plural
 from dirge_py.session.record import VERSION, Record, encode, new_record_id, timestamp
 from dirge_py.session.segments import (
     APPEND_FLAGS,
@@ -403,6 +404,19 @@ def repair_session(first: Path) -> RepairReport:
         is_newer=found.scan.is_newer,
         notices=notices,
     )
+
+
+def describe_damage(found: SessionFiles, first: Path) -> str:
+    """Return what can't be read of the session, and where damaged bytes are; "" if it is sound."""
+    kept = first.with_suffix(".damaged")
+    unreadable = sum(map(len, found.scan.damage))
+    parts = [f"{plural(unreadable, 'byte')} can't be read"] if unreadable else []
+    parts += [f"{str(segment_path(first, number))!r} is missing" for number in found.missing]
+    if kept.exists():
+        parts.append(f"damaged bytes are kept in {str(kept)!r}")
+    elif unreadable:
+        parts.append(f"`dirge sessions repair {first.stem}` keeps them in {str(kept)!r}")
+    return "; ".join(parts)
 
 
 def _lost_outputs(found: SessionFiles, folder: Path) -> int:

@@ -177,6 +177,11 @@ def segment_numbers(first: Path) -> list[int]:
     return sorted(numbers)
 
 
+def lacks_segments(paths: Sequence[Path]) -> bool:
+    """Whether a segment before the last of `paths`, which are in order, is missing."""
+    return len(paths) > 1 and paths[-1].stem != f"{len(paths):04}"
+
+
 def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
     """The segments of each session in the folder of a project, in the order they were written."""
     try:

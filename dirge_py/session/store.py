@@ -21,14 +21,17 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
 from dirge_py.session.history import LoadedSession, replay, title_of
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
-from dirge_py.session.journal import Clock, Journal, lock_session, read_journal
+from dirge_py.session.journal import Clock, Journal, lock_session
 from dirge_py.session.record import Record, decode, parse_timestamp
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
 from dirge_py.session.segments import (
     READ_FLAGS,
     SegmentLimits,
+    SessionFiles,
     folder_of,
+    lacks_segments,
     make_folders,
+    read_segments,
     segment_numbers,
     sessions_in_folder,
 )
@@ -71,6 +74,18 @@ class SessionSummary:
     """The tokens of all branches; None if unknown."""
     cost_usd: float | None = None
     """The cost of all branches; None if any price is unknown."""
+    is_damaged: bool = False
+    """Whether a part of it is missing or can't be read. `list_sessions`, which reads only the ends
+    of files, misses damage in their middle until the session is opened."""
+
+
+DAMAGED = "damaged: "
+"""Precedes the title of a damaged session in lists."""
+
+
+def damaged_sessions(folder: Path) -> frozenset[str]:
+    """The ids of the sessions in the folder of a project whose damaged bytes were kept."""
+    return frozenset(path.stem for path in folder.glob("*.damaged"))
 
 
 def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
@@ -80,14 +95,15 @@ def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
 
 def list_sessions(folder: Path) -> list[SessionSummary]:
     """The readable sessions of one project folder, the most recently used first."""
+    damaged = damaged_sessions(folder)
     summaries = (
-        _summarise(folder.name, session_id, paths)
+        _summarise(folder.name, paths, was_damaged=session_id in damaged)
         for session_id, paths in sessions_in_folder(folder).items()
     )
     return newest_first(filter(None, summaries))
 
 
-def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionSummary | None:
+def _summarise(project: str, paths: Sequence[Path], *, was_damaged: bool) -> SessionSummary | None:
     try:
         ends = [_read_ends(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
         _, tail, status = ends[-1]
@@ -111,13 +127,14 @@ def _summarise(project: str, session_id: str, paths: Sequence[Path]) -> SessionS
     stamps = _STAMP.findall(tail)
     return SessionSummary(
         project=project,
-        id=session_id,
+        id=paths[0].stem,
         title=head.get("title", ""),
         started=parse_timestamp(head.get("created")) or changed,
         updated=(parse_timestamp(stamps[-1].decode()) if stamps else None) or changed,
         messages=messages,
         cwd=head.get("cwd", ""),
         model=(run_end[0] if run_end else "") or head.get("model", ""),
+        is_damaged=was_damaged or not tail.endswith(b"\n") or lacks_segments(paths),
     )
 
 
@@ -256,13 +273,16 @@ class Store:
         belonging = (first, first.with_suffix(".damaged"), folder_of(first))
         return [path for path in belonging if os.path.lexists(path)]
 
+    def read_files(self, name: str) -> SessionFiles:
+        """Read all files of a session, with what is damaged or missing. Raises as `view`."""
+        return read_segments(self._path(self.find(name)))
+
     def events_since(self, name: str, seq: int) -> Sequence[Record]:
         """The records after the record `seq`, in order, even while another process writes.
 
         Events carry the `seq` of their record as `journal_seq`. Raises SessionError as `view`.
         """
-        records = read_journal(self._path(self.find(name))).records
-        return [record for record in records if record.seq > seq]
+        return [record for record in self.read_files(name).scan.records if record.seq > seq]
 
     def continuation(self, name: str) -> Continuation:
         """The decision the session waits for. Raises SessionError: no such session or decision."""
@@ -281,7 +301,7 @@ class Store:
         The original may be in use. Pictures are shared, not copied. Raises as `open` and `create`.
         """
         source = self.find(name)
-        records = records_to_fork(read_journal(self._path(source)).records, at)
+        records = records_to_fork(self.read_files(source).scan.records, at)
         origin = {"forked_from": source, "forked_at": at or (records[-1].id if records else None)}
         journal = self.create(new_id, origin)
         try:

@@ -15,7 +15,7 @@ from dirge_py.session.import_export.export import (
     render_export,
     write_new_file,
 )
-from dirge_py.session.store import SessionSummary, Store, Trash
+from dirge_py.session.store import DAMAGED, SessionSummary, Store, Trash
 from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
 from dirge_py.types.errors import UsageError
 from dirge_py.types.messages import UserMessage
@@ -92,7 +92,11 @@ async def _pick_session(
         front.show(f"There are no stored sessions of this project{about}.")
         return None
     choices = [
-        Choice(id=s.id, label=s.title or s.id, detail=f"{s.messages} messages, {s.id}")
+        Choice(
+            id=s.id,
+            label=s.title or s.id,
+            detail=f"{DAMAGED * s.is_damaged}{s.messages} messages, {s.id}",
+        )
         for s in matching[:_MOST_SHOWN]
     ]
     return await front.pick("Session", choices, current=conversation.session_id or "")
@@ -118,7 +122,8 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
 
 def _session_list(stored: Sequence[SessionSummary], current: str | None) -> str:
     rows = [
-        f"{'▸' if s.id == current else ' '} {s.id}  {s.messages:>5}  {s.title}"
+        f"{'▸' if s.id == current else ' '} {s.id}  {s.messages:>5}  "
+        f"{DAMAGED * s.is_damaged}{s.title}"
         for s in stored[:_MOST_LISTED]
     ]
     if len(stored) > _MOST_LISTED:

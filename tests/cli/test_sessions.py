@@ -232,6 +232,65 @@ def test_repair_tells_and_mends_without_rewriting(product: Product, stored: Stor
     assert good(product, "repair", "--all").count("records") == 3
 
 
+def damage(path: Path, kind: str) -> None:
+    """Damage a session as a power cut or a broken disk does."""
+    whole = path.read_bytes().splitlines(keepends=True)
+    match kind:
+        case "middle":
+            path.write_bytes(b"".join([*whole[:3], b"\0" * 40 + b"\n", *whole[3:]]))
+        case "end":
+            path.write_bytes(b"".join([*whole, b"\0" * 40]))
+        case "part":
+            further = path.with_suffix("") / "0003.jsonl"
+            further.parent.mkdir(exist_ok=True)
+            further.write_bytes(whole.pop())
+            path.write_bytes(b"".join(whole))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("middle", "40 bytes can't be read; `dirge sessions repair 20261120-aaaa11` keeps them"),
+        ("end", "40 bytes can't be read; `dirge sessions repair 20261120-aaaa11` keeps them"),
+        ("part", "0002.jsonl' is missing"),
+    ],
+)
+def test_a_session_that_lost_something_is_marked_and_says_what(
+    product: Product, stored: Store, kind: str, words: str
+) -> None:
+    assert "damaged" not in good(product, "list")
+    assert "damaged" not in good(product, "show", "aaaa")
+
+    damage(stored.folder / "20261120-aaaa11.jsonl", kind)
+
+    marked, sound = (
+        next(line for line in good(product, "list").splitlines() if line.startswith(name))
+        for name in ("aaaa", "aaab")
+    )
+    assert "  damaged: fix the alpha parser" in marked
+    assert "damaged" not in sound
+    rows = json.loads(good(product, "list", "--json"))["sessions"]
+    assert {row["id"]: row["is_damaged"] for row in rows} == {
+        "20261120-aaaa11": True,
+        "20261120-aaab22": False,
+    }
+    assert words in good(product, "show", "aaaa")
+    shown = json.loads(good(product, "show", "aaaa", "--json"))
+    assert (shown["is_damaged"], words in shown["damage"]) == (True, True)
+    shown = json.loads(good(product, "show", "aaab", "--json"))
+    assert (shown["is_damaged"], shown["damage"]) == (False, None)
+
+
+def test_a_session_stays_marked_when_its_damaged_bytes_were_kept(
+    product: Product, stored: Store
+) -> None:
+    damage(stored.folder / "20261120-aaaa11.jsonl", "end")
+    good(product, "repair", "aaaa")
+
+    assert "  damaged: fix the alpha parser" in good(product, "list")
+    assert "damaged bytes are kept in" in good(product, "show", "aaaa")
+
+
 def test_repair_leaves_a_session_in_use_alone(product: Product, stored: Store) -> None:
     journal = stored.open("aaaa")
     try:

@@ -246,6 +246,26 @@ async def test_sessions_takes_an_id_or_words_of_a_title(project: ScriptedProject
         assert "title contains 'nothing'" in (await run("/sessions nothing", conversation)).text
 
 
+async def test_a_session_that_lost_something_is_marked_in_the_list(
+    project: ScriptedProject,
+) -> None:
+    async with project.open() as conversation:
+        project.model.will_say("yes")
+        await conversation.send("mend the parser")
+        lost = conversation.session_id or ""
+    with project.journal.open("ab") as journal:
+        journal.write(b"\0" * 40)
+
+    async with project.open() as conversation:
+        before = (await run("/sessions list", conversation)).text
+    async with project.open("newest") as conversation:
+        assert conversation.session_id == lost  # keeps the damaged bytes, and cuts them off
+        after = (await run("/sessions list", conversation)).text
+
+    assert f"{lost}      2  damaged: mend the parser" in before
+    assert f"{lost}      2  damaged: mend the parser" in after
+
+
 async def test_e11_the_current_session_is_deleted_and_a_fresh_one_begins(
     project: ScriptedProject,
 ) -> None:

@@ -11,6 +11,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import count, islice
 from pathlib import Path
@@ -30,7 +31,12 @@ from dirge_py.session.index.sources import (
     sessions_in,
 )
 from dirge_py.session.record import Record
-from dirge_py.session.store import SessionSummary, list_sessions, newest_first
+from dirge_py.session.store import (
+    SessionSummary,
+    damaged_sessions,
+    list_sessions,
+    newest_first,
+)
 from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
@@ -112,7 +118,7 @@ def _without_diacritics(text: str) -> str:
 
 
 INDEX_NAME = "index.sqlite"
-_VERSION = 2
+_VERSION = 3
 _SUFFIXES = ("", "-wal", "-shm", "-journal", ".sum")
 _CHUNK_BYTES = 1 << 20
 _TABLES = """
@@ -228,7 +234,10 @@ class IndexTables:
             if whole is not None:
                 if key is not None:
                     self._delete(key)
-                key, totals, added = None, SessionTotals(), (whole[0].records, whole[1])
+                found, marks_read = whole
+                is_damaged = len(found.damage) > (found.torn_at is not None)
+                totals = SessionTotals(is_damaged=is_damaged)
+                key, added = None, (found.records, marks_read)
             if added is not None:
                 self._add(key, project, session_id, totals, *added)
 
@@ -344,7 +353,13 @@ class SessionIndex:
         """The sessions of this project, or of all projects, the most recently used first."""
         projects = self._projects(everywhere=everywhere)
         found = self._query(projects, lambda tables: tables.sessions(projects))
-        return self._list_journals(projects) if found is None else newest_first(found)
+        if found is None:
+            return self._list_journals(projects)
+        damaged = {project: damaged_sessions(self._folder / project) for project in projects}
+        return newest_first(
+            replace(session, is_damaged=True) if session.id in damaged[session.project] else session
+            for session in found
+        )
 
     def search(
         self, words: Sequence[str], *, everywhere: bool = False, limit: int = 20

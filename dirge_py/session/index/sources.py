@@ -17,6 +17,7 @@ from dirge_py.session.record import Record, decode, json_text, parse_timestamp, 
 from dirge_py.session.segments import (
     Scan,
     folder_of,
+    lacks_segments,
     read_from,
     restore_large_texts,
     scan,
@@ -130,6 +131,8 @@ class SessionTotals:
     messages: int = 0
     spending: SessionSpending = field(default_factory=SessionSpending)
     last_seq: int = 0
+    is_damaged: bool = False
+    """Whether there is damage besides an unfinished end."""
 
     def add(self, record: Record) -> None:
         """Count one more record. Never raises, even if it is damaged."""
@@ -167,6 +170,9 @@ class SessionTotals:
             model=self.model,
             usage=self.spending.whole_usage,
             cost_usd=self.spending.whole_cost_usd,
+            is_damaged=self.is_damaged
+            or marks[-1].read < marks[-1].size
+            or lacks_segments([Path(mark.name) for mark in marks]),
         )
 
     def as_json(self) -> str:
