@@ -90,6 +90,22 @@ def main_model(config: Config) -> ModelChoice:
     return choice if chosen.thinking is None else replace(choice, level=chosen.thinking)
 
 
+def with_own_model(config: Config) -> Config:
+    """The settings for a program that answers the calls itself: without a provider, it is `own`.
+
+    Raises ConfigError if the settings name a provider that doesn't exist.
+    """
+    try:
+        main_model(config)
+    except NoProvider:
+        own = ProviderEntry(type="scripted", model="model", script="unused")
+        changed = {"provider": "own", "providers": {**config.providers, "own": own}}
+        origin = config.origin
+        config = config.model_copy(update=changed)
+        config._origin = replace(origin, chosen=replace(origin.chosen, provider=None))
+    return config
+
+
 def resolve_model(config: Config, spec: str) -> ModelChoice:
     """The model that `[alias/]id[:level]` means.
 

@@ -175,8 +175,9 @@ class Agent:
         """Make an agent with the settings, built-in tools and journal of the current folder.
 
         `path` is a settings file instead of the usual one; `options` are what flags would say,
-        `stream_fn` replaces the configured providers. `engine` gets the local durable context and
-        returns the one that model and tool calls use. Raises ConfigError: the settings are invalid.
+        `stream_fn` replaces the configured providers; none is needed then. `engine` gets the local
+        durable context and returns the one that model and tool calls use. Raises ConfigError: the
+        settings are invalid.
         """
         config = load(path=Path(path) if path is not None else None)
         given = options or BuildOptions()

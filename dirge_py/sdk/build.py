@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from dirge_py.config.models import unusable_roles, usable_model
+from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.hooks import (
@@ -100,8 +100,8 @@ def build(
 ) -> Conversation:
     """Build a conversation in the current folder.
 
-    `stream_fn` replaces the configured providers, `engine` the local one, `memory` the store that
-    the settings name.
+    `stream_fn` replaces the configured providers (then none is needed), `engine` the local one,
+    `memory` the store that the settings name.
 
     Raises NoProvider: no model can be used; ConfigError: a setting or rule is wrong; SessionError:
     the session can't be opened.
@@ -109,6 +109,8 @@ def build(
     # The imports are done: from here on garbage is collected.
     begin_collecting()
     keep_off_the_screen()
+    if stream_fn is not None:
+        config = with_own_model(config)
     with ExitStack() as undo:
         builder = _ProductBuilder(
             config, asker, options or BuildOptions(), stream_fn, engine, memory, undo

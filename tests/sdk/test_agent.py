@@ -20,7 +20,7 @@ from dirge_py.tools.base import ToolContext
 from dirge_py.types.errors import ConfigError, DirgeError, NoProvider
 from dirge_py.types.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
 from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, TextDelta
-from dirge_py.types.messages import TextBlock, ToolResultMessage, Usage
+from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
     Cancelled,
@@ -288,6 +288,51 @@ async def test_the_product_reads_them(model: ScriptedModel, tmp_path: Path) -> N
 
     assert "1: one" in results(result.messages)[0]
     assert list(tmp_path.rglob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        None,
+        "",
+        '[providers.a]\ntype = "openai"\n[providers.b]\ntype = "anthropic"\n',
+        'provider = "ollama"\n',
+        '[providers.mine]\ntype = "ollama"\n',
+    ],
+)
+async def test_the_product_needs_no_provider_beside_a_stream_function(
+    model: ScriptedModel, tmp_path: Path, settings: str | None
+) -> None:
+    (tmp_path / "a.txt").write_text("one\n")
+    path = tmp_path / "settings.toml" if settings is not None else None
+    if path is not None:
+        path.write_text(settings or "")
+    model.will_call("read", path="a.txt").will_say("pong")
+
+    async with Agent.from_config(path, stream_fn=model.stream_fn) as agent:
+        result = await agent.run("ping", thread="t")
+    model.will_say("again")
+    async with Agent.from_config(path, stream_fn=model.stream_fn) as agent:
+        assert (await agent.run("and now?", thread="t")).response == "again"
+
+    assert result.response == "pong"
+    assert "1: one" in results(result.messages)[0]
+    answers = [message for message in result.messages if isinstance(message, AssistantMessage)]
+    assert {answer.model for answer in answers} == {"own/model"}
+
+
+async def test_a_wrong_provider_is_an_error_beside_a_stream_function_too(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    settings = tmp_path / "settings.toml"
+    settings.write_text('provider = "opnai"\n')
+    with pytest.raises(ConfigError, match="opnai"):
+        Agent.from_config(settings, stream_fn=model.stream_fn).start("go")
+
+
+async def test_the_product_without_a_stream_function_needs_a_provider() -> None:
+    with pytest.raises(NoProvider, match="no model"):
+        Agent.from_config().start("go")
 
 
 async def test_a_model_without_its_key_is_told(
