@@ -6,30 +6,18 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
-
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
-from dirge_py.agent_loop.tool_calls import (
-    ABORTED,
-    NEVER_RAN,
-    PROBLEM_OUTCOMES,
-    SUPPRESSED,
-    WAITING,
-    answered_result,
-    error_result,
-    prepare_call,
-    with_arguments,
-    with_outcome,
-    withheld_result,
-)
+from dirge_py.agent_loop.tool_calls import ABORTED, NEVER_RAN, PROBLEM_OUTCOMES, SUPPRESSED, WAITING, answered_result, error_result, prepare_call, with_arguments, with_outcome, withheld_result
 from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.types.hooks import CallDecision, Defer, EditArgs, StopRun, ToolOverride
+from dirge_py.types.hooks import CallDecision, Defer, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, text_result
+from typing import Any
+
 
 
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
@@ -156,7 +144,7 @@ class _Batch:
     async def _preflight(self, slot: _Slot) -> Defer | None:
         """Ask the hooks whether the call may run; answer it if not."""
         info = self._run.info(calls=self._calls)
-        answer = await self._run.hooks.before_tool_call(info, slot.call)
+        call, answer = await self._run.hooks.check_call(info, slot.call)
         if self._run.signal.aborted:
             return None
         if isinstance(answer, ToolOverride):
@@ -164,9 +152,7 @@ class _Batch:
             return None
         if isinstance(answer, Defer) and slot.decision is None:
             return answer
-        if isinstance(answer, EditArgs):
-            slot.call = with_arguments(slot.call, answer.args, self._run.config.validate)
-        call = slot.call
+        slot.call = call
         if call.problem is not None:
             outcome = PROBLEM_OUTCOMES[call.problem]
             self._end(slot, text_result(call.problem_text, outcome=outcome, is_error=True))

@@ -126,30 +126,35 @@ class MergedHooks:
         return self._converter.convert(messages) if converted is None else converted
 
     async def before_tool_call(self, info: TurnInfo, call: ToolCall) -> BeforeToolCallResult | None:
-        edit: EditArgs | None = None
+        edited, answer = await self.check_call(info, call)
+        return EditArgs(edited.arguments) if answer is None and edited is not call else answer
+
+    async def check_call(
+        self, info: TurnInfo, call: ToolCall
+    ) -> tuple[ToolCall, ToolOverride | Defer | None]:
+        """Return the call with the edits of all `before_tool_call` hooks, and their answer."""
         for bundle, hook in self._each("before_tool_call"):
             try:
                 answer = await _call("before_tool_call", hook, info, call, signal=info.signal)
             except StopRun:
                 raise
             except Aborted:
-                return None  # dispatch checks the signal before this result
+                return call, None  # dispatch checks the signal before this result
             except Exception as error:
                 _report(bundle, hook, info, error, "the call is blocked")
                 text = (
                     f"Blocked: the `before_tool_call` hook of `{bundle.name}` failed ({error!r})."
                 )
-                return ToolOverride(text, details={"outcome": "denied"})
+                return call, ToolOverride(text, details={"outcome": "denied"})
             decision = info.decisions.get(call.id)
             if isinstance(answer, Defer) and decision is not None and decision.allow:
                 continue  # it is allowed; later hooks may still block it
             if isinstance(answer, (ToolOverride, Defer)):
-                return answer
+                return call, answer
             if isinstance(answer, EditArgs):
+                # Validating copies: the next hooks must not judge an object that this hook has.
                 call = with_arguments(call, answer.args, self._validate)
-                # Copied: the next hooks must not judge an object that this hook can still change.
-                edit = EditArgs(call.arguments)
-        return edit
+        return call, None
 
     async def after_tool_call(
         self, info: TurnInfo, call: ToolCall, result: LoopToolResult

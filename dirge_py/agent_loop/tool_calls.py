@@ -166,13 +166,14 @@ def _fitted(
         )
     except Exception as error:
         return _invalid(replace(call, arguments=arguments), tool, error)
-    if essential := _essential_properties(tool, repaired):
+    fitted = replace(call, arguments=repaired.arguments)
+    if essential := _essential_properties(fitted, repaired):
         return _refused(replace(call, arguments=arguments), essential)
     if repaired.kinds:
         kinds, written = ", ".join(repaired.kinds), cut_json(call.written, _LOGGED_BYTES)
         _logger.info("repaired the arguments of %s (%s): %s", call.name, kinds, written)
     repairs, notes = (*call.repairs, *repaired.kinds), (*call.notes, *repaired.notes)
-    return replace(call, arguments=repaired.arguments, repairs=repairs, notes=notes)
+    return replace(fitted, repairs=repairs, notes=notes)
 
 
 def _closed(call: ToolCall, tool: LoopTool, validate: ToolValidator | None) -> ToolCall:
@@ -219,11 +220,11 @@ def _invalid(call: ToolCall, tool: LoopTool, error: Exception) -> ToolCall:
     return replace(call, problem="invalid_arguments", problem_text=text)
 
 
-def _essential_properties(tool: LoopTool, repaired: RepairedArguments) -> Sequence[UnknownProperty]:
+def _essential_properties(call: ToolCall, repaired: RepairedArguments) -> Sequence[UnknownProperty]:
     """Return the dropped properties that may have been the point of a changing call."""
-    if not repaired.dropped or claims_only(tool, repaired.arguments, _READING):
+    if not repaired.dropped or claims_only(call, _READING):
         return ()
-    takes_labels = claims_only(tool, repaired.arguments, _SAYS_ALL)
+    takes_labels = claims_only(call, _SAYS_ALL)
     return [
         extra
         for extra in repaired.dropped

@@ -1,7 +1,7 @@
 """Hooks around tool calls: availability, bounded retries, redacted results; and claims of calls."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverride, TurnInfo
@@ -94,13 +94,8 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
 
 
 def claims_of(call: ToolCall) -> Sequence[Claim]:
-    """Return what a call claims to do; empty if that fails (the permission hook reports it)."""
-    if call.tool is None or not isinstance(call.arguments, Mapping):
-        return ()
-    try:
-        return call.tool.claims(call.arguments)
-    except Exception:
-        return ()
+    """Return what a call claims to do; empty if its tool can't tell, which permission reports."""
+    return call.claims or ()
 
 
 def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:

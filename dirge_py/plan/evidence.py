@@ -227,7 +227,7 @@ def _command_of(call: ToolCall) -> str:
     command = call.arguments.get("command")
     if not isinstance(command, str):
         return ""
-    if call.tool is None or not call.arguments.get("workdir"):
+    if not call.arguments.get("workdir"):
         return command
-    resources = (claim.resource for claim in call.tool.claims(call.arguments))
+    resources = (claim.resource for claim in call.claims or ())
     return next((each.text for each in resources if isinstance(each, ShellCommand)), command)

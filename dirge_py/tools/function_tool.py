@@ -12,6 +12,8 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from typing import Annotated, Any, Generic, ParamSpec, TypeVar, get_args, get_origin, overload
 from urllib.parse import urlsplit
 
@@ -63,6 +65,13 @@ class ToolOptions:
     """Interceptors of its calls, the outermost first."""
 
 
+def _own_copy(value: Any) -> Any:
+    if isinstance(value, list | dict | set | BaseModel):
+        with suppress(Exception):  # it holds something that can't be copied
+            return deepcopy(value)
+    return value
+
+
 class FunctionTool(Tool[Any], Generic[P, R]):
     """A function as a tool; calling it calls the function."""
 
@@ -99,7 +108,9 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         return self._options.description or docstring or self.label
 
     async def run(self, args: BaseModel, ctx: ToolContext) -> LoopToolResult | str:
-        arguments = {name: getattr(args, name) for name in type(args).model_fields}
+        # Copies: the function may change what it gets, but `args` serves equal calls as well.
+        values = {name: getattr(args, name) for name in type(args).model_fields}
+        arguments = {name: _own_copy(value) for name, value in values.items()}
         if self._context_name is not None:
             arguments[self._context_name] = ctx
         function: Callable[..., Any] = self._function

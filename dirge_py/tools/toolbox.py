@@ -5,42 +5,42 @@ It finds the built-in tools: every `<name>.py` in this folder with a `<name>.md`
 
 import importlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import BaseModel, ValidationError
-
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import Path as SchemaPath
-from dirge_py.lib.schemas import Schema, child, parts, properties_of, types_at
+from dirge_py.lib.schemas import Path as SchemaPath, Schema, child, parts, properties_of, types_at
 from dirge_py.tools.base import Tool, ToolContext, ToolServices
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
-from dirge_py.types.tools import (
-    ArgumentProblem,
-    Claim,
-    InvalidArguments,
-    LoopTool,
-    LoopToolResult,
-    OnUpdate,
-    Preview,
-    ToolCall,
-    ToolExecutionMode,
-    text_result,
-)
+from dirge_py.types.tools import ArgumentProblem, Claim, InvalidArguments, LoopTool, LoopToolResult, OnUpdate, Preview, ToolCall, ToolExecutionMode, text_result
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
+from pydantic import BaseModel, ValidationError
+from typing import Any, Literal, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
 
 
+
+
+
+_MOST_PARSED = 64
+_JSON_SCALARS = (str, int, float, bool, type(None))
+
+
 class BoundTool:
-    """A tool with its services: implements `LoopTool` and `Previews` of `types.tools`."""
+    """A tool with its services: implements `LoopTool` and `Previews` of `types.tools`.
+
+    The arguments of a call are parsed once, when they are validated. Its claims, its preview and
+    its run, which must not change it, find the result by the value of the arguments: a hook may
+    have changed those in place.
+    """
 
     def __init__(self, tool: Tool[Any], services: ToolServices, cwd: str) -> None:
         self.tool = tool
@@ -52,6 +52,7 @@ class BoundTool:
         self.hints = tool.hints
         self._services = services
         self._cwd = cwd
+        self._parsed: dict[Hashable, BaseModel] = {}
 
     @cached_property
     def description(self) -> str:
@@ -78,7 +79,7 @@ class BoundTool:
         return self.tool.prepare(arguments)
 
     def claims(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
-        return self.tool.claims(self._parse(arguments), self._context())
+        return self.tool.claims(self._known(arguments), self._context())
 
     def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         """Return the claims of incomplete arguments. Raises ValueError if one of them is wrong."""
@@ -94,7 +95,7 @@ class BoundTool:
 
     def preview(self, arguments: Mapping[str, Any]) -> Preview | None:
         """Return what a call would change. Reads files. Raises DirgeError like the call itself."""
-        return self.tool.preview(self._parse(arguments), self._context())
+        return self.tool.preview(self._known(arguments), self._context())
 
     async def execute(
         self, call_id: str, arguments: Mapping[str, Any], signal: AbortSignal, on_update: OnUpdate
@@ -110,7 +111,7 @@ class BoundTool:
         try:
             if reason := self.unavailable:
                 raise ToolFailed(f"`{self.name}` is not available now: {reason}.")
-            result = await self.tool.run(self._parse(arguments), ctx)
+            result = await self.tool.run(self._known(arguments), ctx)
         except ModelRetry:
             raise
         except DirgeError as error:
@@ -119,8 +120,11 @@ class BoundTool:
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
         """Return the arguments as they will be used; InvalidArguments has a text for the model."""
+        own = arguments
+        with suppress(Exception):  # a value that can't be copied did not come from a model
+            own = deepcopy(arguments)  # what is remembered must not change with the arguments
         try:
-            model = self._parse(arguments)
+            model = self._parse(own)
         except ValidationError as error:
             raise invalid_arguments(error, self.name, self.parameters, arguments) from None
         schema = self.parameters
@@ -129,7 +133,18 @@ class BoundTool:
             raise InvalidArguments(f"The arguments of `{self.name}` {problem}", booleans)
         if unknown := list(undeclared_properties(arguments, schema, schema)):
             raise InvalidArguments(f"`{self.name}` has no property {_places(unknown)}.", unknown)
-        return model.model_dump(exclude_unset=True)
+        valid = model.model_dump(exclude_unset=True)
+        with suppress(TypeError):
+            self._parsed[_as_key(valid)] = model
+        if len(self._parsed) > _MOST_PARSED:
+            del self._parsed[next(iter(self._parsed))]
+        return valid
+
+    def _known(self, arguments: Mapping[str, Any]) -> BaseModel:
+        """Return the parsed form of these arguments; those that were not validated are parsed."""
+        with suppress(KeyError, TypeError):
+            return self._parsed[_as_key(arguments)]
+        return self._parse(arguments)
 
     def _parse(self, arguments: Any) -> BaseModel:
         return self.tool.args.model_validate(arguments)
@@ -190,6 +205,20 @@ class Toolbox:
             return tool.claims_of_part(tool.prepare_arguments(dict(arguments)))
         except ValueError as error:
             raise UsageError(str(error)) from None
+
+
+def _as_key(value: Any) -> Hashable:
+    """Return a key that is equal for equal JSON only: `1`, `1.0` and `true` differ.
+
+    Raises TypeError for values that JSON does not have.
+    """
+    if isinstance(value, dict):
+        return dict, tuple((_as_key(name), _as_key(each)) for name, each in value.items())
+    if isinstance(value, list):
+        return list, tuple(map(_as_key, value))
+    if type(value) not in _JSON_SCALARS:
+        raise TypeError(f"{type(value).__name__} is no JSON.")
+    return type(value), value
 
 
 def _places(problems: Sequence[ArgumentProblem]) -> str:

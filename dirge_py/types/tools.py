@@ -209,6 +209,20 @@ class ToolCall:
     notes: tuple[str, ...] = ()
     """Notes about the repairs, for the model."""
 
+    @property
+    def claims(self) -> tuple[Claim, ...] | None:
+        """What it would do now; None if its tool can't tell, which counts as changing something.
+
+        The tool is asked each time: a hook may change the arguments in place, and what a call does
+        may depend on files. Tools of a `Toolbox` parse the arguments once for all of this.
+        """
+        if self.tool is None:
+            return None
+        try:
+            return tuple(self.tool.claims(self.arguments))
+        except Exception:
+            return None
+
 
 ToolValidator: TypeAlias = Callable[[LoopTool, Any], Mapping[str, Any]]
 """Returns the arguments to use, or raises ValueError (better: InvalidArguments) for the model."""
@@ -226,25 +240,21 @@ def text_result(
     )
 
 
-_HARMLESS = frozenset(("read", "meta"))
+_HARMLESS: frozenset[Operation] = frozenset(("read", "meta"))
 
 
 def changes_something(call: ToolCall) -> bool:
     """Whether the call claims more than reading; True if its tool can't tell."""
-    return call.tool is None or not _claims_within(call.tool, call.arguments, _HARMLESS)
+    claims = call.claims
+    return claims is None or any(claim.op not in _HARMLESS for claim in claims)
 
 
-def claims_only(
-    tool: LoopTool, arguments: Mapping[str, Any], operations: Collection[Operation]
-) -> bool:
-    """Whether the call claims only these operations, or the tool is marked as read-only."""
-    is_read_only = getattr(getattr(tool, "hints", None), "read_only", None) is True
-    return is_read_only or _claims_within(tool, arguments, operations)
+def claims_only(call: ToolCall, operations: Collection[Operation]) -> bool:
+    """Whether the call claims only these operations, or its tool is marked as read-only."""
+    claims = call.claims
+    is_within = claims is not None and all(claim.op in operations for claim in claims)
+    return is_within or _is_marked_read_only(call)
 
 
-def _claims_within(tool: LoopTool, arguments: Any, operations: Collection[str]) -> bool:
-    """Whether the call claims only these operations; False if its tool can't tell."""
-    try:
-        return all(claim.op in operations for claim in tool.claims(arguments))
-    except Exception:
-        return False
+def _is_marked_read_only(call: ToolCall) -> bool:
+    return getattr(getattr(call.tool, "hints", None), "read_only", None) is True

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from dirge_py.config.paths import state_dir
@@ -199,11 +198,8 @@ class RunSnapshots(ProjectSnapshots):
 
 def _edits(call: ToolCall) -> Sequence[Claim]:
     """Return the claims of the call that change files; none if the tool can't name them."""
-    claims: Sequence[Claim] = ()
-    if call.tool is not None and call.problem is None:
-        with suppress(Exception):
-            claims = call.tool.claims(call.arguments)
-    return [claim for claim in claims if claim.op == "edit"]
+    claims = call.claims if call.problem is None else None
+    return [claim for claim in claims or () if claim.op == "edit"]
 
 
 def make(host: ExtensionHost) -> RunSnapshots | None:
