@@ -15,7 +15,7 @@ from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExec
 from dirge_py.types.hooks import CallDecision, Defer, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
-from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, text_result
+from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, only_looks, text_result
 from typing import Any
 
 
@@ -23,13 +23,14 @@ from typing import Any
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
     """Execute and answer every call; return whether all of them asked to end the inner loop.
 
-    The calls run one at a time if the config or any called tool says so, else together. When this
-    returns or raises, each call has one start, one end and one result; deferred calls have none.
+    The calls run together if the config allows it and each of them only looks, or its tool says so;
+    else one at a time. When this returns or raises, each call has one start, one end and one
+    result; deferred calls have none.
     Raises StopRun if a hook ended the run, or a call was deferred.
     """
     batch = _Batch(run, blocks)
     try:
-        await (batch.run_in_sequence() if batch.is_sequential else batch.run_in_parallel())
+        await batch.run()
     finally:
         batch.answer_unanswered()
     return batch.is_terminated
@@ -49,6 +50,8 @@ class _Slot:
     """A private copy of the arguments it runs with, so that they cannot change after the checks."""
     result: LoopToolResult | None = None
     is_started: bool = False
+    is_cleared: bool = False
+    """Whether the hooks have been asked about it."""
     is_running: bool = False
     is_deferred: bool = False
     is_recorded: bool = False
@@ -59,20 +62,35 @@ class _Batch:
         self._run = run
         self._slots = [self._prepared(block) for block in blocks]
         self._calls = tuple(slot.call for slot in self._slots)
-        modes = [call.tool.execution_mode for call in self._calls if call.tool is not None]
-        self.is_sequential = "sequential" in (run.config.tool_execution, *modes)
+        self._is_sequential = run.config.tool_execution == "sequential"
 
     @property
     def is_terminated(self) -> bool:
         results = [slot.result for slot in self._slots]
         return bool(results) and all(result is not None and result.terminate for result in results)
 
-    async def run_in_sequence(self) -> None:
+    async def run(self) -> None:
+        if len(self._slots) > 1 and not self._is_sequential:
+            self._is_sequential = not all(map(self._may_overlap, self._calls))
+        await (self._run_in_sequence() if self._is_sequential else self._run_in_parallel())
+
+    def _may_overlap(self, call: ToolCall) -> bool:
+        """Whether the call may run at the same time as others: it only looks, or its tool says so.
+
+        One that cannot run counts as one that may; if a hook repairs it, it is judged then.
+        """
+        if call.tool is None or call.problem is not None:
+            return True
+        mode = call.tool.execution_mode
+        return only_looks(call, self._run.config.only_reads) if mode is None else mode == "parallel"
+
+    async def _run_in_sequence(self) -> None:
         for slot in self._slots:
             if self._run.signal.aborted:
                 return
             self._start(slot)
-            deferral = None if self._is_answered(slot) else await self._preflight(slot)
+            is_decided = self._is_answered(slot) or slot.is_cleared
+            deferral = None if is_decided else await self._preflight(slot)
             if deferral is not None:
                 self._defer_from(slot, deferral)
             if slot.result is None and not self._run.signal.aborted:
@@ -80,19 +98,29 @@ class _Batch:
             if slot.result is not None:
                 self._record(slot)
 
-    async def run_in_parallel(self) -> None:
-        """Run no call before all have passed their preflight; `answer_unanswered` records them."""
+    async def _run_in_parallel(self) -> None:
+        """Run no call before all have passed their preflight; `answer_unanswered` records them.
+
+        If a hook turned a call into one that changes something, it and the later calls wait for
+        those before them, and run one at a time.
+        """
         ready: list[_Slot] = []
         deferred: tuple[_Slot, Defer] | None = None
         for slot in self._slots:
             self._start(slot)
             if deferred is not None or self._is_answered(slot):
                 continue
+            judged = slot.call
             deferral = await self._preflight(slot)
             if self._run.signal.aborted:
                 return
             if deferral is not None:
                 deferred = slot, deferral
+            elif slot.result is None and not (slot.call is judged or self._may_overlap(slot.call)):
+                self._is_sequential = True
+                await self._execute_all(ready)
+                await self._run_in_sequence()
+                return
             elif slot.result is None:
                 ready.append(slot)
         await self._execute_all(ready)
@@ -107,7 +135,7 @@ class _Batch:
             if slot.result is None:
                 self._start(slot)
                 self._end(slot, (slot.decision and slot.decision.answer) or unanswered)
-            if self.is_sequential:
+            if self._is_sequential:
                 self._record(slot)
         for slot in slots:
             self._record(slot)
@@ -143,6 +171,7 @@ class _Batch:
 
     async def _preflight(self, slot: _Slot) -> Defer | None:
         """Ask the hooks whether the call may run; answer it if not."""
+        slot.is_cleared = True
         info = self._run.info(calls=self._calls)
         call, answer = await self._run.hooks.check_call(info, slot.call)
         if self._run.signal.aborted:

@@ -2,33 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
-
-from dirge_py.config.provider_schema import (
-    EMPTY_TABLE,
-    Bound,
-    ModelEntry,
-    Positive,
-    PositiveNumber,
-    ProviderEntry,
-    RolesTable,
-    Table,
-    setting,
-)
+from dirge_py.config.provider_schema import Bound, EMPTY_TABLE, ModelEntry, Positive, PositiveNumber, ProviderEntry, RolesTable, Table, setting
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
+from functools import cache
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from typing import Annotated, Any, Literal
+
+
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
@@ -169,7 +152,7 @@ class ToolsTable(Table):
     """Which tools the model has, and how several calls run."""
 
     execution: Literal["parallel", "sequential"] = setting(
-        "parallel", "Whether independent calls of a turn may overlap."
+        "parallel", "Whether calls of a turn that only look may overlap."
     )
     max_parallel: int = setting(8, "How many of them may run at once.", ge=1, le=64)
     enabled: list[str] | None = setting(None, "The only tools of the model; absent: all.")

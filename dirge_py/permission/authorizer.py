@@ -36,7 +36,15 @@ from dirge_py.types.events import PermissionAnswered, PermissionAsked, SystemNot
 from dirge_py.types.hooks import BeforeToolCallResult, Defer, Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
-from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, text_result
+from dirge_py.types.tools import (
+    Claim,
+    Interceptor,
+    LoopToolResult,
+    Proceed,
+    ShellCommand,
+    ToolCall,
+    text_result,
+)
 
 DENIED = "Permission denied"
 _MOST_ATTEMPTS = 3
@@ -105,6 +113,10 @@ class Authorizer:
     def at_start(self) -> Interceptor:
         """Return the interceptor that checks each call right before it starts, also in forks."""
         return self._start_check.interceptor
+
+    def only_reads(self, command: ShellCommand) -> bool:
+        """Whether the command is read-only, so that others may run at the same time."""
+        return self._engine.only_reads(command)
 
     def bundle(self) -> Hooks:
         return Hooks(name="permission", before_tool_call=self._before)

@@ -12,7 +12,7 @@ from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide
 from dirge_py.permission.decision import Decision, DecisionLog, uniform_decision
-from dirge_py.permission.facts import CallFacts, Fact, NameFact, PathFact
+from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
 from dirge_py.permission.git.repository import git_dirs_of, git_hazard, hooks_at, is_bare_repository
 from dirge_py.permission.path_resolver import PathResolver
 from dirge_py.permission.patterns import GlobExpander, quoted_path
@@ -192,6 +192,15 @@ class PermissionEngine:
         reason = f"{by} does not let `{tool}` be used"
         return uniform_decision(request, "deny", "deny-rule", reason)
 
+    def only_reads(self, command: ShellCommand) -> bool:
+        """Whether the command consists of read-only programs, whatever the rules. Never raises."""
+        try:
+            facts = self._read(command, finds_secrets=False).facts
+        except Exception:
+            return False  # Deciding about it fails as well, and reports it.
+        commands = [fact for fact in facts if isinstance(fact, CommandFact)]
+        return bool(commands) and not any(fact.refusal for fact in commands)
+
     def simulate(
         self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
     ) -> SimulatedCall | None:
@@ -243,7 +252,8 @@ class PermissionEngine:
                 facts.append(NameFact(claim.op, claim.resource))
         return CallFacts(tuple(dict.fromkeys(facts)), has_plain_command)
 
-    def _read(self, command: ShellCommand) -> CallFacts:
+    def _read(self, command: ShellCommand, *, finds_secrets: bool = True) -> CallFacts:
+        """Look up what a command would do; `finds_secrets` also below folders that it searches."""
         # Imported here: the grammar and the program tables are loaded with the first command.
         from dirge_py.permission.path_mentions import ShellLookups  # noqa: PLC0415
         from dirge_py.permission.recursive_reads import kept_beneath  # noqa: PLC0415
@@ -269,7 +279,9 @@ class PermissionEngine:
             git_hooks=hooks_at,
             kept_beneath=cache(
                 partial(kept_beneath, places=self._places, policy=self._policy, roots=roots)
-            ),
+            )
+            if finds_secrets
+            else lambda *_: (),
             program_problem=cache(look_for_program),
             own_paths=(*self._places.state, *self._places.settings),
             home=self.home,

@@ -280,7 +280,9 @@ def _fork_in(
     def in_place(parts: GuardParts) -> GuardParts:
         read_file = file_reader(place.workspace)
         context = replace(parts.context, read_file=read_file, reread=place.prompt.reread)
-        calls = replace(parts.calls, permission=authorizer.bundle())
+        calls = replace(
+            parts.calls, permission=authorizer.bundle(), only_reads=authorizer.only_reads
+        )
         return replace(parts, context=context, calls=calls, validate=toolbox.validate)
 
     guards = parent.guards.for_fork(model, extensions, in_place)

@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -19,13 +16,7 @@ from dirge_py.conversation.deps import RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.limits import Limits, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
@@ -37,7 +28,10 @@ from dirge_py.types.extensions import RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
-from dirge_py.types.tools import Claim, Interceptor, ToolValidator
+from dirge_py.types.tools import Claim, Interceptor, ShellCommand, ToolValidator
+from pathlib import Path
+from typing import Protocol
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +46,8 @@ class CallHooks:
     """Hooks before those of permission: they redact secrets."""
     permission: Hooks
     """Decides about calls; after all other hooks."""
+    only_reads: Callable[[ShellCommand], bool]
+    """Whether a command is read-only, so that calls of it may run at the same time."""
 
 
 class Clock(Protocol):
@@ -170,6 +166,7 @@ class Guards:
             request=RequestSettings(chunk_timeout_s=prompt.chunk_s if prompt is not None else None),
             tool_execution=config.tools.execution,
             max_parallel=config.tools.max_parallel,
+            only_reads=self._parts.calls.only_reads,
             validate=self._parts.validate,
             scavenge=config.loop.scavenge,
             check_aborted=extensions.check_aborted(),

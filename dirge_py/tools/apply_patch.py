@@ -91,7 +91,6 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
     name = "apply_patch"
     label = "Patch"
     args = ApplyPatchArgs
-    mode = "sequential"
 
     def prepare(self, arguments: Any) -> Any:
         if isinstance(arguments, str):

@@ -191,7 +191,7 @@ class Tool(ABC, Generic[Args]):
     other_names: ClassVar[Mapping[str, str]] = {}
     """Names that other agents use for fields of `args`, with the name here."""
     mode: ClassVar[ToolExecutionMode | None] = None
-    """"sequential" makes the whole batch run one call after another."""
+    """Whether its calls run alone ("sequential") or with any others; None: by their claims."""
     needs: ClassVar[tuple[str, ...]] = ()
     """Names of `ToolServices` fields without which the tool is hidden."""
     timeout_s: ClassVar[float | None] = None

@@ -5,10 +5,6 @@ import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
-
-from pydantic import Field
-
 from dirge_py.lib.text import plural
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
@@ -16,15 +12,11 @@ from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import FileError, ToolFailed
-from dirge_py.types.tools import (
-    Claim,
-    LoopToolResult,
-    Preview,
-    ShellCommand,
-    ToolOutcome,
-    command_in_folder,
-    text_result,
-)
+from dirge_py.types.tools import Claim, LoopToolResult, Preview, ShellCommand, ToolOutcome, command_in_folder, text_result
+from pydantic import Field
+from typing import Any
+
+
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5
@@ -57,7 +49,6 @@ class BashTool(Tool[BashArgs]):
     name = "bash"
     label = "Run"
     args = BashArgs
-    mode = "sequential"
     needs = ("processes",)
     timeout_s = 0.0  # each call has its own limit
 
@@ -65,7 +56,8 @@ class BashTool(Tool[BashArgs]):
         return _in_seconds(_in_one_line(rename_keys(arguments, _NAMES)))
 
     def claims(self, args: BashArgs, ctx: ToolContext) -> Sequence[Claim]:
-        claims = [Claim("execute", ShellCommand(_as_typed(args, ctx), ctx.cwd))]
+        command = ShellCommand(_as_typed(args, ctx), ctx.cwd)
+        claims = [Claim("execute", command, in_background=args.background)]
         folder = _folder(args, ctx)
         # Claimed as a path as well, so that the judged folder is the one it starts in.
         return claims if folder == ctx.cwd else [*claims, Claim("read", folder)]

@@ -67,7 +67,6 @@ class EditTool(Tool[EditToolArgs]):
     name = "edit"
     label = "Edit"
     args = EditToolArgs
-    mode = "sequential"
 
     def prepare(self, arguments: Any) -> Any:
         arguments = rename_keys(arguments, _NAMES)

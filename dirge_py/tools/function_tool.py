@@ -54,7 +54,7 @@ class ToolOptions:
     description: str | None = None
     """The description for the model; None: the docstring."""
     mode: ToolExecutionMode | None = None
-    """`sequential` runs the calls of a batch one after another."""
+    """Whether its calls run alone (`sequential`) or with any others; None: by what they do."""
     timeout_s: float | None = None
     """Its own time limit; None: the default, 0: no limit."""
     hints: Hints = NO_HINTS
@@ -172,6 +172,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     `ToolContext` and is hidden from the model. A returned string or `LoopToolResult` is the result
     itself; anything else becomes JSON. `ModelRetry` asks the model to call again with better
     arguments; `ToolFailed` says what to do instead; any other error is passed on as it is.
+
+    Calls of one answer run at the same time if all of them only look. By `op`, only `read` and
+    `meta` do, and `execute` of a read-only command; `mode="parallel"` lets this tool's calls run
+    together with any others, `mode="sequential"` never.
 
     `timeout_s` is the tool's own time limit (settings win; 0 is none). `hints` describe it and
     grant nothing. `available()` is called before every model call: the tool is hidden while it

@@ -27,7 +27,6 @@ class MemoryTool(Tool[MemoryArgs]):
     label = "Memory"
     args = MemoryArgs
     other_names = _NAMES
-    mode = "sequential"
     needs = ("memory",)
 
     def claims(self, args: MemoryArgs, ctx: ToolContext) -> Sequence[Claim]:

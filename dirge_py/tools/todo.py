@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field
-
 from dirge_py.lib.text import plural
 from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result
+from pydantic import BeforeValidator, Field
+from typing import Annotated, Any
+
+
 
 MOST_ITEMS = 50
 
@@ -53,6 +53,7 @@ class TodoTool(SessionTool[TodoArgs]):
     name = "todo"
     label = "Todo"
     args = TodoArgs
+    mode = "sequential"
     needs = ("todo",)
 
     def prepare(self, arguments: Any) -> Any:

@@ -33,7 +33,6 @@ class WriteTool(Tool[WriteArgs]):
     label = "Write"
     args = WriteArgs
     other_names: ClassVar = {"file_path": "path"}
-    mode = "sequential"
 
     def claims(self, args: WriteArgs, ctx: ToolContext) -> Sequence[Claim]:
         path = ctx.absolute(args.path)

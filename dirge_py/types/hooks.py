@@ -8,8 +8,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias, TypeVar
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
@@ -17,14 +15,9 @@ from dirge_py.types.events import Sink
 from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
-from dirge_py.types.tools import (
-    Interceptor,
-    LoopTool,
-    LoopToolResult,
-    ToolCall,
-    ToolExecutionMode,
-    ToolValidator,
-)
+from dirge_py.types.tools import Interceptor, LoopTool, LoopToolResult, ShellCommand, ToolCall, ToolExecutionMode, ToolValidator
+from typing import Any, TypeAlias, TypeVar
+
 
 T = TypeVar("T")
 
@@ -277,9 +270,12 @@ class LoopConfig(Hooks):
     asset_dir: str | None = None
     """The folder with the images of the history; None if they aren't stored."""
     tool_execution: ToolExecutionMode = "parallel"
-    """Whether calls of one answer may run at the same time."""
+    """Whether calls of one answer that only look may run at the same time."""
     max_parallel: int = 8
     """The most calls that run at the same time."""
+    only_reads: Callable[[ShellCommand], bool] | None = None
+    """Whether a command line changes nothing, so that calls of it may run at the same time; never
+    raises. None: every command changes something."""
     validate: ToolValidator | None = None
     """Checks the arguments of a call against its tool; None accepts all."""
     repair: bool = True

@@ -49,6 +49,8 @@ class Claim:
     `network`: a host name; else a name that a rule can match."""
     removes: bool = False
     """An `edit` that leaves nothing at its path: the file is deleted or renamed."""
+    in_background: bool = False
+    """An `execute` whose command runs on after the call: a change, even if it only reads."""
 
 
 def command_in_folder(command: str, folder: str, cwd: str) -> str:
@@ -65,6 +67,9 @@ def command_in_folder(command: str, folder: str, cwd: str) -> str:
 
 
 ToolExecutionMode = Literal["parallel", "sequential"]
+"""`sequential`: the calls of a batch with this tool run one after another. `parallel`: its calls
+never cause that, whatever they claim. Those of a tool without a mode do unless they `only_looks`.
+"""
 ToolOutcome = Literal[
     "ok",
     "error",
@@ -254,6 +259,22 @@ def claims_only(call: ToolCall, operations: Collection[Operation]) -> bool:
     claims = call.claims
     is_within = claims is not None and all(claim.op in operations for claim in claims)
     return is_within or _is_marked_read_only(call)
+
+
+def only_looks(call: ToolCall, only_reads: Callable[[ShellCommand], bool] | None) -> bool:
+    """Whether the call only looks, so that it may run at the same time as others that do.
+
+    `only_reads` judges the commands it would run; without it, every command changes something.
+    """
+
+    def looks(claim: Claim) -> bool:
+        command = claim.resource
+        if not isinstance(command, ShellCommand):
+            return claim.op in _HARMLESS
+        return only_reads is not None and not claim.in_background and only_reads(command)
+
+    claims = call.claims
+    return _is_marked_read_only(call) or (claims is not None and all(map(looks, claims)))
 
 
 def _is_marked_read_only(call: ToolCall) -> bool:

@@ -35,6 +35,7 @@ ALLOWED = [
     "git grep -n foo", "git grep -e foo -- src", "git rev-list --count HEAD", "git stash list",
     "git worktree list", "git show-ref --heads", "git check-ignore -v f",
     "git config --get user.name",
+    "sleep 1", "sleep 0.5s 2m", "sleep 5; cat f",
     "git --no-pager log -3", "git --version", "type ls", "hostname", "env", ":",
     "ls 2>/dev/null || true", "cat f | sort | uniq -c | head -3", "ls 2>&1 | grep x",
 ]  # fmt: skip
@@ -103,7 +104,8 @@ ASKING = [
     "ls -L", "rg -L x",
     "find -L . -name x", "find -H .", "find . -follow", "diff -r a b", "du -L .",
     # never ends, or is unknown
-    "tail -f f", "tail --follow f", "tail -F f", "yes", "sleep 9", "cat --unknown f", "ls --col",
+    "tail -f f", "tail --follow f", "tail -F f", "yes",
+    "sleep infinity", "sleep", "sleep -- 9", "sleep *", "cat --unknown f", "ls --col",
     # a pattern that could become an option
     "sort *", "grep *", "grep foo *", "find *", "git diff *", "git log -- ../*", "tail *",
     "uniq f*",

@@ -17,7 +17,7 @@ async def echo(text: str) -> str:
     return text
 
 
-@tool(op="plugin")
+@tool(op="plugin", mode="parallel")
 async def deploy(target: str) -> str:
     """Ship it."""
     tool_log.append(f"deploy {target}")
