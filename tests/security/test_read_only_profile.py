@@ -35,7 +35,7 @@ COMMANDS = {
     "md5sum": "md5sum README.md", "grep": "grep -rn x src", "rg": "rg -n x src",
     "echo": "echo *", "true": "true", "false": "false || true", ":": ":", "cd": "cd src && ls",
     "date": "date -u", "find": "find . -name '*.py'", "sed": "sed -n 1,2p README.md",
-    "test": "test -f README.md && ls 2>/dev/null",
+    "test": "test -f README.md && ls 2>/dev/null", "sleep": "sleep 0.01",
     "git status": "git status", "git diff": "git diff HEAD", "git log": "git log -p",
     "git show": "git show HEAD", "git branch": "git branch --list", "git tag": "git tag -l",
     "git rev-parse": "git rev-parse HEAD", "git ls-files": "git ls-files -o",
