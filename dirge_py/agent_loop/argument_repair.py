@@ -14,15 +14,25 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import Path, Schema, child, is_closed, properties_of, required_in, resolved, type_of, types_at
+from dirge_py.lib.schemas import (
+    Path,
+    Schema,
+    child,
+    is_closed,
+    properties_of,
+    required_in,
+    resolved,
+    type_of,
+    types_at,
+)
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
-from typing import Any, TYPE_CHECKING, TypeAlias
-
 
 if TYPE_CHECKING:
     from dirge_py.lib.lenient_json import read_value

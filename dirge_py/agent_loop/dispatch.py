@@ -6,18 +6,30 @@ from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any
+
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
-from dirge_py.agent_loop.tool_calls import ABORTED, NEVER_RAN, PROBLEM_OUTCOMES, SUPPRESSED, WAITING, answered_result, error_result, prepare_call, with_arguments, with_outcome, withheld_result
+from dirge_py.agent_loop.tool_calls import (
+    ABORTED,
+    NEVER_RAN,
+    PROBLEM_OUTCOMES,
+    SUPPRESSED,
+    WAITING,
+    answered_result,
+    error_result,
+    prepare_call,
+    with_arguments,
+    with_outcome,
+    withheld_result,
+)
 from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
 from dirge_py.types.hooks import CallDecision, Defer, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, only_looks, text_result
-from typing import Any
-
 
 
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:

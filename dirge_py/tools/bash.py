@@ -5,6 +5,10 @@ import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
+
+from pydantic import Field
+
 from dirge_py.lib.text import plural
 from dirge_py.processes.output import excerpt
 from dirge_py.processes.runner import BACKGROUND_TIMEOUT_S, MAX_TIMEOUT_S, NewOutput, ShellState
@@ -12,11 +16,15 @@ from dirge_py.processes.running_command import CommandResult
 from dirge_py.processes.watch import WatchSettings
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.types.errors import FileError, ToolFailed
-from dirge_py.types.tools import Claim, LoopToolResult, Preview, ShellCommand, ToolOutcome, command_in_folder, text_result
-from pydantic import Field
-from typing import Any
-
-
+from dirge_py.types.tools import (
+    Claim,
+    LoopToolResult,
+    Preview,
+    ShellCommand,
+    ToolOutcome,
+    command_in_folder,
+    text_result,
+)
 
 _MAX_INPUT_CHARS = 16_000
 _LOOK_S = 0.5

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
 from dirge_py.lib.text import plural
 from dirge_py.tools.base import SessionTool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.todo_list import TodoItem, TodoStatus
 from dirge_py.types.errors import ToolFailed
 from dirge_py.types.tools import LoopToolResult, text_result
-from pydantic import BeforeValidator, Field
-from typing import Annotated, Any
-
-
 
 MOST_ITEMS = 50
 
