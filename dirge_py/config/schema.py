@@ -72,18 +72,21 @@ class StormTable(Table):
 
 
 class GatesTable(Table):
-    """Reminders in the loop and before the agent stops. 0 turns one off."""
+    """Reminders in the loop and before the agent stops. 0 turns one off.
+
+    Of `resume`, `verifier` and `todo` at most one speaks in a run, once; more than 1 means 1.
+    """
 
     failures: Bound = setting(3, "Failures in a row before a reminder; the third ends the run.")
     depth: Bound = setting(0, "Calls about the same files before a reminder.")
-    resume: Bound = setting(3, "How often a run that stopped right after a failure continues.")
-    verifier: Bound = setting(1, "How often a run continues because its edits were not tested.")
+    resume: Bound = setting(1, "Whether a run that stopped right after a failed call continues.")
+    verifier: Bound = setting(1, "Whether a run continues because its edits were not tested.")
     critic: Literal["off", "advisory", "blocking"] = setting(
         "advisory", "How the model of `[roles] critic`, if set, judges a run."
     )
     goal: str | None = setting(None, "What a run must reach before it ends; the critic judges it.")
     goal_checks: Bound = setting(12, "How often a run continues for its goal.")
-    todo: Bound = setting(3, "How often a run with open todo items continues.")
+    todo: Bound = setting(1, "Whether a run that left its todo items open continues.")
 
 
 class LoopTable(Table):

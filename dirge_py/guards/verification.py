@@ -1,17 +1,21 @@
-"""Tracks whether code was edited in a run, and whether it was built, tested or linted since."""
+"""Tracks whether code was edited in a run, and whether it was checked since: run or tested."""
 
 import os
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass as mutable
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Literal
 
-from dirge_py.guards.stop_checks import nudge, stop_check
+from dirge_py.guards.final_answer import reports_failure, reports_no_check
+from dirge_py.guards.stop_checks import StopCheck
 from dirge_py.guards.tool_hooks import claimed_paths, claims_of
 from dirge_py.lib.shell_lexer import without_here_documents, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.messages import Message
 from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
 
 VerificationStatus = Literal["untouched", "unverified", "red", "green"]
@@ -19,7 +23,7 @@ VerificationStatus = Literal["untouched", "unverified", "red", "green"]
 CODE_EXTENSIONS = word_set(
     "py pyi pyx rs go c h cc cpp cxx hpp hh m mm java kt kts scala groovy cs fs vb js jsx mjs cjs "
     "ts tsx mts cts vue svelte rb php swift dart lua pl pm r jl ex exs erl hs ml mli clj cljs zig "
-    "nim sh bash zsh fish ps1 sql proto"
+    "nim sh bash zsh fish ps1 proto"
 )
 
 # A call with one of these outcomes has changed nothing.
@@ -46,39 +50,76 @@ _WRAPPERS = word_set("sudo env time timeout nice nohup command exec")
 _READERS = word_set(
     "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
     "printf cd pushd mkdir rmdir rm cp mv ln touch chmod sed awk sort cut git gh which type man "
-    "export source kill ps curl wget tee vi vim nano code"
+    "export kill ps curl wget tee vi vim nano code"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+
+
+@mutable(slots=True, eq=False)
+class _CodeEdit:
+    """A call that edited code."""
+
+    paths: tuple[str, ...]
+    diff: str
+    """The change, if it is of one file and the tool tells; else ""."""
+    is_real: bool | None = None
+    """Whether it changes more than comments; None: not looked at yet."""
+
+    def changes_code(self) -> bool:
+        if self.is_real is None:
+            self.is_real = not changes_only_comments(self.paths[0], self.diff)
+        return self.is_real
 
 
 class Verification:
     """Records one run's edits of code and its checks. Reading it changes nothing."""
 
     def __init__(self) -> None:
-        self.edited: tuple[str, ...] = ()
-        """The edited code files, in the order of their first edit."""
-        self.status: VerificationStatus = "untouched"
-        """`red` and `green` refer to a check that ran after the last edit of code."""
+        self._edits: list[_CodeEdit] = []
+        self._checked_edits = 0
+        """How many of the edits the last check was about."""
         self.command = ""
         """The last check that ran; "" if there was none."""
         self.has_failed = False
         """Whether that check failed, on the current code or on an earlier version."""
 
-    def observe(self, call: ToolCall, outcome: str) -> None:
-        """Record a call that ran, and its outcome."""
-        code = [path for path in claimed_paths(call, "edit") if is_code(path)]
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """The edited code files, in the order of their first edit."""
+        real = [each.paths for each in self._edits if each.changes_code()]
+        return tuple(dict.fromkeys(path for paths in real for path in paths))
+
+    @property
+    def status(self) -> VerificationStatus:
+        """`red` and `green` refer to a check that ran after the last edit of code."""
+        if any(each.changes_code() for each in self._edits[self._checked_edits :]):
+            return "unverified"
+        if not any(each.changes_code() for each in self._edits):
+            return "untouched"
+        return "red" if self.has_failed else "green"
+
+    def observe(self, call: ToolCall, outcome: str, diff: str = "") -> None:
+        """Record a call that ran, its outcome, and the unified diff of what it changed."""
+        changed = claimed_paths(call, "edit")
+        code = tuple(path for path in changed if is_code(path))
         if code and outcome not in _WITHOUT_EFFECT:
-            self.edited = tuple(dict.fromkeys((*self.edited, *code)))
-            # Earlier checks were about other code.
-            self.status = "unverified"
+            self._edits.append(_CodeEdit(code, diff if len(changed) == 1 else ""))
         resources = [claim.resource for claim in claims_of(call)]
-        for command in (each.text for each in resources if isinstance(each, ShellCommand)):
-            if outcome == "aborted" or not is_verification(command):
-                continue
-            self.command, self.has_failed = command, outcome in _RED
-            if self.edited:
-                self.status = "red" if self.has_failed else "green"
+        for command in (each for each in resources if isinstance(each, ShellCommand)):
+            if outcome != "aborted":
+                self._observe_command(command, outcome)
+
+    def _observe_command(self, command: ShellCommand, outcome: str) -> None:
+        has_failed = outcome in _RED
+        if not is_verification(command.text):
+            paths = [path for each in self._edits for path in each.paths]
+            if not paths or not runs_code(command, paths):
+                return
+            # A server runs until its time is up, and a program that works may be called to fail.
+            has_failed = has_failed and outcome != "timeout" and self.status != "green"
+        self.command, self.has_failed = command.text, has_failed
+        self._checked_edits = len(self._edits)
 
 
 def track_verification(verification: Verification) -> Hooks:
@@ -86,7 +127,9 @@ def track_verification(verification: Verification) -> Hooks:
 
     def after_tool_call(_info: TurnInfo, call: ToolCall, result: LoopToolResult) -> None:
         unsaid = "error" if result.is_error else "ok"
-        verification.observe(call, result.details.get("outcome") or unsaid)
+        diff = result.details.get("diff")
+        outcome = result.details.get("outcome") or unsaid
+        verification.observe(call, outcome, diff if isinstance(diff, str) else "")
 
     return Hooks(name="verification", after_tool_call=after_tool_call)
 
@@ -154,33 +197,189 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-")
 
 
+_SHELLS = word_set("sh bash zsh dash ksh fish")
+_RUNTIMES = _SHELLS | word_set(
+    "python pypy node nodejs ruby perl php lua luajit rscript julia elixir java groovy scala "
+    "kotlin ts-node tsx pwsh runghc ocaml clojure"
+)
+_VERSION = re.compile(r"[\d.]+$")
+_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|command)")
+_PACKAGERS = word_set("pip pip3 apt apt-get brew conda gem tar zip unzip gzip scp rsync ssh docker")
+_PROJECT_RUNNERS = _RUNNERS | word_set("cargo go dotnet swift zig mix flask cabal sbt flutter")
+_RUN_WORDS = word_set("run start dev serve")
+_LAUNCHERS = frozenset(
+    {(name, "run") for name in ("uv", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx")}
+    | {(name, "exec") for name in ("bundle", "npm", "pnpm", "yarn")}
+)
+_SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/opt/")
+_RESERVED = word_set("if then elif else do while until ! { } time")
+_ENTRY_POINT = re.compile(r"[\w.]+:\w+")
+
+
+class _EditedFiles:
+    """The names by which commands refer to edited files."""
+
+    def __init__(self, paths: Sequence[str], cwd: str) -> None:
+        files = [PurePath(path.replace("\\", "/")) for path in paths]
+        self.names = {file.name for file in files}
+        """Their file names."""
+        self.modules = {file.stem for file in files}
+        """What code that uses them may import: their stems, and the folders they are in."""
+        for file in files:
+            inside = file.relative_to(cwd) if file.is_relative_to(cwd) else file
+            self.modules.update(inside.parent.parts[-3:])
+
+    def are_named(self, words: Sequence[str]) -> bool:
+        """Whether one of the words is the path of a file, or an entry point such as `app:main`."""
+        pieces = {piece for word in words for piece in re.split(r"[=:@]", word)}
+        if self.names.intersection(piece.rpartition("/")[2] for piece in pieces):
+            return True
+        return any(_ENTRY_POINT.fullmatch(word) and self.are_mentioned(word) for word in words)
+
+    def are_mentioned(self, code: str) -> bool:
+        """Whether a name that would import one of them occurs in `code`."""
+        return not self.modules.isdisjoint(re.findall(r"\w+", code))
+
+
+def runs_code(command: ShellCommand, paths: Sequence[str]) -> bool:
+    """Whether a command runs, imports or parses one of these files, or a program of the project.
+
+    Guessed from its words; never raises.
+    """
+    return _runs(command.text, _EditedFiles(paths, command.cwd))
+
+
+def _runs(text: str, edited: _EditedFiles) -> bool:
+    for words in _simple_commands(text):
+        program, *rest = _launched(words) or [""]
+        name = program.rpartition("/")[2].lower()
+        if not name or name in _READERS or name in _PACKAGERS or name.startswith("#"):
+            continue
+        if edited.are_named([program, *rest]) or name in edited.modules:
+            return True
+        if _VERSION.sub("", name) in _RUNTIMES:
+            is_run = _runtime_runs(name, rest, text, edited)
+        elif name in _PROJECT_RUNNERS:
+            operands = [word for word in rest if not _is_flag(word)]
+            if name in _RUNNERS and operands[:1] == ["run"] and len(operands) > 1:
+                operands.pop(0)
+            is_run = not _RUN_WORDS.isdisjoint(re.split(r"[-_.:]", "".join(operands[:1])))
+        else:
+            is_run = "/" in program and not program.startswith(_SYSTEM_FOLDERS)
+        if is_run:
+            return True
+    return False
+
+
+def _runtime_runs(name: str, rest: Sequence[str], text: str, edited: _EditedFiles) -> bool:
+    operands = [word for word in rest if not _is_flag(word)]
+    if name in _SHELLS and any(re.fullmatch(r"-\w*c", word) for word in rest):
+        return any(_runs(code, edited) for code in operands)
+    if "-m" in rest[:-1]:
+        return edited.are_mentioned(rest[rest.index("-m") + 1])
+    is_inline = name not in _SHELLS and any(_INLINE.fullmatch(word) for word in rest)
+    if is_inline or "<<" in text or not rest:
+        return edited.are_mentioned(text)
+    return bool(operands)
+
+
+def _simple_commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command, also of those in `$(…)`."""
+    lines = "\n".join(without_here_documents(text.replace("\\\n", " ").split("\n")))
+    for part in re.split(r"\$\(|`", lines):
+        lexer = shlex.shlex(part, posix=True, punctuation_chars="();<>|&\n")
+        lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+        words: list[str] = []
+        # A quote without its partner raises ValueError.
+        with suppress(ValueError):
+            for word in lexer:
+                if word and set(word) <= set("();|&\n"):
+                    yield words
+                    words = []
+                else:
+                    words.append(word)
+        yield words
+
+
+def _launched(words: list[str]) -> list[str]:
+    """Return the words from the program on, without those that only start it."""
+    words = _without_wrappers(words)
+    while words and words[0] in _RESERVED:
+        words = _without_wrappers(words[1:])
+    if words[:1] == ["npx"]:
+        return words[1:]
+    return _without_wrappers(words[2:]) if tuple(words[:2]) in _LAUNCHERS else words
+
+
+def changes_only_comments(path: str, diff: str) -> bool:
+    """Whether a unified diff of one file changes comments, docstrings and blank lines alone.
+
+    Guessed from the changed lines; False if the diff is empty or incomplete.
+    """
+    lines = diff.split("\n")[2:]
+    if not any(lines) or lines[-1].startswith("…"):
+        return False
+    blocks: list[tuple[list[str], list[str]]] = []
+    before = ""
+    for line in lines:
+        sign = line[:1]
+        if sign in ("+", "-"):
+            if before not in ("+", "-"):
+                blocks.append(([], []))
+            blocks[-1][sign == "+"].append(line[1:])
+        before = sign
+    return all(_code_of(path, old) == _code_of(path, new) for old, new in blocks)
+
+
+def _code_of(path: str, lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of code in `lines`; all lines if the language is not known."""
+    from pygments.lexers import find_lexer_class_for_filename  # noqa: PLC0415
+    from pygments.token import Comment, String  # noqa: PLC0415
+
+    lexer = find_lexer_class_for_filename(os.path.basename(path))
+    if lexer is None:
+        return lines
+    no_comments = (Comment.Preproc, Comment.PreprocFile, Comment.Hashbang)
+    text = "".join(
+        value
+        for kind, value in lexer().get_tokens("\n".join(lines))
+        if kind in no_comments or not (kind in Comment or kind in String.Doc)
+    )
+    return [line.rstrip() for line in text.split("\n") if line.strip()]
+
+
 SHOWN_FILES = 5
 COMMAND_CHARS = 120
 
 
-def verification_check(verification: Verification, most: int = 1) -> Hooks:
-    """Return a stop check for edited code that was not checked since, or whose check failed."""
+def verification_check(verification: Verification, most: int = 1) -> StopCheck:
+    """Return a stop check for edited code that was not checked since, or whose check failed.
 
-    def ask(_info: TurnInfo) -> Sequence[Message]:
+    It is silent if the final answer says so already.
+    """
+
+    def ask(info: TurnInfo) -> str:
+        status = verification.status
+        answer = info.message.text if info.message is not None else ""
+        if status not in ("red", "unverified") or reports_no_check(answer):
+            return ""
+        if verification.has_failed and reports_failure(answer):
+            return ""
         command = f"`{one_line(verification.command, COMMAND_CHARS)}`"
         files = _files(verification.edited)
-        if verification.status == "red":
-            return nudge(
+        if status == "red":
+            return (
                 f"You edited {files}, and the last check of it failed: {command}. Fix what broke "
                 "and run it again. If it failed before your change already, say so and how you "
                 "know."
             )
-        if verification.status == "unverified":
-            earlier = (
-                f" ({command} failed before your last edit)" if verification.has_failed else ""
-            )
-            return nudge(
-                f"You edited {files}, and nothing has built, tested or linted it since{earlier}. "
-                "Run the check that fits. If there is none, or it cannot run here, say so and why."
-            )
-        return ()
+        earlier = f" ({command} failed before your last edit)" if verification.has_failed else ""
+        return (
+            f"You edited {files}, and nothing has run, built, tested or linted it since{earlier}. "
+            "Run the check that fits. If there is none, or it cannot run here, say so and why."
+        )
 
-    return stop_check("verifier", ask, most=most)
+    return StopCheck(name="verifier", ask=ask, most=min(most, 1))
 
 
 def _files(paths: Sequence[str]) -> str:

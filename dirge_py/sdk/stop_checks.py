@@ -6,7 +6,7 @@ from dirge_py.config.schema import GatesTable
 from dirge_py.conversation.deps import EventForwarder
 from dirge_py.guards.judge import DiffSource, SideModels, goal_check, judge_check
 from dirge_py.guards.reminders import DepthTracker, depth_reminder
-from dirge_py.guards.stop_checks import failure_check, suppress_while, todo_check
+from dirge_py.guards.stop_checks import StopCheck, failure_check, stop_checks, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ConfigError
@@ -35,10 +35,13 @@ def gates(
     is_fork: bool = False,
     is_reviewed: bool = False,
 ) -> Sequence[Hooks]:
-    """Make the stop checks of one run: depth, resume → verifier → judge → goal → todo.
+    """Make the reminders and stop checks of one run.
 
-    A fork gets none: its parent checks its work. While `should_defer`, all are silent. If the work
-    is reviewed afterwards, only the first two are used. Hooks that may add follow-ups come first.
+    When the agent wants to stop, judge → goal → resume → verifier → todo are asked, in this order,
+    and the first with a message is the only one in this run; but judge and goal, which the user
+    has set up, keep their own numbers of tries. A fork gets none: its parent checks its work. While
+    `should_defer`, stop checks are silent. If the work is reviewed afterwards, only `resume` is
+    asked. Hooks that may add follow-ups come first.
     """
     if is_fork:
         return ()
@@ -48,24 +51,22 @@ def gates(
         usage.sink = info.emit
 
     verification = Verification()
-    while_working = [
+    checks = [failure_check(config.resume)]
+    if not is_reviewed:
+        todo = [todo_check(services.open_items, config.todo)] if services.open_items else []
+        judged = _judged(config, services, verification, usage)
+        checks = [*judged, *checks, verification_check(verification, config.verifier), *todo]
+    return [
         depth_reminder(services.depth or DepthTracker(), config.depth),
         track_verification(verification),
         Hooks(name="usage", transform_context=follow_run),
-        failure_check(config.resume),
+        stop_checks(checks, should_defer=should_defer),
     ]
-    at_the_end = [
-        verification_check(verification, config.verifier),
-        *_judged(config, services, verification, usage),
-        *([todo_check(services.open_items, config.todo)] if services.open_items else []),
-    ]
-    bundles = while_working if is_reviewed else [*while_working, *at_the_end]
-    return [suppress_while(should_defer, bundle) for bundle in bundles]
 
 
 def _judged(
     config: GatesTable, services: GateServices, verification: Verification, usage: EventForwarder
-) -> Sequence[Hooks]:
+) -> Sequence[StopCheck]:
     if services.judges is None:
         return ()
     try:
@@ -74,13 +75,13 @@ def _judged(
         return ()  # `unusable_roles` notified the person at the start
     if ask is None:
         return ()
-    bundles = []
+    checks = []
     if config.critic != "off":
-        bundles.append(
+        checks.append(
             judge_check(ask, mode=config.critic, verification=verification, diff=services.diff)
         )
     if config.goal:
-        bundles.append(
+        checks.append(
             goal_check(config.goal, ask, verification=verification, most=config.goal_checks)
         )
-    return bundles
+    return checks

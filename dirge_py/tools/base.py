@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from dirge_py.types.memory import MemoryUpdate, StoreName
 
 
+
+
+
 def check_path_text(path: str) -> str:
     """Return the path. Raises ValueError if no file can have this name."""
     try:
@@ -231,6 +234,8 @@ class Tool(ABC, Generic[Args]):
 
 class PathTool(Tool[Args]):
     """Base of tools that read the file or folder at `args.path` and change nothing."""
+
+    hints = Hints(read_only=True)
 
     def claims(self, args: Args, ctx: ToolContext) -> Sequence[Claim]:
         return [Claim("read", ctx.absolute(getattr(args, "path")))]  # noqa: B009

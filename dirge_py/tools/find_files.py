@@ -6,7 +6,7 @@ from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.lib.text import plural
-from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.lines import find_ripgrep, search_names
 from dirge_py.tools.search.paths import list_found, walk_folder, withheld_note
 from dirge_py.tools.search.pattern import portable_pattern
@@ -27,7 +27,6 @@ class FindFilesTool(PathTool[FindFilesArgs]):
     label = "Find files"
     args = FindFilesArgs
     needs = ("processes",)
-    hints = Hints(read_only=True)
 
     def __init__(self, ripgrep: Callable[[Sequence[str]], str | None] = find_ripgrep) -> None:
         self._find_ripgrep = ripgrep

@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field
 from dirge_py.files.assets import AssetStore, AssetType, asset_type, kind_of_binary
 from dirge_py.files.versions import FileIdentity, sha256_of
 from dirge_py.files.workspace import WHOLE_FILE_LIMIT, LocatedPath
-from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.paths import human_size
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.errors import FileError
@@ -54,7 +54,6 @@ class ReadTool(PathTool[ReadArgs]):
     label = "Read"
     args = ReadArgs
     other_names: ClassVar = {"file_path": "path"}
-    hints = Hints(read_only=True)
 
     async def run(self, args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
         return await in_thread(ctx.signal, _read, args, ctx)

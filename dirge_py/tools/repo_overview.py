@@ -11,7 +11,7 @@ from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import fair_shares, plural
-from dirge_py.tools.base import Hints, PathText, PathTool, ToolArgs, ToolContext
+from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.file_edits.document import count_lines
 from dirge_py.tools.search.paths import printable_name, walk_folder, withheld_note
 from dirge_py.tools.threads import in_thread
@@ -99,7 +99,6 @@ class RepoOverviewTool(PathTool[RepoOverviewArgs]):
     name = "repo_overview"
     label = "Overview"
     args = RepoOverviewArgs
-    hints = Hints(read_only=True)
 
     async def run(self, args: RepoOverviewArgs, ctx: ToolContext) -> LoopToolResult:
         text = await in_thread(ctx.signal, _overview, args, ctx)

@@ -23,7 +23,7 @@ from dirge_py.guards.limits import Limits, Meter
 from dirge_py.guards.recovery import resume_broken_answers
 from dirge_py.guards.reminders import DepthTracker, depth_reminder
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.stop_checks import failure_check
+from dirge_py.guards.stop_checks import failure_check, stop_checks
 from dirge_py.guards.tool_hooks import limit_tool_retries
 from dirge_py.providers.scripted import Reply, Script
 from dirge_py.testing import EventRecorder, FakeClock, assert_balanced, assert_event_grammar
@@ -143,7 +143,7 @@ def guards():
         limit_tool_retries(1),
         resume_broken_answers(2, sleep=FakeClock(is_eager=True).sleep),
         depth_reminder(DepthTracker(), 2),
-        failure_check(2),
+        stop_checks([failure_check()]),
     ]
 
 

@@ -1,10 +1,10 @@
-"""Case 110: a run that stops right after a failure continues."""
+"""Case 110: a run that stops right after a failure continues, once."""
 
 import pytest
 
 from dirge_py.agent_loop import Context, Hooks, ToolOverride, TurnInfo, compose
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.stop_checks import failure_check
+from dirge_py.guards.stop_checks import failure_check, stop_checks
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import AssistantMessage, CustomMessage, ToolCallBlock, user_text
@@ -17,8 +17,12 @@ def _calling():
     return AssistantMessage(content=(ToolCallBlock(id="x", name="edit", arguments={}),))
 
 
+def check():
+    return stop_checks([failure_check()])
+
+
 async def texts(model, *more):
-    return nudges(await run_guarded(model, failure_check(), *more))
+    return nudges(await run_guarded(model, check(), *more))
 
 
 @pytest.mark.parametrize("outcome", ["error", "timeout", "invalid", "unknown_tool"])
@@ -64,25 +68,47 @@ async def test_case_110_a_command_that_failed_is_an_answer():
     assert await texts(model) == []
 
 
-async def test_case_110_it_speaks_three_times_at_most():
+async def test_case_110_it_speaks_once():
     model = ScriptedModel()
-    for n in range(6):
+    for n in range(2):
         model.will_call("faulty", n=n).will_say("I stop.")
-    run = await run_guarded(model, failure_check())
-    assert (len(nudges(run)), len(model.seen)) == (3, 8)
+    run = await run_guarded(model, check())
+    assert (len(nudges(run)), len(model.seen)) == (1, 4)
     assert isinstance(run.outcome, Done)
+
+
+async def test_a_failed_lookup_is_an_answer():
+    missing = ToolOverride("Dockerfile does not exist.", details={"outcome": "error"})
+    reading = Hooks(before_tool_call=lambda *_: missing)
+    model = ScriptedModel().will_call("read", path="Dockerfile").will_say("There is none.")
+    assert await texts(model, reading) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        ("I could not change it: the file is read-only.", 0),
+        ("The edit failed twice, so a.py is as it was.", 0),
+        ("Which of the two files do you mean?", 0),
+        ("The edit failed. Let me try another one.", 1),
+        ("All done.", 1),
+    ],
+)
+async def test_an_answer_that_reports_the_failure_or_asks_is_left_alone(answer, count):
+    model = ScriptedModel().will_call("faulty").will_say(answer).will_say("It is gone.")
+    assert len(await texts(model)) == count
 
 
 async def test_what_no_model_sees_does_not_stand_between():
     history = [user_text("go"), _calling(), result(), CustomMessage(kind="mark")]
     model = ScriptedModel().will_say("I stop.").will_say("It is done by now.")
-    run = await run_loop(model, config=compose(failure_check()), context=Context(messages=history))
+    run = await run_loop(model, config=compose(check()), context=Context(messages=history))
     assert len(nudges(run)) == 1
 
 
 @pytest.mark.parametrize("last", [(), (user_text("b"),), (_calling(),)])
 async def test_only_closing_words_are_looked_at(last):
-    bundle = failure_check()
+    bundle = check()
     info = TurnInfo(
         run_id="r",
         outer_turn=1,
@@ -98,5 +124,5 @@ async def test_only_closing_words_are_looked_at(last):
 async def test_results_without_a_message_before_them_are_looked_at():
     model = ScriptedModel().will_say("I stop.").will_say("done")
     messages = [result("ok"), result()]
-    run = await run_loop(model, config=compose(failure_check()), context=Context(messages=messages))
+    run = await run_loop(model, config=compose(check()), context=Context(messages=messages))
     assert len(nudges(run)) == 1

@@ -3,6 +3,7 @@
 import pytest
 
 from dirge_py.guards.judge import goal_check
+from dirge_py.guards.stop_checks import stop_checks
 from dirge_py.guards.verification import Verification, track_verification
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ProviderError
@@ -13,7 +14,7 @@ from tests.support.guarded_runs import nudges, run_guarded
 
 async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
     panel = Panel("UNMET\n- the docs", "MET")
-    run = await run_guarded(working(), goal_check("docs and tests", panel))
+    run = await run_guarded(working(), stop_checks([goal_check("docs and tests", panel)]))
     (text,) = nudges(run)
     assert "docs and tests" in text
     assert "What remains:\n- the docs\n" in text
@@ -24,13 +25,15 @@ async def test_case_108_an_unmet_goal_sends_it_on_with_what_remains():
 async def test_case_108_without_detail_it_says_so():
     assert (
         "no detail"
-        in nudges(await run_guarded(working(), goal_check("x", Panel("UNMET", "MET"))))[0]
+        in nudges(
+            await run_guarded(working(), stop_checks([goal_check("x", Panel("UNMET", "MET"))]))
+        )[0]
     )
 
 
 @pytest.mark.parametrize("answer", ["MET", "perhaps", "", ProviderError("down"), TimeoutError()])
 async def test_case_108_met_unclear_empty_or_failed_ends_the_run(answer):
-    run = await run_guarded(working(), goal_check("x", Panel(answer)))
+    run = await run_guarded(working(), stop_checks([goal_check("x", Panel(answer))]))
     assert isinstance(run.outcome, Done)
     assert nudges(run) == []
 
@@ -38,13 +41,13 @@ async def test_case_108_met_unclear_empty_or_failed_ends_the_run(answer):
 async def test_case_108_it_speaks_twelve_times_at_most():
     panel = Panel(*["UNMET"] * 20)
     model = working(stops=20)
-    run = await run_guarded(model, goal_check("x", panel))
+    run = await run_guarded(model, stop_checks([goal_check("x", panel)]))
     assert (len(nudges(run)), len(panel.asked), len(model.seen)) == (12, 12, 14)
 
 
 @pytest.mark.parametrize(
     ("more", "told"),
-    [([], "not built"), ([("pytest", 1)], "last check"), ([("pytest", 0)], "")],
+    [([], "not run, built"), ([("pytest", 1)], "last check"), ([("pytest", 0)], "")],
 )
 async def test_case_108_checks_are_mentioned_but_are_no_reason(more, told):
     panel = Panel()
@@ -52,7 +55,21 @@ async def test_case_108_checks_are_mentioned_but_are_no_reason(more, told):
     model = ScriptedModel().will_call("edit", path="a.py")
     for command, code in more:
         model.will_call("bash", command=command, exit=code)
-    bundles = track_verification(verification), goal_check("x", panel, verification=verification)
-    await run_guarded(model.will_say("done"), *bundles)
+    checks = stop_checks([goal_check("x", panel, verification=verification)])
+    await run_guarded(model.will_say("done"), track_verification(verification), checks)
     ((_, prompt),) = panel.asked
     assert (told in prompt, "no reason for UNMET" in prompt) == (True, bool(told))
+
+
+async def test_case_108_an_agent_that_asks_whether_to_continue_continues():
+    panel = Panel("UNMET\n- the tests", "MET")
+    model = ScriptedModel().will_call("read", path="a").will_say("Shall I write the tests?")
+    run = await run_guarded(model.will_say("Done."), stop_checks([goal_check("x", panel)]))
+    assert len(nudges(run)) == 1
+
+
+async def test_case_108_a_question_that_only_the_user_can_answer_ends_the_run():
+    panel = Panel("BLOCKED")
+    model = ScriptedModel().will_call("read", path="a").will_say("Which account do I use?")
+    run = await run_guarded(model, stop_checks([goal_check("x", panel)]))
+    assert (nudges(run), "BLOCKED" in panel.asked[0][0]) == ([], True)

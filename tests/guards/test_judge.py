@@ -18,7 +18,7 @@ from dirge_py.guards.judge import (
     judge_check,
     run_transcript,
 )
-from dirge_py.guards.stop_checks import todo_check
+from dirge_py.guards.stop_checks import stop_checks
 from dirge_py.guards.verification import Verification, track_verification
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.errors import ProviderError
@@ -31,7 +31,7 @@ from dirge_py.types.messages import (
     user_text,
 )
 from dirge_py.types.outcomes import Done
-from tests.support.guarded_runs import nudges, result, run_guarded, tools
+from tests.support.guarded_runs import nudges, result, run_guarded, says, tools
 from tests.support.loop_runs import run_loop
 
 
@@ -74,6 +74,10 @@ def working(stops=6, *, calls=1):
     return model
 
 
+def judged(*arguments, **more):
+    return stop_checks([judge_check(*arguments, **more)])
+
+
 def section(prompt, name):
     _, _, rest = prompt.partition(f"=== {name} ===\n")
     return rest.partition(f"\n=== end of {name} ===")[0]
@@ -82,7 +86,7 @@ def section(prompt, name):
 async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_call():
     panel = Panel("INCOMPLETE\n- the tests are missing\n- so are the docs")
     model = working()
-    run = await run_guarded(model, judge_check(panel))
+    run = await run_guarded(model, judged(panel))
     (text,) = nudges(run)
     assert "- the tests are missing\n- so are the docs" in text
     assert (len(panel.asked), len(model.seen)) == (1, 3)
@@ -90,44 +94,45 @@ async def test_case_106_an_incomplete_run_gets_one_message_and_the_judge_one_cal
 
 async def test_case_106_a_complete_run_ends():
     panel = Panel("COMPLETE")
-    run = await run_guarded(working(), judge_check(panel))
+    run = await run_guarded(working(), judged(panel))
     assert (nudges(run), len(panel.asked)) == ([], 1)
 
 
 @pytest.mark.parametrize("answer", ["ABSTAIN", "", "well …"])
 async def test_case_106_an_unclear_judge_lets_it_end(answer):
-    assert nudges(await run_guarded(working(), judge_check(Panel(answer)))) == []
+    assert nudges(await run_guarded(working(), judged(Panel(answer)))) == []
 
 
 async def test_case_106_a_run_without_a_tool_is_not_judged():
     panel = Panel("INCOMPLETE")
-    run = await run_guarded(working(calls=0), judge_check(panel))
+    run = await run_guarded(working(calls=0), judged(panel))
     assert (nudges(run), panel.asked) == ([], [])
 
 
 @pytest.mark.parametrize("error", [ProviderError("down"), TimeoutError(), RuntimeError("bug")])
 async def test_case_106_a_judge_that_fails_lets_the_run_end(error):
     panel = Panel(error)
-    run = await run_guarded(working(), judge_check(panel))
+    run = await run_guarded(working(), judged(panel))
     assert isinstance(run.outcome, Done)
     assert (nudges(run), len(run.recorder.of(SystemNotice))) == ([], 1)
 
 
 async def test_without_detail_it_says_so():
-    assert "no detail" in nudges(await run_guarded(working(), judge_check(Panel("INCOMPLETE"))))[0]
+    assert "no detail" in nudges(await run_guarded(working(), judged(Panel("INCOMPLETE"))))[0]
 
 
 async def test_what_was_found_good_is_judged_again_only_after_more_work():
     panel = Panel()
     model = working(stops=1).will_say("two").will_call("read", path="b").will_say("three")
-    run = await run_guarded(model.will_say("four"), judge_check(panel), todo_check(lambda: ["x"]))
-    assert (len(nudges(run)), len(panel.asked)) == (3, 2)
+    typed = says("a", "b", "c")
+    run = await run_guarded(model.will_say("four"), judged(panel), typed)
+    assert (nudges(run), len(panel.asked)) == ([], 2)
 
 
 async def test_blocking_speaks_three_times_and_remembers_what_it_said():
     panel = Panel(*["INCOMPLETE\n- still nothing"] * 9)
     model = working()
-    run = await run_guarded(model, judge_check(panel, mode="blocking"))
+    run = await run_guarded(model, judged(panel, mode="blocking"))
     assert (len(nudges(run)), len(panel.asked), len(model.seen)) == (3, 3, 5)
     earlier = [section(prompt, "your earlier words") for _, prompt in panel.asked]
     assert earlier[0] == ""
@@ -138,7 +143,7 @@ async def test_the_change_of_the_run_is_reviewed_in_one_message():
     panel = Panel(
         "INCOMPLETE\n- no docs\nFINDINGS\n[low] a.py:1: name\n---\n[high] a.py:2: loses a line"
     )
-    run = await run_guarded(working(), judge_check(panel, diff=Tree("before", "after")))
+    run = await run_guarded(working(), judged(panel, diff=Tree("before", "after")))
     (text,) = nudges(run)
     places = [text.index(part) for part in ("- no docs", "loses a line", "a.py:1: name")]
     assert places == sorted(places)
@@ -150,7 +155,7 @@ async def test_the_change_of_the_run_is_reviewed_in_one_message():
 
 async def test_findings_alone_are_told_too():
     panel = Panel("COMPLETE\nFINDINGS\n[medium] a.py:1: slow")
-    (text,) = nudges(await run_guarded(working(), judge_check(panel, diff=Tree("", "x"))))
+    (text,) = nudges(await run_guarded(working(), judged(panel, diff=Tree("", "x"))))
     assert "incomplete" not in text
     assert "[medium] a.py:1: slow" in text
 
@@ -158,7 +163,7 @@ async def test_findings_alone_are_told_too():
 @pytest.mark.parametrize("tree", [Tree("same"), Tree(None), Tree("before", " ")])
 async def test_a_change_that_is_not_of_this_run_is_not_reviewed(tree):
     panel = Panel("COMPLETE\nFINDINGS\n[high] a.py: made up")
-    run = await run_guarded(working(), judge_check(panel, diff=tree))
+    run = await run_guarded(working(), judged(panel, diff=tree))
     system, prompt = panel.asked[0]
     assert (nudges(run), "FINDINGS" in system, "=== change" in prompt) == ([], False, False)
 
@@ -166,7 +171,7 @@ async def test_a_change_that_is_not_of_this_run_is_not_reviewed(tree):
 async def test_a_reviewed_change_is_not_reviewed_again_but_completeness_is():
     panel = Panel("COMPLETE\nFINDINGS\n[high] a", "INCOMPLETE\n- b", "COMPLETE")
     run = await run_guarded(
-        working(), judge_check(panel, mode="blocking", diff=Tree("0", "1", "1", "1"))
+        working(), judged(panel, mode="blocking", diff=Tree("0", "1", "1", "1"))
     )
     assert ["FINDINGS" in system for system, _ in panel.asked] == [True, False, False]
     assert len(nudges(run)) == 2
@@ -175,45 +180,45 @@ async def test_a_reviewed_change_is_not_reviewed_again_but_completeness_is():
 async def test_a_change_whose_review_failed_is_shown_again():
     panel = Panel(ProviderError("down"), "COMPLETE")
     model = working()
-    gates = judge_check(panel, mode="blocking", diff=Tree("0", "1")), todo_check(lambda: ["x"], 1)
-    run = await run_guarded(model, *gates)
+    judge = judged(panel, mode="blocking", diff=Tree("0", "1"))
+    run = await run_guarded(model, judge, says("go on"))
     assert [section(prompt, "change") for _, prompt in panel.asked] == ["1", "1"]
-    assert len(nudges(run)) == 1
+    assert nudges(run) == []
 
 
 async def test_a_baseline_that_cannot_be_told_blocks_no_call():
     panel = Panel()
-    run = await run_guarded(working(), judge_check(panel, diff=Tree(OSError("git"), "after")))
+    run = await run_guarded(working(), judged(panel, diff=Tree(OSError("git"), "after")))
     assert run.outcomes == ["ok"]
     assert section(panel.asked[0][1], "change") == "after"
 
 
 async def test_the_baseline_is_taken_once_before_the_first_call():
     tree = Tree("a")
-    await run_guarded(working(calls=3), judge_check(Panel(), diff=tree))
+    await run_guarded(working(calls=3), judged(Panel(), diff=tree))
     assert tree.looked == 2
 
 
 async def test_a_judge_without_repository_looks_for_none():
-    assert judge_check(Panel()).before_tool_call is None
+    assert judged(Panel()).before_tool_call is None
 
 
 async def test_the_judge_reads_rules_run_and_checks():
     panel = Panel()
     verification = Verification()
     model = ScriptedModel().will_call("edit", path="a.py").will_say("done")
-    bundles = track_verification(verification), judge_check(panel, verification=verification)
+    bundles = track_verification(verification), judged(panel, verification=verification)
     context = Context(system_prompt="Be brief.", tools=tools())
     await run_loop(model, "fix it", config=compose(*bundles), context=context)
     ((_, prompt),) = panel.asked
     assert section(prompt, "rules of the agent") == "Be brief."
     assert section(prompt, "run").splitlines()[0] == "USER: fix it"
-    assert "nothing has built" in section(prompt, "checks")
+    assert "nothing has run, built" in section(prompt, "checks")
 
 
 async def test_a_change_is_shown_up_to_its_bound():
     panel = Panel()
-    await run_guarded(working(), judge_check(panel, diff=Tree("0", "é" * DIFF_BYTES)))
+    await run_guarded(working(), judged(panel, diff=Tree("0", "é" * DIFF_BYTES)))
     shown = section(panel.asked[0][1], "change")
     assert len(shown.encode()) <= DIFF_BYTES + 60
     assert shown.endswith("[the rest of the change is left out]")

@@ -7,7 +7,7 @@ import pytest
 from dirge_py.agent_loop import Context, Hooks, StopRun, TurnInfo, compose
 from dirge_py.guards.judge import goal_check, judge_check
 from dirge_py.guards.limits import Limits, Meter
-from dirge_py.guards.stop_checks import failure_check, nudge, stop_check, suppress_while, todo_check
+from dirge_py.guards.stop_checks import StopCheck, failure_check, stop_checks, todo_check
 from dirge_py.guards.verification import Verification, track_verification, verification_check
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
@@ -19,29 +19,35 @@ from tests.guards.test_judge import Panel
 from tests.support.guarded_runs import nudges, run_guarded, says
 
 WORDS = {
-    "resume": "You stopped right after",
-    "verifier": "nothing has built",
     "judge": "A review of this run",
     "goal": "The goal is not met",
+    "resume": "You stopped right after",
+    "verifier": "nothing has run, built",
     "todo": "on your todo list",
 }
 
 
-def every_gate(critic=None, watcher=None):
+def every_check(critic=None, watcher=None, only=tuple(WORDS)):
     """All stop checks in order, each with a message."""
     verification = Verification()
-    return (
-        track_verification(verification),
-        failure_check(1),
-        verification_check(verification),
+    checks = [
         judge_check(critic or Panel(*["INCOMPLETE\n- a"] * 9)),
-        goal_check("b", watcher or Panel(*["UNMET\n- c"] * 9), most=1),
-        todo_check(lambda: ["d"], 1),
-    )
+        goal_check("b", watcher or Panel(*["UNMET\n- c"] * 9), most=2),
+        failure_check(),
+        verification_check(verification),
+        todo_check(lambda: ["d"]),
+    ]
+    return track_verification(verification), [each for each in checks if each.name in only]
+
+
+def bundles_of(*only, **more):
+    tracking, checks = every_check(only=only or tuple(WORDS), **more)
+    return tracking, stop_checks(checks)
 
 
 def stopping_after_a_failure(stops=9):
-    model = ScriptedModel().will_call_all(("edit", {"path": "a.py"}), ("faulty", {}))
+    model = ScriptedModel().will_call("todo")
+    model.will_call_all(("edit", {"path": "a.py"}), ("faulty", {}))
     for n in range(stops):
         model.will_say(f"I stop {n}.")
     return model
@@ -51,86 +57,111 @@ def spoke(run):
     return [next(name for name, word in WORDS.items() if word in text) for text in nudges(run)]
 
 
-async def test_case_109_one_gate_speaks_at_a_time_and_in_their_order():
+def checking(ask):
+    return stop_checks([StopCheck(name="g", ask=ask)])
+
+
+def saying(name, text, most=1):
+    return StopCheck(name=name, ask=lambda _info: text, most=most)
+
+
+@pytest.mark.parametrize(
+    ("only", "spoken"),
+    [
+        (("resume", "verifier", "todo"), ["resume"]),
+        (("verifier", "todo"), ["verifier"]),
+        (("todo",), ["todo"]),
+        (("goal", "resume", "verifier", "todo"), ["goal", "goal"]),
+        (("judge", "todo"), ["judge"]),
+        (tuple(WORDS), ["judge", "goal", "goal"]),
+    ],
+)
+async def test_case_109_one_check_speaks_in_a_run_but_judge_and_goal_as_often_as_configured(
+    only, spoken
+):
+    run = await run_guarded(stopping_after_a_failure(), *bundles_of(*only))
+    assert (spoke(run), isinstance(run.outcome, Done)) == (spoken, True)
+
+
+async def test_a_content_judge_leaves_the_one_message_to_the_others():
+    critic, watcher = Panel("COMPLETE"), Panel("MET")
+    run = await run_guarded(stopping_after_a_failure(), *bundles_of(critic=critic, watcher=watcher))
+    assert (spoke(run), len(critic.asked), len(watcher.asked)) == (["resume"], 1, 1)
+
+
+async def test_case_109_each_message_is_alone_before_its_answer():
     model = stopping_after_a_failure()
-    run = await run_guarded(model, *every_gate())
-    assert spoke(run) == list(WORDS)
-    assert isinstance(run.outcome, Done)
+    await run_guarded(model, *bundles_of())
     openers = [
         [each for each in context.messages[-2:] if isinstance(each, UserMessage)]
-        for context in model.seen[2:]
+        for context in model.seen[3:]
     ]
-    assert [len(each) for each in openers] == [1] * 5
+    assert [len(each) for each in openers] == [1] * 3
 
 
-async def test_case_109_what_somebody_else_says_silences_every_gate_of_that_occasion():
-    critic = Panel("INCOMPLETE")
-    model = stopping_after_a_failure(1).will_say("ok")
-    bundles = says("and now the docs"), *every_gate(critic)[:4]
-    run = await run_guarded(model.will_say("ok"), *bundles)
+async def test_case_109_what_somebody_else_says_silences_every_check_of_that_occasion():
+    model = stopping_after_a_failure(3)
+    bundles = says("and now the docs"), *bundles_of("verifier", "todo")
+    run = await run_guarded(model, *bundles)
     followed = [each.text for each in run.new if isinstance(each, UserMessage)][1]
     assert followed == "and now the docs"
     # Afterwards they speak as if nothing had been: no budget was spent.
-    assert spoke(run)[0] == "verifier"
+    assert spoke(run) == ["verifier"]
 
 
 async def test_case_109_a_deferred_end_asks_nobody_and_spends_nothing():
-    critic, waits = Panel("INCOMPLETE\n- a"), [True]
-    bundles = [suppress_while(lambda: waits[0], each) for each in every_gate(critic)]
+    critic, waits = Panel(*["INCOMPLETE\n- a"] * 2), [True]
+    tracking, checks = every_check(critic)
+    bundles = tracking, stop_checks(checks, should_defer=lambda: waits[0])
     run = await run_guarded(stopping_after_a_failure(), *bundles)
     assert isinstance(run.outcome, Done)
     assert (nudges(run), critic.asked) == ([], [])
 
     waits[0] = False
     again = await run_guarded(stopping_after_a_failure(), *bundles)
-    assert spoke(again) == list(WORDS)
+    assert spoke(again) == ["judge", "goal", "goal"]
 
 
 async def test_case_109_what_somebody_says_wins_over_a_deferred_end():
     critic = Panel("INCOMPLETE")
-    bundles = [suppress_while(lambda: True, each) for each in every_gate(critic)]
+    deferred = stop_checks(every_check(critic)[1], should_defer=lambda: True)
     model = stopping_after_a_failure(2)
-    run = await run_guarded(model, says("one more"), *bundles)
-    assert (len(model.seen), nudges(run), critic.asked) == (3, [], [])
+    run = await run_guarded(model, says("one more"), deferred)
+    assert (len(model.seen), nudges(run), critic.asked) == (4, [], [])
 
 
 async def test_a_deferral_that_breaks_lets_the_run_end():
     def broken():
         raise LookupError("who")
 
-    run = await run_guarded(
-        ScriptedModel().will_say("a"), suppress_while(broken, todo_check(lambda: ["x"]))
-    )
+    checks = stop_checks([saying("a", "b")], should_defer=broken)
+    run = await run_guarded(ScriptedModel().will_say("a"), checks)
     assert isinstance(run.outcome, Done)
 
 
-def test_only_gates_can_be_deferred():
-    bundle = Hooks(name="tracker", after_tool_call=lambda *_: None)
-    assert suppress_while(lambda: True, bundle) is bundle
-
-
-async def test_each_is_bounded_and_pays_only_when_it_speaks():
-    words = ["", "a", "", "b", "c", "d"]
-    asked = []
-
-    def ask(info):
-        asked.append(info.outer_turn)
-        return nudge(words[len(asked) - 1]) if words[len(asked) - 1] else ()
-
-    model = ScriptedModel()
-    for _ in range(9):
-        model.will_say("x")
-    quiet = todo_check(lambda: ["keep going"], 2)
-    run = await run_guarded(model, stop_check("words", ask, most=2), quiet)
-    assert [text for text in nudges(run) if len(text) == 1] == ["a", "b"]
-    assert (len(nudges(run)), len(asked)) == (4, 4)
+async def test_a_silent_answer_spends_nothing():
+    answers = ["", "a", "b"]
+    check = StopCheck(name="words", ask=lambda _info: answers.pop(0), most=1)
+    model = ScriptedModel().will_say("x").will_say("y").will_say("z")
+    run = await run_guarded(model, stop_checks([check]), says("go on"))
+    assert (nudges(run), answers) == (["a"], ["b"])
 
 
 @pytest.mark.parametrize("most", [0, -1])
-async def test_a_gate_without_budget_asks_nobody(most):
+async def test_a_check_without_budget_is_not_asked(most):
     asked = []
-    run = await run_guarded(ScriptedModel().will_say("x"), stop_check("g", asked.append, most=most))
+    check = StopCheck(name="g", ask=asked.append, most=most)
+    run = await run_guarded(ScriptedModel().will_say("x"), stop_checks([check]))
     assert (asked, nudges(run)) == ([], [])
+
+
+@pytest.mark.parametrize("only", ["judge", "resume", "verifier", "todo"])
+async def test_an_answer_that_asks_the_person_ends_the_run(only):
+    model = ScriptedModel().will_call("todo")
+    model.will_call_all(("edit", {"path": "a.py"}), ("faulty", {}))
+    model.will_say("Both would work:\n\nWhich one do you want?\n\n1. a\n2. b")
+    run = await run_guarded(model, *bundles_of(only))
+    assert (nudges(run), model.is_spent) == ([], True)
 
 
 async def test_each_fails_open_and_the_next_one_still_speaks():
@@ -141,9 +172,9 @@ async def test_each_fails_open_and_the_next_one_still_speaks():
         raise TimeoutError
 
     model = ScriptedModel().will_say("x").will_say("y")
-    gates = stop_check("first", bug, most=1), stop_check("second", slow_bug, most=1)
-    run = await run_guarded(model, *gates, todo_check(lambda: ["x"], 1))
-    assert (spoke(run), isinstance(run.outcome, Done)) == (["todo"], True)
+    failing = StopCheck(name="first", ask=bug), StopCheck(name="second", ask=slow_bug)
+    run = await run_guarded(model, stop_checks([*failing, saying("third", "x")]))
+    assert (nudges(run), isinstance(run.outcome, Done)) == (["x"], True)
     notices = [each.content for each in run.recorder.of(SystemNotice)]
     assert notices[:2] == [
         "The first check failed: 'bug'",
@@ -151,11 +182,18 @@ async def test_each_fails_open_and_the_next_one_still_speaks():
     ]
 
 
+async def test_a_turn_that_a_check_opened_and_no_model_answered_ends_the_run():
+    model = ScriptedModel().will_say("Done.").will_fail("down", kind="auth")
+    run = await run_guarded(model, stop_checks([saying("first", "x")]))
+    assert isinstance(run.outcome, Done)
+    assert "The first check got no answer" in run.recorder.of(SystemNotice)[-1].content
+
+
 async def test_a_gate_may_end_the_run():
     def stop(_info):
         raise StopRun(Done(stopped_by="gate"))
 
-    run = await run_guarded(ScriptedModel().will_say("x"), stop_check("g", stop, most=1))
+    run = await run_guarded(ScriptedModel().will_say("x"), checking(stop))
     assert run.outcome.stopped_by == "gate"
 
 
@@ -167,7 +205,7 @@ async def test_gates_are_silent_after_an_abort():
         await asyncio.Event().wait()
 
     model = ScriptedModel().will(Reply(text="x", hold=wait))
-    run = await run_guarded(model, stop_check("g", asked.append, most=1), signal=signal)
+    run = await run_guarded(model, checking(asked.append), signal=signal)
     assert (run.outcome, asked) == (Cancelled(reason="user"), [])
 
 
@@ -177,9 +215,9 @@ async def test_a_gate_that_is_asked_while_the_run_is_stopped_says_nothing(stop):
 
     def ask(_info):
         getattr(signal, stop)()
-        return nudge("go on")
+        return "go on"
 
-    bundle = stop_check("g", ask, most=1)
+    bundle = checking(ask)
     model = ScriptedModel().will_say("x")
     run = await run_guarded(model, bundle, signal=signal)
     assert nudges(run) == []
@@ -201,33 +239,33 @@ def _info_of(signal):
 
 async def test_gates_are_silent_after_a_limit():
     model = ScriptedModel().will_call("edit", path="a.py").will_call("edit", path="b.py")
-    run = await run_guarded(model, Meter(Limits(turns=1)).bundle(), *every_gate())
+    run = await run_guarded(model, Meter(Limits(turns=1)).bundle(), *bundles_of())
     assert (run.outcome, nudges(run)) == (MaxTurns(max=1), [])
 
 
 async def test_gates_are_silent_after_a_storm_but_what_waits_is_delivered():
     def storm(info):
-        if info.turn == 1:
+        if info.turn == 2:
             raise StopRun(Done(stopped_by="storm"), say="Stuck.", finalize=True)
 
     stuck = Hooks(name="storm", should_stop_after_turn=storm)
     model = stopping_after_a_failure(1)
-    run = await run_guarded(model, stuck, says("try the other file"), *every_gate()[:2])
+    run = await run_guarded(model, stuck, says("try the other file"))
     assert [each.text for each in run.new if isinstance(each, UserMessage)] == [
         "go",
         "try the other file",
     ]
     assert isinstance(run.outcome, Done)
-    assert len(run.recorder.of(TurnEnd)) == 3
+    assert len(run.recorder.of(TurnEnd)) == 4
 
-    alone = await run_guarded(stopping_after_a_failure(1), stuck, *every_gate())
+    alone = await run_guarded(stopping_after_a_failure(1), stuck, *bundles_of())
     assert (nudges(alone), alone.outcome.stopped_by) == ([], "storm")
 
 
 async def test_gates_of_one_run_know_nothing_of_another():
     for _ in range(2):
-        run = await run_guarded(stopping_after_a_failure(), *every_gate())
-        assert spoke(run) == list(WORDS)
+        run = await run_guarded(stopping_after_a_failure(), *bundles_of())
+        assert spoke(run) == ["judge", "goal", "goal"]
 
 
 async def test_a_config_without_gates_ends_where_the_model_stops():

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from dirge_py.agent_loop import Hooks, LoopConfig, StopRun, ToolOverride, TurnInfo, compose
 from dirge_py.agent_loop.answer_schema import TOOL, compact
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.stop_checks import failure_check
+from dirge_py.guards.stop_checks import failure_check, stop_checks
 from dirge_py.guards.structured_output import KIND, MOST_ASKED_AGAIN, StructuredAnswer
 from dirge_py.providers.scripted import Reply
 from dirge_py.sdk.structured import checked_schema
@@ -145,7 +145,8 @@ async def test_what_looks_after_failed_calls_leaves_it_alone() -> None:
         model.will_call(TOOL, bugs="x")
     model.will_say("I give up.").will_say("Really.")
 
-    judged = await held(model, BUGS, StormBreaker(failures=3).bundle(), failure_check())
+    storm = StormBreaker(failures=3).bundle()
+    judged = await held(model, BUGS, storm, stop_checks([failure_check()]))
 
     assert judged.failure.message.endswith("It was: I give up.")
     assert nudges(judged.run) == [], "each result has said what is wrong, and how often yet"

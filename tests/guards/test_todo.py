@@ -1,23 +1,31 @@
-"""Open todo items continue a run, three times at most."""
+"""Open todo items continue a run that worked on the list, once."""
 
-from dirge_py.guards.stop_checks import todo_check
+import pytest
+
+from dirge_py.guards.stop_checks import stop_checks, todo_check
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
+from dirge_py.types.abort import AbortSignal
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.outcomes import Done
 from tests.support.guarded_runs import nudges, run_guarded
 
 
-def stopping(times=9):
-    model = ScriptedModel()
-    for _ in range(times):
-        model.will_say("I stop.")
+def check(open_items, most=1):
+    return stop_checks([todo_check(open_items, most)])
+
+
+def planning(answer="I stop."):
+    """A model that calls the tool `todo`, and stops."""
+    model = ScriptedModel().will_call("todo")
+    for _ in range(9):
+        model.will_say(answer)
     return model
 
 
 async def test_open_items_are_named_and_the_rest_counted():
     items = [f"item {n}" for n in range(7)]
-    run = await run_guarded(stopping(), todo_check(lambda: items, 1))
+    run = await run_guarded(planning(), check(lambda: items))
     (text,) = nudges(run)
     assert text.startswith("7 items are still open")
     assert [line for line in text.splitlines() if line.startswith("- ")] == [
@@ -30,25 +38,43 @@ async def test_open_items_are_named_and_the_rest_counted():
     ]
 
 
-async def test_it_speaks_three_times_at_most():
-    model = stopping()
-    run = await run_guarded(model, todo_check(lambda: ["write the docs"]))
-    assert (len(nudges(run)), len(model.seen)) == (3, 4)
-    assert nudges(run)[0].startswith("1 item is still open")
+@pytest.mark.parametrize(("most", "count"), [(0, 0), (1, 1), (3, 1)])
+async def test_it_speaks_once(most, count):
+    model = planning()
+    run = await run_guarded(model, check(lambda: ["write the docs"], most))
+    assert (len(nudges(run)), len(model.seen)) == (count, 2 + count)
+    assert all(text.startswith("1 item is still open") for text in nudges(run))
+
+
+async def test_a_run_that_did_not_work_on_the_list_is_left_alone():
+    model = ScriptedModel().will_call("read", path="a").will_say("It is empty.")
+    assert nudges(await run_guarded(model, check(lambda: ["from yesterday"]))) == []
+
+
+async def test_an_answer_that_asks_the_person_is_left_alone():
+    model = planning("Two are done. Do you want me to delete the old files?")
+    assert nudges(await run_guarded(model, check(lambda: ["delete the old files"]))) == []
+
+
+async def test_nobody_is_reminded_after_esc():
+    signal = AbortSignal()
+    model = ScriptedModel().will_call("todo")
+    model.will(lambda _: signal.interject() or Reply(text="I stop."))
+    run = await run_guarded(model, check(lambda: ["a"]), signal=signal)
+    assert (nudges(run), len(model.seen)) == ([], 2)
 
 
 async def test_it_is_silent_once_everything_is_done():
     items = ["a"]
-    model = ScriptedModel().will_say("I stop.").will(lambda _: items.clear() or Reply(text="done"))
-    run = await run_guarded(model, todo_check(lambda: items))
-    assert len(nudges(run)) == 1
+    model = ScriptedModel().will_call("todo").will(lambda _: items.clear() or Reply(text="Done."))
+    assert nudges(await run_guarded(model, check(lambda: items))) == []
 
 
 async def test_an_unreadable_list_ends_the_run_with_a_notice():
     def broken():
         raise OSError("the list is gone")
 
-    run = await run_guarded(stopping(), todo_check(broken))
+    run = await run_guarded(planning(), check(broken))
     assert isinstance(run.outcome, Done)
     assert (nudges(run), len(run.recorder.of(SystemNotice))) == ([], 1)
     assert "the list is gone" in run.recorder.of(SystemNotice)[0].content

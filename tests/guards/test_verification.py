@@ -4,24 +4,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dirge_py.guards.stop_checks import stop_checks
 from dirge_py.guards.verification import (
     Verification,
+    changes_only_comments,
     is_code,
     is_verification,
+    runs_code,
     track_verification,
     verification_check,
 )
 from dirge_py.testing import ScriptedModel
-from dirge_py.types.tools import ToolCall
+from dirge_py.types.tools import ShellCommand, ToolCall
 from tests.security.sizes import size
 from tests.support.guarded_runs import bash, call, edit, nudges, patch, read, run_guarded
 
 
 async def run_verified(model, *, most=1):
     verification = Verification()
-    run = await run_guarded(
-        model, track_verification(verification), verification_check(verification, most)
-    )
+    checks = stop_checks([verification_check(verification, most)])
+    run = await run_guarded(model, track_verification(verification), checks)
     return nudges(run), len(model.seen)
 
 
@@ -33,7 +35,7 @@ async def test_case_104_edited_code_that_nothing_checked_is_sent_back_once():
     texts, asked = await run_verified(editing().will_say("done").will_say("there are no tests"))
     assert (len(texts), asked) == (1, 3)
     assert "/w/src/main.rs" in texts[0]
-    assert "nothing has built, tested or linted it since" in texts[0]
+    assert "nothing has run, built, tested or linted it since" in texts[0]
 
 
 async def test_case_104_a_green_test_after_the_edit_is_enough():
@@ -63,6 +65,38 @@ async def test_case_104_red_then_green_is_enough():
     assert (await run_verified(model))[0] == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        ("Done. `test_add` still fails, as it did before my change.", 0),
+        ("I could not make the tests pass: 2 failed.", 0),
+        ("Does the test expect the wrong sum?", 0),
+        ("I fixed the failing test. Everything works now.", 1),
+        ("The tests still fail. Let me look at them.", 1),
+    ],
+)
+async def test_an_answer_that_reports_the_failed_check_or_asks_is_left_alone(answer, count):
+    model = editing().will_call("bash", command="cargo test", exit=1)
+    texts, _ = await run_verified(model.will_say(answer).will_say("So it is."))
+    assert len(texts) == count
+
+
+@pytest.mark.parametrize(
+    ("answer", "count"),
+    [
+        ("Done. I have not run the tests.", 0),
+        ("I couldn't verify it: cargo isn't installed.", 0),
+        ("There are no tests, and it is untested.", 0),
+        ("Fixed. Do you want me to run the tests?", 0),
+        ("I haven't tested it yet. I'll do that now.", 1),
+        ("Fixed; no tests fail.", 1),
+    ],
+)
+async def test_an_answer_that_says_that_nothing_was_checked_is_left_alone(answer, count):
+    texts, _ = await run_verified(editing().will_say(answer).will_say("So it is."))
+    assert len(texts) == count
+
+
 async def test_g7_an_edit_after_the_last_green_run_is_unverified_again():
     model = editing().will_call("bash", command="cargo test").will_call("edit", path="lib.rs")
     texts, _ = await run_verified(model.will_say("done").will_say("done"))
@@ -90,11 +124,10 @@ async def test_case_105_output_is_not_read(output):
     assert (await run_verified(model))[0] == []
 
 
-async def test_more_may_be_asked_for():
-    model = editing()
-    for _ in range(5):
-        model.will_say("done")
-    assert (len((await run_verified(model, most=3))[0]), len(model.seen)) == (3, 5)
+@pytest.mark.parametrize(("most", "count"), [(0, 0), (1, 1), (3, 1)])
+async def test_it_speaks_once(most, count):
+    model = editing().will_say("done").will_say("done")
+    assert len((await run_verified(model, most=most))[0]) == count
 
 
 def status(*calls):
@@ -131,6 +164,33 @@ def test_an_edit_that_did_not_happen_is_none(outcome):
 @pytest.mark.parametrize("outcome", ["aborted", "timeout"])
 def test_an_edit_that_may_have_happened_is_one(outcome):
     assert status((EDIT, outcome)) == "unverified"
+
+
+RUN = call(bash(), command="python3 a.py")
+
+
+def test_running_the_edited_file_is_a_check():
+    assert status((EDIT, "ok"), (RUN, "ok")) == "green"
+    assert status((EDIT, "ok"), (RUN, "failed_command")) == "red"
+    assert status((RUN, "ok"), (EDIT, "ok")) == "unverified"
+    assert status((EDIT, "ok"), (RUN, "ok"), (EDIT, "ok")) == "unverified"
+
+
+def test_a_program_that_runs_until_its_time_is_up_or_fails_after_a_success_is_checked():
+    assert status((EDIT, "ok"), (RUN, "timeout")) == "green"
+    assert status((EDIT, "ok"), (TEST, "ok"), (RUN, "failed_command")) == "green"
+    assert status((EDIT, "ok"), (TEST, "failed_command"), (RUN, "ok")) == "green"
+
+
+def test_edits_of_comments_alone_need_no_check():
+    verification = Verification()
+    verification.observe(EDIT, "ok", diff("+# why"))
+    assert (verification.status, verification.edited) == ("untouched", ())
+    verification.observe(EDIT, "ok", diff("-x = 1", "+x = 2"))
+    assert verification.status == "unverified"
+    verification.observe(TEST, "ok")
+    verification.observe(EDIT, "ok", diff("-# why", "+# because"))
+    assert (verification.status, verification.edited) == ("green", ("/w/a.py",))
 
 
 def test_looking_at_the_status_changes_nothing():
@@ -182,6 +242,81 @@ def test_case_105_what_stands_after_a_document_counts_again():
     assert is_verification("cat <<< text && pytest")
 
 
+EDITED = ["/w/app.py", "/w/src/shop/cart.py", "/w/run.sh", "/w/web/server.js", "/w/x.php"]
+
+RUNS = [
+    "python3 app.py", "python3.12 app.py --help", "python3 app.py add 2", "bash -n run.sh",
+    "python3 -c 'import app; print(app.add(1, 2))'", ". ./run.sh", "node server.js &",
+    "PYTHONPATH=src python3 -m shop", "./sums", "./run.sh", "bin/tool", "target/debug/tool -v",
+    "(cd src && python3 -c 'import shop.cart')", "node -e \"require('./web/server')\"",
+    "php -l x.php", "timeout 5 ./sums", "echo 3 | ./sums", "echo 'import app' | python3",
+    "python3 < app.py", "python3 - <<'EOF'\nimport app\nEOF", "uv run app.py", "npm start",
+    "uv run python -c 'import app'", "npm run start:dev", "cargo run -- 3", "make run",
+    "if ./sums; then echo ok; fi", "for i in 1 2; do ./sums $i; done", "! ./sums",
+    'echo "$(python3 app.py)"', "bash -lc 'cd /w && ./sums'", "uvicorn app:main", "app --version",
+    "python3 main.py", "python manage.py runserver", '.venv/bin/python app.py 2>&1 | tail -3',
+    './todo add "buy milk"', "git stash; python3 app.py; git stash pop", "flask run",
+]  # fmt: skip
+
+RUNS_NOTHING = [
+    "git add app.py && git commit -m 'app: fix'", "git commit -am 'python3 app.py'", "cat app.py",
+    "grep -n add app.py", "sed -n 1,5p app.py | tail -1", "cp app.py old.py", "chmod +x run.sh",
+    "python3 -c 'print(1)'", "python3 --version", "pip install app", "python3 -m pip install x",
+    "python3 -m venv .venv", "npm install", "npm run clean", "echo python3 app.py", "cd src", "",
+    "source venv/bin/activate", "cat > a.md <<EOF\nrun app.py\nEOF", "curl http://localhost/app",
+    "# python3 app.py", "tar czf x.tgz app.py", "go fmt ./...", "touch app.py", "'", "/usr/bin/id",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_a_command_runs_imports_or_parses_an_edited_file_or_the_program(command):
+    assert runs_code(ShellCommand(command, "/w"), EDITED)
+
+
+@pytest.mark.parametrize("command", RUNS_NOTHING)
+def test_a_command_runs_nothing_that_was_edited(command):
+    assert not runs_code(ShellCommand(command, "/w"), EDITED)
+
+
+def diff(*lines, path="a.py"):
+    return "\n".join([f"--- {path}", f"+++ {path}", "@@ -1,3 +1,3 @@", *lines])
+
+
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        ("a.py", [" def f():", "+    # why", "     return 1"]),
+        ("a.py", [" def f():", '+    """Return 1.', "+", '+    Always."""', "     return 1"]),
+        ("a.py", ["-x = 1", "+x = 1  # one", "+"]),
+        ("a.js", ["+/**", "+ * Adds.", "+ */", "-// a"]),
+        ("a.lua", ["--- old", "+-- new"]),
+        ("a.sh", [" #!/bin/sh", "+# why"]),
+    ],
+)
+def test_a_change_of_comments_alone_is_seen_in_its_diff(path, lines):
+    assert changes_only_comments(path, diff(*lines, path=path))
+
+
+@pytest.mark.parametrize(
+    ("path", "lines"),
+    [
+        ("a.py", ["-x = 1", "+x = 2  # one"]),
+        ("a.py", ["-# x = 1", "+x = 1"]),
+        ("a.py", ["-    x = 1", "+x = 1"]),
+        ("a.py", ["-# a", "+# b", "… 3 more changed lines are not shown."]),
+        ("a.c", ["+#include <x.h>"]),
+        ("a.sh", ["+#!/bin/bash"]),
+        ("a.unknown", ["+# why"]),
+    ],
+)
+def test_a_change_of_code_is_seen_in_its_diff(path, lines):
+    assert not changes_only_comments(path, diff(*lines, path=path))
+
+
+def test_an_unknown_change_counts_as_one_of_code():
+    assert not changes_only_comments("a.py", "")
+
+
 SHELL = st.lists(
     st.sampled_from([*"abt \t\n&|;<>\\'\"`()=/-_.:#$é\0", "test", "<<", "go ", "sudo ", "make "])
 ).map("".join)
@@ -191,12 +326,25 @@ SHELL = st.lists(
 @given(st.one_of(SHELL, st.text()))
 def test_case_105_any_text_is_judged_and_a_check_in_a_line_of_its_own_is_seen(text):
     assert isinstance(is_verification(text), bool)
+    assert isinstance(runs_code(ShellCommand(text, "/w"), EDITED), bool)
     assert is_verification(f"cargo test\n{text}")
 
 
 def test_code_is_known_by_its_extension():
     assert [path for path in ("a.py", "x/b.TSX", "C:\\d.rs", "e.sh") if not is_code(path)] == []
-    others = ("README.md", "a.toml", "b.json", "c.yaml", "d.txt", "py", ".py", "x.py/notes", "")
+    others = (
+        "a.sql",
+        "a.css",
+        "README.md",
+        "a.toml",
+        "b.json",
+        "c.yaml",
+        "d.txt",
+        "py",
+        ".py",
+        "x.py/notes",
+        "",
+    )
     assert [path for path in others if is_code(path)] == []
 
 

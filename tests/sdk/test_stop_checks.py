@@ -13,7 +13,7 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.types.events import UsageReported
 from dirge_py.types.messages import Usage
 from dirge_py.types.outcomes import Done
-from tests.guards.test_stop_checks import WORDS, spoke, stopping_after_a_failure
+from tests.guards.test_stop_checks import spoke, stopping_after_a_failure
 from tests.support.guarded_runs import nudges, run_guarded
 
 PROVIDERS = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
@@ -57,9 +57,14 @@ async def run_with(config, made, **more):
     return await run_guarded(stopping_after_a_failure(), *bundles)
 
 
-async def test_case_109_they_speak_in_their_order(config):
-    settings = config()
-    assert spoke(await run_with(settings, services(settings))) == list(WORDS)
+async def test_case_109_by_default_one_check_speaks_once(config):
+    settings = config("[loop.gates]\nresume = 3\nverifier = 3\ntodo = 3\n")
+    assert spoke(await run_with(settings, services(settings))) == ["resume"]
+
+
+async def test_case_109_a_critic_and_a_goal_have_their_own_numbers(config):
+    settings = config(ONCE.replace("goal_checks = 1", "goal_checks = 2") + CRITIC)
+    assert spoke(await run_with(settings, services(settings))) == ["judge", "goal", "goal"]
 
 
 async def test_what_judges_cost_is_told_in_the_run(config):
@@ -77,26 +82,31 @@ async def test_a_fork_has_none_of_them(config):
 
 
 @pytest.mark.parametrize(
-    ("text", "silent"),
+    ("text", "spoken"),
     [
-        (ONCE, {"judge", "goal"}),
-        (ONCE.replace('goal = "g"\n', "") + CRITIC, {"goal"}),
-        (ONCE + 'critic = "off"\n' + CRITIC, {"judge"}),
-        (ONCE.replace("resume = 1", "resume = 0") + CRITIC, {"resume"}),
-        (ONCE.replace("todo = 1", "todo = 0") + CRITIC, {"todo"}),
-        (ONCE + "verifier = 0\n" + CRITIC, {"verifier"}),
-        (ONCE + '[roles]\ncritic = "gone/x"\n', {"judge", "goal"}),
+        (ONCE, ["resume"]),
+        (ONCE.replace('goal = "g"\n', "") + CRITIC, ["judge"]),
+        (ONCE + 'critic = "off"\n' + CRITIC, ["goal"]),
+        (ONCE.replace("goal_checks = 1", "goal_checks = 0") + CRITIC, ["judge"]),
+        (ONCE.replace("resume = 1", "resume = 0"), ["verifier"]),
+        (ONCE.replace("resume = 1", "resume = 0\nverifier = 0"), ["todo"]),
+        (ONCE.replace("= 1", "= 0") + "verifier = 0\n", []),
+        (ONCE + '[roles]\ncritic = "gone/x"\n', ["resume"]),
     ],
 )
-async def test_each_can_be_turned_off(config, text, silent):
+async def test_each_can_be_turned_off(config, text, spoken):
     settings = config(text)
-    spoken = spoke(await run_with(settings, services(settings)))
-    assert spoken == [name for name in WORDS if name not in silent]
+    assert spoke(await run_with(settings, services(settings))) == spoken
+
+
+async def test_work_that_is_reviewed_afterwards_is_only_checked_for_failed_calls(config):
+    settings = config()
+    run = await run_with(settings, services(settings), is_reviewed=True)
+    assert spoke(run) == ["resume"]
 
 
 async def test_case_108_without_any_services_only_what_needs_none_speaks(config):
-    run = await run_with(config(), GateServices())
-    assert spoke(run) == ["resume", "verifier"]
+    assert spoke(await run_with(config(), GateServices())) == ["resume"]
 
 
 async def test_the_judge_sees_the_change_and_may_block(config):

@@ -6,6 +6,7 @@ from typing import Any
 
 from dirge_py.agent_loop import Hooks, compose
 from dirge_py.testing import ScriptedModel
+from dirge_py.tools.base import NO_HINTS, Hints
 from dirge_py.types.messages import Message, ToolResultMessage, UserMessage, user_text
 from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, ToolCall, text_result
 from tests.support.loop_runs import LoopRun, Tool, run_loop
@@ -16,6 +17,7 @@ class ClaimingTool(Tool):
     """A tool whose claims `claimed` computes from its arguments."""
 
     claimed: Callable[[Any], Sequence[Claim]] = lambda arguments: ()
+    hints: Hints = NO_HINTS
 
     def claims(self, arguments: Any) -> Sequence[Claim]:
         return self.claimed(arguments)
@@ -51,7 +53,11 @@ def edit() -> ClaimingTool:
 
 
 def read() -> ClaimingTool:
-    return ClaimingTool(name="read", claimed=lambda given: [Claim("read", f"/w/{given['path']}")])
+    return ClaimingTool(
+        name="read",
+        claimed=lambda given: [Claim("read", f"/w/{given['path']}")],
+        hints=Hints(read_only=True),
+    )
 
 
 def patch() -> ClaimingTool:
@@ -67,7 +73,7 @@ def faulty() -> ClaimingTool:
 
 
 def tools() -> list[ClaimingTool]:
-    return [bash(), edit(), read(), patch(), faulty()]
+    return [bash(), edit(), read(), patch(), faulty(), ClaimingTool(name="todo")]
 
 
 async def run_guarded(
@@ -99,13 +105,11 @@ def call(tool: ClaimingTool, **arguments: Any) -> ToolCall:
     return ToolCall(id="x", name=tool.name, arguments=arguments, tool=tool)
 
 
-def says(text: str) -> Hooks:
-    """A follow-up by another hook, once."""
-    waiting: list[Message] = [user_text(text, origin="follow_up")]
+def says(*texts: str) -> Hooks:
+    """Follow-ups by another hook, one whenever the agent would stop."""
+    waiting = [user_text(text, origin="follow_up") for text in texts]
 
     def get_followup_messages(_info: Any, _so_far: Any) -> list[Message]:
-        taken = list(waiting)
-        waiting.clear()
-        return taken
+        return [waiting.pop(0)] if waiting else []
 
     return Hooks(name="somebody", get_followup_messages=get_followup_messages)

@@ -1,9 +1,10 @@
 """Twenty ordinary tasks with a scripted model and real tools, and how often dirge interferes."""
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -326,15 +327,8 @@ def _write_files(task: OrdinaryTask, folder: Path) -> None:
 
 
 def _at(reply: Reply, url: str) -> Reply:
-    calls = [
-        (name, {key: _moved(value, url) for key, value in arguments.items()})
-        for name, arguments in reply.calls
-    ]
-    return Reply(text=reply.text, calls=calls)
-
-
-def _moved(value: Any, url: str) -> Any:
-    return value.replace("SITE", url) if isinstance(value, str) else value
+    calls = json.dumps(list(reply.calls)).replace("SITE", url)
+    return replace(reply, calls=json.loads(calls))
 
 
 def _gate(text: str) -> str:
