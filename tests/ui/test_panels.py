@@ -338,7 +338,7 @@ async def test_ctrl_t_shows_the_todo_list_above_the_input(working: ScriptedProje
         await driver.until(lambda: "▶ write it" in driver.screen and "[ ] test it" in driver.screen)
         await driver.idle()
         await driver.pilot.press("ctrl+t")
-        await driver.until(lambda: "▶ write it" not in driver.screen)
+        await driver.until(lambda: "[ ] test it" not in driver.screen)
 
 
 # -- the person's editor
