@@ -308,8 +308,7 @@ async def _answer(
             if received % EVENTS_PER_YIELD == 0:
                 # Without a pause, a burst that never waits would outlast every time limit.
                 await asyncio.sleep(0)
-    # Half a summary or verdict must not pass for a complete one.
-    raise ProviderError("The answer broke off before its end.", kind="network", phase="stream")
+    raise cut_short()
 
 
 def finished_message(
@@ -330,6 +329,11 @@ def finished_message(
     return replace(message, stop_reason="toolUse" if message.calls else "stop")
 
 
+def cut_short() -> ProviderError:
+    """Return the error of a stream without an end: half an answer must not pass for a whole one."""
+    return ProviderError("The answer broke off before its end.", kind="network", phase="stream")
+
+
 def _stopped() -> ProviderError:
     return ProviderError("Stopped.", kind="aborted", phase="stream")
 
@@ -344,8 +348,7 @@ def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         assembler = Assembler(options.model)
-        # The loop takes a stream that ends without an error for a complete answer.
-        end: StreamDone | StreamError = StreamDone()
+        end: StreamDone | StreamError = StreamError(cut_short())
         async with closing(inner(context, options, signal)) as events:
             async for event in events:
                 if isinstance(event, StreamDone | StreamError):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dirge_py.agent_loop.argument_repair import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.model_call import EVENTS_PER_YIELD, Assembler, finished_message
+from dirge_py.agent_loop.model_call import EVENTS_PER_YIELD, Assembler, cut_short, finished_message
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.agent_loop.tool_names import with_known_names
@@ -141,6 +141,7 @@ class _Answer:
                 if received % EVENTS_PER_YIELD == 0:
                     # Without a pause, a burst that never waits would block the keyboard.
                     await asyncio.sleep(0)
+        self._error = cut_short()
 
     def _on_event(self, event: StreamEvent) -> None:
         match event:
@@ -215,13 +216,13 @@ class _Answer:
 
     @property
     def _is_broken_off(self) -> bool:
-        return self._error is not None or (self._done is None and self._run.signal.aborted)
+        return self._error is not None or self._done is None
 
     def _message(self) -> AssistantMessage:
-        if self._is_broken_off:
+        if self._done is None or self._error is not None:
             return self._broken_off()
         config = self._run.config
-        written = finished_message(self._done or StreamDone(), self._assembler, config.new_id)
+        written = finished_message(self._done, self._assembler, config.new_id)
         message = with_known_names(written, self._run.turn_tools)
         renamed = sum(a != b for a, b in zip(written.calls, message.calls, strict=True))
         self._run.repairs.update({"tool_name": renamed} if renamed else {})

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dirge_py.agent_loop import StopRun
-from dirge_py.agent_loop.model_call import complete
+from dirge_py.agent_loop.model_call import complete, on_complete
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
@@ -191,3 +191,15 @@ async def test_a_stream_that_never_waits_cannot_outlive_its_time():
 
     with pytest.raises(TimeoutError):
         await ask(burst, timeout_s=0.01)
+
+
+async def test_d16_a_stream_that_just_ends_is_no_complete_answer_for_a_check():
+    looked = []
+
+    async def look(answer, end):
+        looked.append(answer)
+        return end
+
+    stream = on_complete(Stream(TextDelta("half")), look)
+    *_, end = [event async for event in stream(QUESTION, StreamOptions(), AbortSignal())]
+    assert (looked, end.error.kind) == ([], "network")

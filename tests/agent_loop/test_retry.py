@@ -152,10 +152,17 @@ async def test_nothing_is_asked_after_an_abort():
     assert (event.error.kind, model.seen) == ("aborted", [])
 
 
-async def test_a_stream_that_just_ends_is_not_asked_for_again():
-    model = ScriptedModel().will_stream(StreamStart(model="m")).will_say("never")
-    assert await record_run(model) == [StreamStart(model="m")]
-    assert len(model.seen) == 1
+async def test_a_stream_that_just_ends_before_its_first_word_is_retried():
+    model = ScriptedModel().will_stream(StreamStart(model="m")).will_say("here")
+    events = await record_run(model)
+    assert isinstance(events[1], StreamRetry)
+    assert (len(model.seen), isinstance(events[-1], StreamDone)) == (2, True)
+
+
+async def test_a_stream_that_just_ends_after_text_is_an_error():
+    model = ScriptedModel().will_stream(TextDelta("half")).will_say("never")
+    text, end = await record_run(model)
+    assert (text, end.error.kind, len(model.seen)) == (TextDelta("half"), "network", 1)
 
 
 async def test_who_began_to_answer_before_an_error_is_told_all_the_same():

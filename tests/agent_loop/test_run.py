@@ -23,7 +23,14 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageEnd, SystemNotice, TurnEnd, UsageReported
 from dirge_py.types.hooks import Hooks
-from dirge_py.types.llm import StreamDone, StreamError, StreamStart, TextDelta
+from dirge_py.types.llm import (
+    StreamDone,
+    StreamError,
+    StreamStart,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallEnd,
+)
 from dirge_py.types.messages import (
     AssistantMessage,
     CustomMessage,
@@ -109,15 +116,23 @@ async def test_a_trailing_custom_message_may_be_converted():
     assert run.roles == ["assistant"]
 
 
-async def test_a_silent_end_is_an_empty_answer():
-    async def silent(*_):
-        if False:
-            yield
+@pytest.mark.parametrize(
+    "events",
+    [
+        (StreamStart("m"),),
+        (TextDelta("Half a sen"),),
+        (ToolCallDelta(key="1", id="1", name="echo", arguments='{"path": "/"'),),
+        (ToolCallDelta(key="1", id="1", name="echo", arguments="{}"), ToolCallEnd(key="1")),
+    ],
+    ids=["nothing", "text", "half a call", "a call"],
+)
+async def test_d16_a_stream_that_just_ends_is_an_error_and_no_call_of_it_runs(events):
+    tool = Tool()
+    run = await run_loop(ScriptedModel().will_stream(*events), "start", tools=[tool])
 
-    run = await run_loop(silent, "start")
-
-    assert run.new[-1] == AssistantMessage(stop_reason="stop")
-    assert isinstance(run.outcome, Done)
+    assert (run.new[-1].stop_reason, run.new[-1].error_kind) == ("error", "network")
+    assert run.new[-1].text == "".join(each.text for each in events if isinstance(each, TextDelta))
+    assert (run.outcome.kind, tool.ran) == ("network", [])
 
 
 async def test_a_provider_error_ends_the_run_without_polling():
