@@ -1,6 +1,7 @@
 """Questions about a message history: its turns, its final text, and where it can continue."""
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.hooks import CallDecision
@@ -15,6 +16,8 @@ from dirge_py.types.messages import (
 )
 
 GO_ON = "Go on."
+CALL_AS_TEXT = "You wrote a call of `"
+"""The beginning of the harness message after an answer that was a call written as text."""
 
 
 def is_turn(message: Message) -> bool:
@@ -27,18 +30,36 @@ def is_turn(message: Message) -> bool:
     )
 
 
+def messages_since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return the messages after the last one that is not from dirge or a plugin, oldest first."""
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, UserMessage) and message.origin not in ("harness", "plugin"):
+            return messages[at + 1 :]
+    return messages
+
+
+def is_about_written_call(message: Message | None) -> bool:
+    """Whether dirge says in it that the answer before it was a call written as text."""
+    return (
+        isinstance(message, UserMessage)
+        and message.origin == "harness"
+        and message.text.startswith(CALL_AS_TEXT)
+    )
+
+
 def final_text(messages: Sequence[Message]) -> str:
     """Return the text of a run: its last answer.
 
     If a stop check made the agent continue, the text before it is kept: "Tests pass, too." must not
-    replace a report. Repeated text appears once.
+    replace a report. Repeated text appears once, and a call that was written as text does not.
     """
     texts: list[str] = []
     was_cut = False
-    for message in messages:
+    for message, following in zip_longest(messages, messages[1:]):
         if isinstance(message, UserMessage) and message.origin != "harness":
             texts.clear()  # earlier text is no longer the final answer
-        if not isinstance(message, AssistantMessage):
+        if not isinstance(message, AssistantMessage) or is_about_written_call(following):
             continue
         if message.withheld:
             texts.clear()
@@ -92,6 +113,7 @@ def check_resumable(
         isinstance(last, AssistantMessage)
         and last.origin == "model"
         and last.stop_reason in ("stop", "toolUse")
+        and (last.text.strip() or last.calls)
     )
     if waiting is None and is_complete:
         raise ValueError("There is nothing to continue: the last answer is complete.")

@@ -97,7 +97,7 @@ class LoopTable(Table):
     follow_up: Delivery = setting("one-at-a-time", "How many of them when the agent would stop.")
     recoveries: Bound = setting(3, "How often in a row a run continues after an incomplete answer.")
     escalations: Bound = setting(3, "The most turns of the model of `[roles] escalate`.")
-    scavenge: bool = setting(False, "Look for tool calls that a model wrote into its thinking.")
+    scavenge: bool = setting(False, "Run calls that a model wrote as text, if they only read.")
     storm: StormTable = EMPTY_TABLE
     gates: GatesTable = EMPTY_TABLE
 

@@ -13,6 +13,7 @@ from dirge_py.agent_loop.answer_schema import (
     SubmitResult,
     compact,
 )
+from dirge_py.agent_loop.history import messages_since_prompt
 from dirge_py.agent_loop.tool_calls import CLOSED, cut_json
 from dirge_py.guards.stop_checks import nudge
 from dirge_py.lib.text import one_line
@@ -226,7 +227,7 @@ class StructuredAnswer:
 
     def _last_attempt(self, messages: Sequence[Message]) -> tuple[str, Sequence[str]]:
         """Return the last attempt at a result, and its problems; "" if there was none."""
-        for message in reversed(_since_prompt(messages)):
+        for message in reversed(messages_since_prompt(messages)):
             if not isinstance(message, AssistantMessage) or message.origin != "model":
                 continue
             calls = [call for call in message.calls if call.name == TOOL]
@@ -257,7 +258,7 @@ def _with_words(context: LlmContext, words: str) -> LlmContext:
 def _failures(messages: Sequence[Message]) -> int:
     """Return how often the model's result was rejected since the prompt, once per answer."""
     failures, is_new = 0, True
-    for message in _since_prompt(messages):
+    for message in messages_since_prompt(messages):
         if isinstance(message, AssistantMessage):
             is_new = True
         elif isinstance(message, UserMessage):
@@ -266,15 +267,6 @@ def _failures(messages: Sequence[Message]) -> int:
             failures += is_new
             is_new = False
     return failures
-
-
-def _since_prompt(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages after the user's last one, oldest first."""
-    for at in range(len(messages) - 1, -1, -1):
-        message = messages[at]
-        if isinstance(message, UserMessage) and message.origin not in ("harness", "plugin"):
-            return messages[at + 1 :]
-    return messages
 
 
 def _is_answer(message: AssistantMessage) -> bool:

@@ -12,6 +12,7 @@ from dirge_py.context.prompt_text import prompt_text, quote_text
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
 from dirge_py.conversation.run import Run
+from dirge_py.guards.broken_answers import EMPTY_KIND
 from dirge_py.lib.text import cut_middle, truncate
 from dirge_py.plan.document import read_plan
 from dirge_py.plan.project_guard import read_tree
@@ -175,9 +176,8 @@ class PhaseFork:
         Raises PhaseEnded if the run did not finish.
         """
         outcome, answers = await self._ask(prompt, bundles, can_act=can_act)
-        is_done = isinstance(outcome, Done) and not outcome.stopped_by
         has_worked = any(message.calls for message in answers)
-        is_silent = is_done and can_act and has_worked and not _final_text(answers)
+        is_silent = _is_silent(outcome, answers) and can_act and has_worked
         if is_silent or isinstance(outcome, MaxTurns):
             report_now = user_text(report_now_prompt(self.phase), "harness")
             outcome, answers = await self._ask(report_now, bundles, can_act=False)
@@ -187,7 +187,7 @@ class PhaseFork:
         if isinstance(outcome, Done) and outcome.stopped_by:
             problem = "repeated itself and was stopped"
             raise phase_failed(self.phase, problem, kind=outcome.stopped_by)
-        if not isinstance(outcome, Done):
+        if not isinstance(outcome, Done) and not _is_silent(outcome, answers):
             raise PhaseEnded(outcome)
         return _final_text(answers)
 
@@ -280,6 +280,13 @@ def summary_line(phase: PhaseName, text: str) -> str:
 _WITHOUT_TOOLS = Hooks(
     name="last words", transform_context=lambda info: replace(info.context, tools=())
 )
+
+
+def _is_silent(outcome: Outcome, answers: Sequence[AssistantMessage]) -> bool:
+    """Whether the run ended by itself, but without text."""
+    if isinstance(outcome, Failed):
+        return outcome.kind == EMPTY_KIND
+    return isinstance(outcome, Done) and not (outcome.stopped_by or _final_text(answers))
 
 
 def _final_text(answers: Sequence[AssistantMessage], *, with_calls: bool = False) -> str:

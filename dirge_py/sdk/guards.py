@@ -18,6 +18,7 @@ from dirge_py.context.prompts import PromptBook
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
+from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import Limits, Meter, SideUsage
 from dirge_py.guards.recovery import (
     EscalationBudget,
@@ -204,6 +205,7 @@ class Guards:
             self.context.bundle(run.model),
             *([self._touched.bundle()] if self._touched is not None else []),
             resume_broken_answers(parts.config.loop.recoveries, sleep=parts.clock.sleep),
+            ask_again(scavenges=parts.config.loop.scavenge),
             shrink_on_overflow(self.context.shrink),
             announce_server_compaction(),
             self._escalate(run),

@@ -108,7 +108,8 @@ class Failed:
     """An error ended the run."""
 
     kind: str
-    """An `errors.ErrorKind`, `bug`, or `schema`: no answer fits the schema."""
+    """An `errors.ErrorKind`, `bug`, `schema` (no answer fits the schema), `text_call` (calls were
+    written as text only), or `empty_answer`."""
     message: str
     """What went wrong."""
     hint: str = ""

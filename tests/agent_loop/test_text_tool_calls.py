@@ -5,11 +5,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop import LoopConfig
-from dirge_py.agent_loop.text_tool_calls import MOST_BYTES, find_calls, without_quotations
+from dirge_py.agent_loop.text_tool_calls import (
+    MOST_BYTES,
+    find_calls,
+    scan,
+    without_quotations,
+)
+from dirge_py.guards.broken_answers import call_as_text
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.events import MessageEnd, RepairStats
-from dirge_py.types.messages import ToolCallBlock
+from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from tests.security.sizes import size
 from tests.support.loop_runs import Tool, run_loop
 from tests.support.tool_arguments import INTEGER, STRICT, OperationTool, by_schema, shaped
@@ -30,6 +36,7 @@ SHAPES = {
     ),
 }
 CALL = SHAPES["name and arguments"]
+READ = {"read": ["path"]}
 CONFIG = LoopConfig(validate=by_schema, scavenge=True)
 
 
@@ -109,13 +116,11 @@ async def test_case_93_at_most_four_are_made():
 
 
 @pytest.mark.parametrize("ops", [["edit"], ["read", "network"], ["other"]])
-async def test_a1_what_would_change_something_is_never_taken_from_the_answer(ops):
+async def test_a1_what_would_change_something_is_never_taken_from_text(ops):
     tool = OperationTool("read", parameters=STRICT, ops=ops)
-    _, model = await run_with(f"An example: {CALL}", tools=[tool])
-    assert (tool.ran, len(model.seen)) == ([], 1)
-
-    await run_with(thinking=CALL, tools=[tool])
-    assert tool.ran == [{"path": "a"}]
+    for written in ({"text": f"Now.\n{CALL}"}, {"thinking": CALL}):
+        _, model = await run_with(**written, tools=[tool])
+        assert (tool.ran, len(model.seen)) == ([], 1)
 
 
 async def test_a_call_written_plainly_into_the_answer_may_look():
@@ -149,11 +154,11 @@ async def test_a1_what_is_quoted_in_the_answer_is_not_a_call(text):
 
 def test_what_follows_a_quotation_still_counts():
     text = without_quotations(f"```\n{CALL}\n```\n{CALL}\n`x` {CALL}")
-    assert len(find_calls(text, {"read"})) == 2
+    assert len(find_calls(text, READ)) == 2
 
 
 def test_case_93_unknown_names_give_nothing():
-    assert find_calls(CALL, {"write"}) == []
+    assert find_calls(CALL, {"write": []}) == []
 
 
 async def test_case_93_a_long_message_is_not_searched():
@@ -163,7 +168,7 @@ async def test_case_93_a_long_message_is_not_searched():
 
 
 def test_case_93_two_of_six_are_found_with_a_limit_of_two():
-    assert len(find_calls(CALL * 6, {"read"}, most=2)) == 2
+    assert len(find_calls(CALL * 6, READ, most=2)) == 2
 
 
 def test_case_93_json_inside_a_block_is_not_counted_twice():
@@ -172,7 +177,7 @@ def test_case_93_json_inside_a_block_is_not_counted_twice():
         '<|DSML|invoke name="write"><|DSML|parameter name="content" string="false">'
         f"{json.dumps(inner)}</|DSML|parameter></|DSML|invoke>"
     )
-    (call,) = find_calls(text, {"read", "write"})
+    (call,) = find_calls(text, {"read": ["path"], "write": ["content"]})
     assert (call.name, call.arguments) == ("write", {"content": inner})
 
 
@@ -181,7 +186,7 @@ def test_case_93_a_value_that_is_no_json_after_all_is_text():
         '<|DSML|invoke name="read"><|DSML|parameter name="n" string="false">5</|DSML|parameter>'
         '<|DSML|parameter name="m" string="false">{5</|DSML|parameter></|DSML|invoke>'
     )
-    assert find_calls(text, {"read"})[0].arguments == {"n": 5, "m": "{5"}
+    assert find_calls(text, READ)[0].arguments == {"n": 5, "m": "{5"}
 
 
 @pytest.mark.parametrize(
@@ -197,17 +202,17 @@ def test_case_93_a_value_that_is_no_json_after_all_is_text():
     ],
 )
 def test_what_only_looks_like_a_call_is_none(text):
-    assert find_calls(text, {"read"}) == []
+    assert find_calls(text, READ) == []
 
 
 def test_an_unfinished_parameter_is_left_out():
     text = '<|DSML|invoke name="read"><|DSML|parameter name="path">a</|DSML|invoke>'
-    assert find_calls(text, {"read"})[0].arguments == {}
+    assert find_calls(text, READ)[0].arguments == {}
 
 
 def test_braces_in_prose_do_not_hide_a_call():
-    assert len(find_calls(f"a {{ b {CALL}", {"read"})) == 1
-    assert find_calls("{" * 1000 + CALL, {"read"}) == []
+    assert len(find_calls(f"a {{ b {CALL}", READ)) == 1
+    assert len(find_calls("{" * 1000 + CALL, READ)) == 1
 
 
 PIECES = st.sampled_from(
@@ -222,6 +227,19 @@ PIECES = st.sampled_from(
         "\n",
         "<|DSML|invoke",
         ' name="read">',
+        "<tool_call>",
+        "<function=read>",
+        "<parameter=path>",
+        "</parameter>",
+        "</function>",
+        "<read>",
+        "<path>",
+        "</path>",
+        "</read>",
+        "<name>read</name>",
+        "<arguments>",
+        "<|channel|>commentary to=functions.read ",
+        "<｜tool▁call▁begin｜>read",
         CALL,
         ":",
         "é",
@@ -232,8 +250,13 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
 @settings(max_examples=size(66, 200), deadline=None)
 def test_the_search_never_raises_and_finds_only_known_tools(text):
-    for each in (text, without_quotations(text)):
-        assert {call.name for call in find_calls(each, {"read"})} <= {"read"}
+    shown = without_quotations(text)
+    assert len(shown) == len(text)
+    for call in (*scan(text, READ), *scan(text, READ, shown)):
+        assert call.name == "read"
+        assert 0 <= call.begin < call.end <= len(text)
+    message = AssistantMessage(content=(ThinkingBlock(text=text), TextBlock(text)))
+    assert call_as_text(message, [reading()]) in ("read", "")
 
 
 async def test_a_broken_off_or_cut_answer_is_not_searched():
@@ -244,4 +267,4 @@ async def test_a_broken_off_or_cut_answer_is_not_searched():
 
 
 def test_names_of_other_things_are_no_tools():
-    assert find_calls('{"name": "Ann", "arguments": {"path": "a"}}', {"read"}) == []
+    assert find_calls('{"name": "Ann", "arguments": {"path": "a"}}', READ) == []

@@ -196,7 +196,7 @@ async def test_case_126_nothing_to_go_on_with_ends_the_plan(
 ) -> None:
     if phase == "plan":
         project.model.will_say("Findings.")
-    project.model.will_say(blank)
+    project.model.will_say(blank).will_say(blank)
 
     async with project.open() as conversation:
         result = await project.plan(conversation)

@@ -124,10 +124,10 @@ class Printer:
         if isinstance(outcome, AwaitingConfirmation):
             more["continuation"] = self.keep_continuation()
         answers = [m for m in reversed(self._messages) if isinstance(m, AssistantMessage)]
-        silence = describe_silent_answer(answers[0], way_on="") if answers else ""
+        is_silent = bool(answers) and isinstance(outcome, Done) and self.options.answer is None
+        silence = describe_silent_answer(answers[0], way_on="") if is_silent else ""
         text = final_text(self._messages)
         if self.options.answer is not None:
-            silence = ""
             if isinstance(outcome, Done) and outcome.result is not None:
                 text = outcome.result.response
                 more["structured_output"] = outcome.result.structured

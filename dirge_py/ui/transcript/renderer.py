@@ -56,7 +56,6 @@ class TranscriptRenderer:
         self._diff = diff
         self._assets = assets
         self._tally = RunSummary(clock)
-        self._silence = ""
         self._answer = StreamedAnswer(page, show_thinking=show_thinking)
         self._tools: dict[str, ToolBlock] = {}
         self._turn = 0
@@ -209,18 +208,12 @@ class TranscriptRenderer:
         else:
             answer.finish(message)
         self._drop_calls_begun({call.id for call in message.calls})
-        self._note_empty_answer(message)
 
     def _drop_calls_begun(self, called: Collection[str] = ()) -> None:
         for call_id, block in list(self._tools.items()):
             if block.state == "waiting" and call_id not in called:
                 self._page.remove_block(block)
                 del self._tools[call_id]
-
-    def _note_empty_answer(self, message: AssistantMessage) -> None:
-        self._silence = event_text.describe_silent_answer(message)
-        if self._silence:
-            self.notice(self._silence, tone="warning")
 
     def _words_of_dirge(self, message: AssistantMessage) -> None:
         if message.withheld:
@@ -241,7 +234,9 @@ class TranscriptRenderer:
                     self._page.add(ProseBlock(piece))
             elif isinstance(block, ToolCallBlock):
                 self._tool(block.id, block.name).set_call(block.name, block.arguments)
-        self._note_empty_answer(message)
+        # In a run, its end says so, or dirge asks again.
+        if text := event_text.describe_silent_answer(message):
+            self.notice(text, tone="warning")
 
     def _user(self, message: UserMessage, *, is_live: bool) -> None:
         sources = {"harness": "from dirge, to the model", "plugin": "from a plugin, to the model"}
@@ -314,9 +309,8 @@ class TranscriptRenderer:
         self._is_in_run = False
         self._end_activity()
         text, tone = event_text.describe_run_end(event)
-        if text and text != self._silence:
+        if text:
             self.notice(text, tone=tone)
-        self._silence = ""
         if words := self._tally.words:
             self._page.add(RunSummaryBlock(words))
 

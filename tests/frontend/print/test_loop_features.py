@@ -131,6 +131,76 @@ def test_without_compaction_the_error_of_the_service_ends_the_run(product: Produ
     assert "does not fit into the model's window" in result.stderr
 
 
+# -- broken answers
+
+AS_TEXT = (
+    '<tool_call>\n{"name": "write", "arguments": {"path": "a.txt", "content": "x"}}\n</tool_call>'
+)
+WRITE = ModelReply(calls=[("write", {"path": "a.txt", "content": "x\n"})])
+
+
+def test_d3_a_call_that_was_written_as_text_is_made_after_all(product: Product) -> None:
+    product.will(ModelReply(text=AS_TEXT), WRITE, ModelReply(text="Written."))
+    result = product.run("-p", "--yolo", "write a file")
+
+    assert (result.exit_code, result.stdout) == (0, "Written.\n")
+    assert user_texts(product)[-1].startswith("You wrote a call of `write` as text")
+    assert (product.project / "a.txt").read_text() == "x\n"
+
+
+def test_d3_one_that_is_written_as_text_again_and_again_fails_with_exit_code_1(
+    product: Product,
+) -> None:
+    product.will(*[ModelReply(text=AS_TEXT)] * 3)
+    result = product.run("-p", "--yolo", "write a file")
+
+    assert (result.exit_code, len(product.service.requests)) == (1, 3)
+    assert "The model wrote a call of `write` as text 3 times, and made none." in result.stderr
+    assert "Use a model that supports tool calls." in result.stderr
+    assert not (product.project / "a.txt").exists()
+
+
+def test_d3_with_scavenging_a_change_as_text_does_not_run_either(product: Product) -> None:
+    product.configure("[loop]\nscavenge = true\n")
+    product.file("note.txt", "remember\n")
+    looks = (
+        AS_TEXT.replace("write", "read").replace(', "content": "x"', "").replace("a.t", "note.t")
+    )
+    product.will(ModelReply(text=looks), ModelReply(text=AS_TEXT), ModelReply(text="Left."))
+    result = product.ask("--yolo", "look, and write a file")
+
+    assert (result.exit_code, result.json["result"]) == (0, "Left.")
+    assert "remember" in product.sent_text(1)
+    assert user_texts(product)[-1].startswith("You wrote a call of `write` as text")
+    assert not (product.project / "a.txt").exists()
+
+
+def test_d9_an_empty_answer_is_asked_for_once_more(product: Product) -> None:
+    product.will(ModelReply(text=""), ModelReply(text="Here."))
+    result = product.run("-p", "say something")
+
+    assert (result.exit_code, result.stdout) == (0, "Here.\n")
+    assert "empty answer" not in result.stderr
+
+
+def test_d9_two_empty_answers_fail_with_exit_code_1_and_can_be_continued(product: Product) -> None:
+    product.will(ModelReply(text=""), ModelReply(text=" "), ModelReply(text="Here."))
+    result = product.ask("say something")
+
+    assert result.exit_code == 1
+    assert result.json["error"]["kind"] == "empty_answer"
+    assert result.json["error"]["message"] == "The model gave an empty answer twice in a row."
+    assert product.ask("-c", "/continue").json["result"] == "Here."
+
+
+def test_d9_in_words_it_is_told_once(product: Product) -> None:
+    product.will(ModelReply(text=""), ModelReply(text=""))
+    result = product.run("-p", "say something")
+
+    assert (result.exit_code, result.stdout.strip()) == (1, "")
+    assert result.stderr.count("empty answer") == 1
+
+
 # -- escalation
 
 

@@ -35,13 +35,14 @@ def test_text_is_the_answer_and_nothing_else(product: Product) -> None:
 
 
 def test_an_answer_without_a_word_is_told_on_stderr(product: Product) -> None:
-    product.will(ModelReply(thinking="hm"), ModelReply(thinking="hm"))
-    text = "dirge: The model returned an empty answer, after thinking.\n"
+    product.will(*[ModelReply(thinking="hm")] * 4)
+    text = "dirge: The model gave an empty answer twice in a row.\n"
 
     result = product.run("-p", "x")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", text)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(text)
     result = product.ask("x")
-    assert (result.json["result"], result.stderr) == ("", text)
+    assert (result.exit_code, result.json["result"]) == (1, "")
 
 
 def test_text_is_the_last_answer_only(product: Product) -> None:

@@ -1,0 +1,242 @@
+"""Answers that are none: calls written as text, and nothing at all. The model is asked again.
+
+These are no stop checks: they don't judge the work, and the run can't end well without them. What
+was asked is counted in the history, so that runs can be driven turn by turn.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from dirge_py.agent_loop.answer_schema import TOOL
+from dirge_py.agent_loop.history import CALL_AS_TEXT, is_about_written_call, messages_since_prompt
+from dirge_py.agent_loop.text_tool_calls import (
+    FENCE,
+    MOST_BYTES,
+    ToolArguments,
+    WrittenCall,
+    calls_in_text,
+    scan,
+    thinking_and_text,
+    tool_arguments,
+    without_quotations,
+)
+from dirge_py.agent_loop.tool_calls import signature
+from dirge_py.types.hooks import Hooks, StopRun, TurnInfo, TurnUpdate
+from dirge_py.types.messages import AssistantMessage, Message, UserMessage, user_text
+from dirge_py.types.outcomes import Failed
+from dirge_py.types.tools import LoopTool, LoopToolResult, ToolCall
+
+MOST_WRITTEN = 2
+"""How often a run asks for a call that was written as text."""
+MOST_EMPTY = 3
+"""How often a run asks for an answer that was empty; two in a row end it before."""
+
+EMPTY_KIND = "empty_answer"
+"""The `Failed.kind` of a run whose model gave no answer."""
+
+EMPTY = (
+    "Your answer was empty: it had neither text nor a tool call. Continue with the task. If it is "
+    "done, say so, and what the result is."
+)
+_NOTHING_RAN = (
+    "` as text, so nothing ran. Make it as a tool call. If it was only an example for the user, "
+    "repeat your answer with the example behind `>`."
+)
+_WRITTEN_HINT = (
+    "Use a model that supports tool calls. For a local one, check that its server has the chat "
+    "template and the tool-call parser of this model."
+)
+_EMPTY_HINT = "Use /continue to ask it once more, or use another model."
+
+_MARKUP = re.compile(
+    r"</?(?:[\w-]{1,20}:)?[\w-]{1,40}(?:=[^<>]{0,80})?>|</?[|｜][^<>]{1,60}>"
+    r"|\[/?TOOL_CALLS\]|\b(?:assistant|commentary|assistantcommentary|analysis)\b"
+)
+_PUNCTUATION = " \t\n[](),;`"
+_EXAMPLE = re.compile(
+    r"\b(?:examples?\s*(?::|of\b|calls?\b|,|\.|$)|for (?:example|instance)|e\. ?g\."
+    r"|looks? (?:like (?:this|so)|as follows|so)|show(?:s|n|ing)? (?:you|how)|illustrat\w+"
+    r"|Beispiel|z\. ?B\.|so aus|par exemple|por ejemplo|per esempio)",
+    re.IGNORECASE,
+)
+_DESCRIBES = re.compile(
+    r"\b(?:looks? like|such as|formats?|form|syntax|shape|schema|structure|would|could|means?"
+    r"|log(?:s|ged)?|record(?:s|ed)?|stor(?:es|ed)|sen(?:ds|t)|receiv(?:es|ed)|return(?:s|ed)"
+    r"|contain(?:s|ed)|print(?:s|ed)?|outputs?|shows?|shown|traces?|says?|said|wrote|writes|payload|transcript|journal"
+    r"|document(?:s|ed)|equivalent|instead of|earlier|previous(?:ly)?|you (?:can|may))\b",
+    re.IGNORECASE,
+)
+_ANNOUNCES = re.compile(
+    r"\b(?:(?:I|we)(?:['’]ll| will| am going to|['’]m going to| need to| must| should| have to)"
+    r"|let(?:['’]s| me| us)|(?:now|next|first|then),? (?:I|we)|next step)\b"
+    r"(?!\s+(?:also\s+)?(?:know|explain|show|describe|walk|summari[sz]e)\b)"
+    r"|(?:^|[.!?:]\s+)(?:Calling|Reading|Running|Checking|Opening|Searching|Listing|Editing"
+    r"|Writing|Creating|Looking|Using)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MOST_INTRODUCTION = 300
+_NEAR = 1000
+"""How many characters around a call show what it is."""
+
+
+def ask_again(*, scavenges: bool = False) -> Hooks:
+    """Return hooks that ask again for calls that were written as text, and after empty answers.
+
+    If the model does it again after that, the run fails. Answers that broke off, were withheld or
+    follow a schema are left to others. `scavenges`: the loop runs calls from text that only read,
+    so only the others are asked for. Create new hooks for every run.
+    """
+    terminated_turn = -1
+
+    def after_call(info: TurnInfo, _call: ToolCall, result: LoopToolResult) -> None:
+        nonlocal terminated_turn
+        if result.terminate:
+            terminated_turn = info.turn
+
+    def after_turn(info: TurnInfo) -> TurnUpdate | None:
+        message, tools = info.message, info.context.tools
+        if message is None or message.withheld or message.stop_reason not in ("stop", "toolUse"):
+            return None
+        if (message.calls and not scavenges) or any(tool.name == TOOL for tool in tools):
+            return None
+        if name := call_as_text(message, tools):
+            return _ask_for_call(info, name)
+        if message.calls or message.text.strip() or info.turn == terminated_turn + 1:
+            return None
+        return _ask_for_answer(info)
+
+    return Hooks(
+        name="broken answers",
+        only_watches=True,
+        after_tool_call=after_call,
+        prepare_next_turn=after_turn,
+    )
+
+
+def _ask_for_call(info: TurnInfo, name: str) -> TurnUpdate:
+    asked = sum(map(is_about_written_call, messages_since_prompt(info.context.messages)))
+    if asked < MOST_WRITTEN:
+        text = f"{CALL_AS_TEXT}{name}{_NOTHING_RAN}"
+        return TurnUpdate(continue_with=(user_text(text, origin="harness"),))
+    text = f"The model wrote a call of `{name}` as text {asked + 1} times, and made none."
+    raise StopRun(Failed(kind="text_call", message=text, hint=_WRITTEN_HINT))
+
+
+def _ask_for_answer(info: TurnInfo) -> TurnUpdate | None:
+    messages = messages_since_prompt(info.context.messages)
+    asked = sum(map(_is_about_silence, messages))
+    is_repeated = len(messages) > 1 and _is_about_silence(messages[-2])
+    if not is_repeated and asked < MOST_EMPTY:
+        return TurnUpdate(continue_with=(user_text(EMPTY, origin="harness"),))
+    if _has_answer(messages):
+        return None  # A finished run must not fail because of an extra question.
+    text = f"The model gave an empty answer {'twice in a row' if is_repeated else 'again'}."
+    raise StopRun(Failed(kind=EMPTY_KIND, message=text, hint=_EMPTY_HINT))
+
+
+def _is_about_silence(message: Message) -> bool:
+    return isinstance(message, UserMessage) and message.text == EMPTY
+
+
+def _has_answer(messages: Sequence[Message]) -> bool:
+    """Whether the model has answered in words that were no written call."""
+    return any(
+        isinstance(message, AssistantMessage)
+        and message.stop_reason in ("stop", "length")
+        and bool(message.text.strip())
+        and not (message.calls or is_about_written_call(following))
+        for message, following in pairwise(messages)
+    )
+
+
+class _Passage(NamedTuple):
+    """Calls in a text with nothing but markup between them."""
+
+    begin: int
+    end: int
+    calls: tuple[WrittenCall, ...]
+    is_code: bool
+    """Whether only JSON or a code block shows them: then they may be an example."""
+
+
+def call_as_text(message: AssistantMessage, tools: Sequence[LoopTool]) -> str:
+    """Return the tool of the first call that was written as text and not made; "" if none was.
+
+    Calls in quotations don't count, unless a code block is nothing but a call and no words around
+    it say that it is an example. Those in the thinking count only at its end if there is a text.
+    """
+    thoughts, text = thinking_and_text(message)
+    names = tool_arguments(tools)
+    made = {signature(call.name, call.arguments) for call in message.calls}
+    if made:
+        written = {signature(name, given) for name, given, *_ in calls_in_text(message, tools)}
+        if not made <= written:
+            return ""  # The model has made them itself.
+    is_silent = not text.strip()
+    for call in (*_meant(text, names), *_meant(thoughts, names, must_end=not is_silent)):
+        if signature(call.name, call.arguments) not in made:
+            return call.name
+    return ""
+
+
+def _meant(text: str, tools: ToolArguments, *, must_end: bool = False) -> Iterator[WrittenCall]:
+    if len(text) > MOST_BYTES or not ("{" in text or "<" in text):
+        return
+    for passage in _passages(text, tools):
+        if _is_meant(text, passage, must_end=must_end):
+            yield from passage.calls
+
+
+def _passages(text: str, tools: ToolArguments) -> Sequence[_Passage]:
+    shown = without_quotations(text)
+    plain = (
+        _Passage(call.begin, call.end, (call,), call.is_bare) for call in scan(text, tools, shown)
+    )
+    passages: list[_Passage] = []
+    for passage in sorted([*plain, *_code_blocks(text, tools)]):
+        last = passages[-1] if passages else None
+        if last is not None and not _words(text[last.end : passage.begin]):
+            calls, is_code = last.calls + passage.calls, last.is_code or passage.is_code
+            passages[-1] = _Passage(last.begin, passage.end, calls, is_code)
+        else:
+            passages.append(passage)
+    return passages
+
+
+def _code_blocks(text: str, tools: ToolArguments) -> Iterator[_Passage]:
+    """Yield the code blocks that hold calls and nothing else."""
+    for block in FENCE.finditer(text):
+        body = block[0].partition("\n")[2].rstrip("`~ \t")
+        calls = tuple(scan(body, tools))
+        rest = body
+        for call in reversed(calls):
+            rest = rest[: call.begin] + rest[call.end :]
+        if calls and not _words(rest):
+            yield _Passage(block.start(), block.end(), calls, is_code=True)
+
+
+def _is_meant(text: str, passage: _Passage, *, must_end: bool) -> bool:
+    """Whether calls in a text are meant to be made, by where they stand and the words around."""
+    before = _MARKUP.sub("", text[max(0, passage.begin - _NEAR) : passage.begin])
+    after = _words(text[passage.end : passage.end + _NEAR])
+    introduction = before.rstrip(_PUNCTUATION).rpartition("\n")[2][-_MOST_INTRODUCTION:]
+    is_announced = bool(_ANNOUNCES.search(introduction))
+    if _EXAMPLE.search(introduction) or (after and must_end):
+        return False
+    if introduction.endswith(":") and not is_announced and _DESCRIBES.search(introduction):
+        return False
+    if _words(text[passage.end : passage.end + _NEAR].partition("\n")[0]):
+        return False  # A sentence goes on.
+    if words := before.rpartition("\n")[2].strip(_PUNCTUATION):
+        return not after and (is_announced or words.endswith((".", "!", "?", "…")))
+    if is_announced or not (after and passage.is_code):
+        return True
+    is_opening = not introduction and text[passage.begin] == "{"
+    return is_opening or bool(_ANNOUNCES.search(after[:_MOST_INTRODUCTION]))
+
+
+def _words(text: str) -> str:
+    """Return `text` without markup and punctuation around it."""
+    return _MARKUP.sub("", text).strip(_PUNCTUATION)
