@@ -5,7 +5,7 @@ was asked is counted in the history, so that runs can be driven turn by turn.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -64,8 +64,9 @@ _EXAMPLE = re.compile(
 _DESCRIBES = re.compile(
     r"\b(?:looks? like|such as|formats?|form|syntax|shape|schema|structure|would|could|means?"
     r"|log(?:s|ged)?|record(?:s|ed)?|stor(?:es|ed)|sen(?:ds|t)|receiv(?:es|ed)|return(?:s|ed)"
-    r"|contain(?:s|ed)|print(?:s|ed)?|outputs?|shows?|shown|traces?|says?|said|wrote|writes|payload|transcript|journal"
-    r"|document(?:s|ed)|equivalent|instead of|earlier|previous(?:ly)?|you (?:can|may))\b",
+    r"|contain(?:s|ed)|print(?:s|ed)?|outputs?|shows?|shown|traces?|says?|said"
+    r"|wrote|writes|payload|transcript|journal|document(?:s|ed)|equivalent|instead of|earlier"
+    r"|previous(?:ly)?|you (?:can|may))\b",
     re.IGNORECASE,
 )
 _ANNOUNCES = re.compile(
@@ -81,12 +82,13 @@ _NEAR = 1000
 """How many characters around a call show what it is."""
 
 
-def ask_again(*, scavenges: bool = False) -> Hooks:
+def ask_again(*, scavenges: bool = False, can_ask: Callable[[], bool] = lambda: True) -> Hooks:
     """Return hooks that ask again for calls that were written as text, and after empty answers.
 
     If the model does it again after that, the run fails. Answers that broke off, were withheld or
     follow a schema are left to others. `scavenges`: the loop runs calls from text that only read,
-    so only the others are asked for. Create new hooks for every run.
+    so only the others are asked for. Unless `can_ask`, the run fails at once: it has no turn left.
+    Create new hooks for every run.
     """
     terminated_turn = -1
 
@@ -102,10 +104,10 @@ def ask_again(*, scavenges: bool = False) -> Hooks:
         if (message.calls and not scavenges) or any(tool.name == TOOL for tool in tools):
             return None
         if name := call_as_text(message, tools):
-            return _ask_for_call(info, name)
+            return _ask_for_call(info, name, can_ask=can_ask())
         if message.calls or message.text.strip() or info.turn == terminated_turn + 1:
             return None
-        return _ask_for_answer(info)
+        return _ask_for_answer(info, can_ask=can_ask())
 
     return Hooks(
         name="broken answers",
@@ -115,24 +117,26 @@ def ask_again(*, scavenges: bool = False) -> Hooks:
     )
 
 
-def _ask_for_call(info: TurnInfo, name: str) -> TurnUpdate:
+def _ask_for_call(info: TurnInfo, name: str, *, can_ask: bool) -> TurnUpdate:
     asked = sum(map(is_about_written_call, messages_since_prompt(info.context.messages)))
-    if asked < MOST_WRITTEN:
+    if can_ask and asked < MOST_WRITTEN:
         text = f"{CALL_AS_TEXT}{name}{_NOTHING_RAN}"
         return TurnUpdate(continue_with=(user_text(text, origin="harness"),))
-    text = f"The model wrote a call of `{name}` as text {asked + 1} times, and made none."
+    times = f" {asked + 1} times" if asked else ""
+    text = f"The model wrote a call of `{name}` as text{times} instead of making it."
     raise StopRun(Failed(kind="text_call", message=text, hint=_WRITTEN_HINT))
 
 
-def _ask_for_answer(info: TurnInfo) -> TurnUpdate | None:
+def _ask_for_answer(info: TurnInfo, *, can_ask: bool) -> TurnUpdate | None:
     messages = messages_since_prompt(info.context.messages)
     asked = sum(map(_is_about_silence, messages))
     is_repeated = len(messages) > 1 and _is_about_silence(messages[-2])
-    if not is_repeated and asked < MOST_EMPTY:
+    if can_ask and not is_repeated and asked < MOST_EMPTY:
         return TurnUpdate(continue_with=(user_text(EMPTY, origin="harness"),))
     if _has_answer(messages):
         return None  # A finished run must not fail because of an extra question.
-    text = f"The model gave an empty answer {'twice in a row' if is_repeated else 'again'}."
+    times = " twice in a row" if is_repeated else " again" * bool(asked)
+    text = f"The model gave an empty answer{times}."
     raise StopRun(Failed(kind=EMPTY_KIND, message=text, hint=_EMPTY_HINT))
 
 

@@ -205,7 +205,10 @@ class Guards:
             self.context.bundle(run.model),
             *([self._touched.bundle()] if self._touched is not None else []),
             resume_broken_answers(parts.config.loop.recoveries, sleep=parts.clock.sleep),
-            ask_again(scavenges=parts.config.loop.scavenge),
+            ask_again(
+                scavenges=parts.config.loop.scavenge,
+                can_ask=lambda: not (run.single_turn or meter.is_last_turn),
+            ),
             shrink_on_overflow(self.context.shrink),
             announce_server_compaction(),
             self._escalate(run),

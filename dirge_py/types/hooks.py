@@ -289,7 +289,7 @@ class LoopConfig(Hooks):
     repair: bool = True
     """Whether arguments that do not fit are repaired where their meaning is clear."""
     scavenge: bool = False
-    """Whether calls that a model wrote as text are run."""
+    """Whether calls that a model wrote as text are run, if they only read."""
     check_aborted: CheckAborted | None = None
     """Returns the part to keep of an answer that an abort cut short. None keeps all of it. If the
     check takes too long, the text is withheld."""

@@ -57,7 +57,7 @@ async def test_d3_the_third_time_the_run_fails():
     assert isinstance(run.outcome, Failed)
     assert run.outcome.kind == "text_call"
     assert run.outcome.message == (
-        "The model wrote a call of `edit` as text 3 times, and made none."
+        "The model wrote a call of `edit` as text 3 times instead of making it."
     )
     assert "supports tool calls" in run.outcome.hint
 
@@ -166,6 +166,13 @@ async def test_silence_after_a_tool_that_ends_the_run_is_an_answer():
     both = Reply(calls=[("ends", {}), ("works", {})])
     run = await run_with(both, Reply(), used=[ends, works])
     assert (nudges(run), isinstance(run.outcome, Done)) == ([], True)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("", "empty_answer"), (EDIT, "text_call")])
+async def test_without_a_turn_left_the_run_fails_at_once(text, kind):
+    config = compose(ask_again(can_ask=lambda: False))
+    run = await run_loop(ScriptedModel().will_say(text), "go", tools=tools(), config=config)
+    assert (nudges(run), run.outcome.kind) == ([], kind)
 
 
 @pytest.mark.parametrize("stop_reason", ["length", "aborted"])

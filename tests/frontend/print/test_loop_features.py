@@ -155,7 +155,7 @@ def test_d3_one_that_is_written_as_text_again_and_again_fails_with_exit_code_1(
     result = product.run("-p", "--yolo", "write a file")
 
     assert (result.exit_code, len(product.service.requests)) == (1, 3)
-    assert "The model wrote a call of `write` as text 3 times, and made none." in result.stderr
+    assert "a call of `write` as text 3 times instead of making it." in result.stderr
     assert "Use a model that supports tool calls." in result.stderr
     assert not (product.project / "a.txt").exists()
 
@@ -199,6 +199,13 @@ def test_d9_in_words_it_is_told_once(product: Product) -> None:
 
     assert (result.exit_code, result.stdout.strip()) == (1, "")
     assert result.stderr.count("empty answer") == 1
+
+
+def test_d9_at_the_last_turn_the_empty_answer_is_the_error(product: Product) -> None:
+    product.will(ModelReply(text=""))
+    result = product.ask("--max-turns", "1", "say something")
+
+    assert (result.exit_code, result.json["error"]["kind"]) == (1, "empty_answer")
 
 
 # -- escalation
