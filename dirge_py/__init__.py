@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Outcome,
         Refused,
     )
+    from dirge_py.types.sampling import Sampling
 
 _HOMES = {
     "dirge_py.types.errors": ("DirgeError", "LoopError", "ModelRetry", "ToolFailed"),
@@ -53,6 +54,7 @@ _HOMES = {
         "Outcome",
         "Refused",
     ),
+    "dirge_py.types.sampling": ("Sampling",),
     "dirge_py.plan.runner": ("PlanResult",),
     "dirge_py.sdk.agent": ("Agent",),
     "dirge_py.sdk.agent_inputs": ("Blocks", "Continue", "Resume", "Text"),
@@ -95,6 +97,7 @@ __all__ = [
     "PlanResult",
     "Refused",
     "Resume",
+    "Sampling",
     "Step",
     "Steps",
     "Stopped",

@@ -145,8 +145,8 @@ def _leaves(node: dict[str, Any], types: dict[str, Any], path: KeyPath) -> list[
     values = node.get("additionalProperties") or next(
         iter(node.get("patternProperties", {}).values()), None
     )
-    # Headers are one setting; the keys of other open tables are settings.
-    if values and path[-1] != "headers":
+    # Headers and options are one setting each; the keys of other open tables are settings.
+    if values and path[-1] not in ("headers", "options"):
         return _leaves(values, types, (*path, ANY))
     return [path]
 

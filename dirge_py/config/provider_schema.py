@@ -17,6 +17,7 @@ from pydantic import (
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, base_url_problem
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.llm import ThinkingLevel
+from dirge_py.types.sampling import Sampling
 
 Positive = Annotated[int, Field(gt=0)]
 PositiveNumber = Annotated[float, Field(gt=0)]
@@ -66,7 +67,32 @@ ProviderType = Annotated[
 ]
 
 
-class ProviderEntry(Table):
+class SamplingTable(Table):
+    """How a model chooses its words, in the tables of providers and of models."""
+
+    temperature: float | None = setting(None, "How much chance decides, from 0 to 2.")
+    top_p: float | None = setting(None, "Choose among the most probable tokens up to this total.")
+    stop_sequences: list[str] = setting(list, "Texts at which an answer ends.")
+    options: dict[str, Any] = setting(dict, "Further members of each request, merged last.")
+
+    @property
+    def sampling(self) -> Sampling:
+        """These settings as requests have them."""
+        return Sampling(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            stop_sequences=tuple(self.stop_sequences),
+            extra=self.options,
+        )
+
+    @model_validator(mode="after")
+    def _can_be_sent(self) -> "SamplingTable":
+        if problem := self.sampling.problem():
+            raise ValueError(problem)
+        return self
+
+
+class ProviderEntry(SamplingTable):
     """One service under the name (alias) that models are chosen by."""
 
     type: ProviderType = Field(description="A known service, or the wire format that it speaks.")
@@ -111,7 +137,7 @@ class ProviderEntry(Table):
         return self
 
 
-class ModelEntry(Table):
+class ModelEntry(SamplingTable):
     """Corrections of the catalogue for one model. Prices are USD per million tokens."""
 
     window_tokens: Positive | None = setting(None, "Its context window.")
@@ -123,6 +149,10 @@ class ModelEntry(Table):
     thinking: bool | None = setting(None, "Whether it can think.")
     images: bool | None = setting(None, "Whether it accepts images.")
     structured: bool | None = setting(None, "Whether its service holds answers to a JSON Schema.")
+
+
+PROFILE_FIELDS = frozenset(ModelEntry.model_fields) - SamplingTable.model_fields.keys()
+"""The settings of a model that are part of its profile."""
 
 
 class RolesTable(Table):

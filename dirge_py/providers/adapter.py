@@ -21,7 +21,7 @@ from dirge_py.providers.client import (
     stream_response,
 )
 from dirge_py.providers.errors import Endpoint, endpoint_of
-from dirge_py.providers.settings import ProviderSettings, model_id
+from dirge_py.providers.settings import ProviderSettings, merge_bodies, model_id
 from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ProviderError
@@ -47,6 +47,7 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from dirge_py.types.sampling import Sampling
 
 V = TypeVar("V")
 R = TypeVar("R")
@@ -173,6 +174,32 @@ class ModelCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingMembers:
+    """The members of a request that hold the sampling."""
+
+    inside: str = ""
+    """The object that holds them; empty: the request itself."""
+    top_p: str = "top_p"
+    """The member for `top_p`."""
+    stop: str = "stop"
+    """The member for stop sequences; empty: there is none."""
+
+    def of(self, sampling: Sampling) -> dict[str, Any]:
+        """What `sampling` adds to a request."""
+        values = {
+            "temperature": sampling.temperature,
+            self.top_p: sampling.top_p,
+            self.stop: list(sampling.stop_sequences) or None,
+        }
+        members: dict[str, Any] = {
+            name: value for name, value in values.items() if name and value is not None
+        }
+        if members and self.inside:
+            members = {self.inside: members}
+        return merge_bodies(members, sampling.extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiFormat:
     """A wire format: addresses, headers, requests and answers."""
 
@@ -188,6 +215,8 @@ class ApiFormat:
     """The headers of a request, with the key if there is one."""
     body: Callable[[ModelCall], Mapping[str, Any]]
     """The JSON of a request."""
+    sampling: SamplingMembers = SamplingMembers()
+    """Where a request says how the model chooses its words."""
     parser: Callable[[frozenset[str], str], StreamParser]
     """Makes a parser of the ids of the calls in history and the start of new ids."""
 
@@ -243,6 +272,7 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     if options.chunk_timeout_s is not None:
         timeouts = replace(timeouts, chunk_s=options.chunk_timeout_s)
     call.json_cache.begin_request()
+    body = merge_bodies(api_format.body(call), api_format.sampling.of(options.sampling))
     return StreamRequest(
         endpoint=endpoint,
         http=HttpRequest(
@@ -251,7 +281,7 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
             request_headers(
                 _DEFAULT_HEADERS, api_format.headers(call), settings.headers, options.headers
             ),
-            _encode_body(api_format.body(call), api_format.history, call.json_cache),
+            _encode_body(body, api_format.history, call.json_cache),
         ),
         framing=api_format.framing,
         timeouts=timeouts,

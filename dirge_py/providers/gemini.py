@@ -15,6 +15,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
     ModelCall,
+    SamplingMembers,
     call_arguments,
     make_stream_fn,
     sendable_history,
@@ -289,6 +290,7 @@ _FORMAT = ApiFormat(
     history="contents",
     headers=lambda call: {"x-goog-api-key": call.key} if call.key else {},
     body=content_request,
+    sampling=SamplingMembers(inside="generationConfig", top_p="topP", stop="stopSequences"),
     parser=GeminiParser,
 )
 PROVIDER = Provider(name="gemini", make=partial(make_stream_fn, _FORMAT))

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast, get_args
+from typing import TYPE_CHECKING, cast, get_args
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.access import key_place, provider_access
@@ -16,8 +16,10 @@ from dirge_py.config.models import (
     usable_choice,
     usable_services,
 )
+from dirge_py.config.provider_schema import PROFILE_FIELDS
 from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import OFFLINE, wire_of
+from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
@@ -44,6 +46,12 @@ from dirge_py.types.llm import (
     closing,
 )
 from dirge_py.types.messages import Usage
+from dirge_py.types.sampling import Sampling
+
+if TYPE_CHECKING:
+    from dirge_py.providers.sampling import SamplingFilter
+else:
+    SamplingFilter = late("dirge_py.providers.sampling", "SamplingFilter")
 
 _LISTING_S = 10.0
 
@@ -52,9 +60,19 @@ class ModelDirectory:
     """The configured models; implements `types.llm.Models`."""
 
     def __init__(
-        self, config: Config, client: HttpClient, redactor: Redactor, *, is_scripted: bool = False
+        self,
+        config: Config,
+        client: HttpClient,
+        redactor: Redactor,
+        *,
+        is_scripted: bool = False,
+        notify: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """With `is_scripted` a script answers, so the provider needs no key."""
+        """With `is_scripted` a script answers, so the provider needs no key.
+
+        `notify` gets messages for the person about requests.
+        """
+        self._notify = notify
         self._config = config
         self._client = client
         self._redactor = redactor
@@ -138,7 +156,9 @@ class ModelDirectory:
         for name in (model_id, model):
             known = self._config.models.get(name)
             if known is not None:
-                profile = replace(profile, **known.model_dump(exclude_none=True))
+                profile = replace(
+                    profile, **known.model_dump(include=set(PROFILE_FIELDS), exclude_none=True)
+                )
         return profile
 
     async def stream(
@@ -148,10 +168,7 @@ class ModelDirectory:
         alias = options.model.partition("/")[0]
         try:
             if alias not in self._streams:
-                settings = self.settings(alias)
-                wire = wire_of(settings.type)
-                made = find_provider(wire).make(settings, self._client.of(settings, wire))
-                self._streams[alias] = made
+                self._streams[alias] = self._open(alias)
         except ConfigError as error:
             yield StreamError(ProviderError(error.message, kind="auth", hint=error.hint))
             return
@@ -161,6 +178,27 @@ class ModelDirectory:
         async with closing(self._streams[alias](context, options, signal)) as events:
             async for event in events:
                 yield event
+
+    def _open(self, alias: str) -> StreamFn:
+        settings = self.settings(alias)
+        wire = wire_of(settings.type)
+        made = find_provider(wire).make(settings, self._client.of(settings, wire))
+        if wire in OFFLINE:
+            return made
+        sampling = SamplingFilter(
+            settings, wire=wire, configured=self._sampling, notify=self._notify
+        )
+        return sampling.around(made)
+
+    def _sampling(self, model: str) -> Sampling:
+        """What the settings say about the sampling of a model; `alias/id` counts most."""
+        alias, _, model_id = model.partition("/")
+        tables = (self._config.models, model), (self._config.models, model_id)
+        entries = (table.get(name) for table, name in (*tables, (self._config.providers, alias)))
+        sampling = Sampling()
+        for entry in filter(None, entries):
+            sampling = sampling.over(entry.sampling)
+        return sampling
 
     def settings(self, alias: str) -> ProviderSettings:
         """The settings of a provider. Raises ConfigError: its key or address is wrong."""
@@ -213,8 +251,25 @@ def _thinking_level(word: str) -> ThinkingLevel | None:
     return cast(ThinkingLevel, word) if word in get_args(ThinkingLevel) else None
 
 
+def with_sampling(stream_fn: StreamFn, sampling: Sampling) -> StreamFn:
+    """`stream_fn` for calls with `sampling`, where they have no other. Raises ConfigError."""
+    if problem := sampling.problem():
+        raise ConfigError(f"The sampling can't be used: {problem}.")
+    if sampling == Sampling():
+        return stream_fn
+
+    def stream(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        return stream_fn(
+            context, replace(options, sampling=options.sampling.over(sampling)), signal
+        )
+
+    return stream
+
+
 class ModelCalls:
-    """Adds retries and the models of `[roles] fallback` to `route`, or to the stream of `models`.
+    """Adds retries and the models of `[roles] fallback` to `route`.
 
     `notify` gets a message for each change of the model. Fallback models that can't be used are
     left out; `unusable_roles` reports them.
@@ -224,10 +279,10 @@ class ModelCalls:
         self,
         config: Config,
         models: ModelDirectory,
-        route: StreamFn | None,
+        route: StreamFn,
         notify: Callable[[str], None],
     ) -> None:
-        self.stream: StreamFn = retrying_stream_fn(route or models.stream, RecoveryPolicy())
+        self.stream: StreamFn = retrying_stream_fn(route, RecoveryPolicy())
         self._fallback: FallbackChain | None = None
         fallbacks = []
         for spec in (spec for role, spec in config.roles.named() if role == "fallback"):

@@ -16,6 +16,7 @@ from dirge_py.config.services import SERVICE_OF
 from dirge_py.providers.adapter import (
     ApiFormat,
     ModelCall,
+    SamplingMembers,
     SendableMessage,
     call_arguments,
     function_tool,
@@ -323,6 +324,7 @@ _FORMAT = ApiFormat(
     framing="lines",
     headers=lambda call: {"accept": "application/x-ndjson", **bearer_header(call.key)},
     body=chat_request,
+    sampling=SamplingMembers(inside="options"),
     parser=OllamaParser,
 )
 

@@ -16,6 +16,7 @@ from dirge_py.providers.adapter import (
     ApiFormat,
     LearnFromError,
     ModelCall,
+    SamplingMembers,
     SendableMessage,
     call_arguments,
     drop_foreign_blocks,
@@ -544,6 +545,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
         history="input",
         headers=lambda call: bearer_header(call.key),
         body=partial(responses_request, refused=refused),
+        sampling=SamplingMembers(stop=""),
         parser=ResponsesParser,
     )
     return retry_without(

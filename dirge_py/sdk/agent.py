@@ -4,10 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -20,25 +16,8 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import terms_of
-from dirge_py.sdk.agent_inputs import (
-    AgentInput,
-    Asking,
-    Continue,
-    Prompt,
-    Resume,
-    as_asker,
-    as_message,
-    awaited,
-)
-from dirge_py.sdk.assembly import (
-    AgentPermission,
-    Blueprint,
-    Checks,
-    HookSource,
-    assemble,
-    distinct,
-    store_in,
-)
+from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message, awaited
+from dirge_py.sdk.assembly import AgentModel, AgentPermission, Blueprint, Checks, HookSource, assemble, distinct, store_in
 from dirge_py.sdk.build import build
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
@@ -55,7 +34,12 @@ from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
+from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
@@ -107,6 +91,7 @@ class Agent:
       and `deny` are rules (`op:pattern`), `mode` a preset.
     * `journal`: a folder, or a `Store`, that stores threads; see `run_turn`.
     * `clock`: seconds, with a `sleep`; for tests.
+    * `sampling`: temperature, top_p, stop sequences, and further members of each request.
     * `max_turns`, `limits`: what one run may use.
     * `app`: anything; tools get it as `ctx.app`.
     * `output_schema`: the schema of each run's answer, a JSON Schema or a pydantic class; the value
@@ -133,6 +118,7 @@ class Agent:
         journal: str | os.PathLike[str] | Store | None = None,
         clock: Clock | None = None,
         thinking: ThinkingLevel = "off",
+        sampling: Sampling | None = None,
         max_turns: int | None = 100,
         limits: Limits | None = None,
         app: Any = None,
@@ -141,10 +127,11 @@ class Agent:
     ) -> None:
         store = store_in(journal)
         plan = Blueprint(
-            model=model,
+            model=AgentModel(
+                name=model, stream_fn=stream_fn, thinking=thinking, sampling=sampling or Sampling()
+            ),
             tools=distinct(tools),
             system_prompt=system_prompt,
-            stream_fn=stream_fn,
             bundles=tuple(bundles),
             interceptors=tuple(interceptors),
             guardrails=guardrails,
@@ -153,7 +140,6 @@ class Agent:
             ),
             store=store,
             clock=clock or WallClock(),
-            thinking=thinking,
             max_turns=max_turns,
             limits=limits or Limits(),
             app=app,

@@ -5,10 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
-
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
@@ -35,14 +31,9 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import (
-    ASSUMED_WINDOW_TOKENS,
-    ModelProfile,
-    cost_usd,
-    find_model_profile,
-)
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.models import ModelDirectory
+from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
 from dirge_py.sdk.guards import CallHooks, Clock, GuardParts, Guards, WallClock
@@ -59,7 +50,12 @@ from dirge_py.types.extensions import Extension, RunContext, Section
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
+from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
 
 
 class ProgramHooks(Extension):
@@ -126,17 +122,29 @@ class AgentPermission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentModel:
+    """The model of an `Agent`, and how it is called."""
+
+    name: str = ""
+    """`provider/id[:level]`, or any name with a `stream_fn`."""
+    stream_fn: StreamFn | None = None
+    """Answers instead of a provider."""
+    thinking: ThinkingLevel = "off"
+    """The thinking level, unless `name` says one."""
+    sampling: Sampling = Sampling()
+    """How the model chooses its words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Blueprint:
     """The arguments of an `Agent`."""
 
-    model: str = ""
-    """`provider/id[:level]`, or any name with a `stream_fn`."""
+    model: "AgentModel"
+    """The model, and how it is called."""
     tools: Sequence[Tool[Any] | LoopTool] = ()
     """The tools; their names differ."""
     system_prompt: str = ""
     """The system prompt, before the sections of extensions."""
-    stream_fn: StreamFn | None = None
-    """Answers instead of a provider."""
     bundles: Sequence[HookSource] = ()
     """Hooks of each run."""
     interceptors: Sequence[Interceptor] = ()
@@ -149,8 +157,6 @@ class Blueprint:
     """Stores the threads; None: they are kept in memory."""
     clock: Clock = field(default_factory=WallClock)
     """The clock of limits, retries and slow readers."""
-    thinking: ThinkingLevel = "off"
-    """The thinking level, unless `model` names one."""
     max_turns: int | None = 100
     """The most turns of a run."""
     limits: Limits = field(default_factory=Limits)
@@ -182,7 +188,7 @@ class _ProgramBuilder(ConversationBuilder):
     def __init__(self, plan: Blueprint, thread: str | None, undo: ExitStack) -> None:
         keys = [name for service in SERVICES for name in service.key_env]
         super().__init__(
-            bare_config(plan.model),
+            bare_config(plan.model.name),
             cwd=plan.cwd,
             redactor=Redactor(secret_values(os.environ, keys)),
             undo=undo,
@@ -241,21 +247,23 @@ class _ProgramBuilder(ConversationBuilder):
 
     def _open_models(self) -> StreamFn:
         """Choose the model; returns what calls it."""
-        plan = self.plan
-        if plan.stream_fn is None and not plan.model:
+        model = self.plan.model
+        if model.stream_fn is None and not model.name:
             raise ConfigError(
                 "This agent has no model.",
                 hint='Pass one, as `model="anthropic/claude-sonnet-5"`, or a `stream_fn`.',
             )
-        name = plan.model or "own/model"
-        if plan.stream_fn is not None:
-            self.models, stream_fn = ProgramModels(name), plan.stream_fn
+        name = model.name or "own/model"
+        if model.stream_fn is not None:
+            self.models, stream_fn = ProgramModels(name), model.stream_fn
         else:
-            directory = ModelDirectory(self.config, self.client, self.redactor)
+            directory = ModelDirectory(
+                self.config, self.client, self.redactor, notify=self.show_notice
+            )
             self.models, stream_fn = directory, directory.stream
         self.model, level = self.models.resolve(name)
-        self.thinking = level or plan.thinking
-        return stream_fn
+        self.thinking = level or model.thinking
+        return with_sampling(stream_fn, model.sampling)
 
     def _make_gate(self) -> PermissionEngine:
         plan = self.plan

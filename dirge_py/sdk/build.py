@@ -7,35 +7,14 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import (
-    ContextParts,
-    context_parts,
-    file_reader,
-    relay_to,
-    summarise_with,
-)
+from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, summarise_with
 from dirge_py.context.prompts import follow_prompt
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.todo.extension import Todo
@@ -55,24 +34,14 @@ from dirge_py.plan.state import NAME, describe_progress, notice_at_start
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.models import ModelCalls, ModelDirectory
+from dirge_py.providers.models import ModelCalls, ModelDirectory, with_sampling
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, typed_dir
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -87,6 +56,9 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
+from functools import partial
+from pathlib import Path
+
 
 
 def build(
@@ -149,6 +121,10 @@ class ConversationBuilder:
         self.spending = SideUsage()
         self.recorder: Recorder | None = None
         self.loaded = LoadedSession()
+
+    def show_notice(self, text: str, /) -> None:
+        """Show the person a notice."""
+        self.relay(SystemNotice(text))
 
     def open_session(self, store: Store, choice: SessionChoice) -> Sequence[str]:
         """Open the session for writing, and load it; returns notices.
@@ -283,9 +259,14 @@ class _ProductBuilder(ConversationBuilder):
         config, record = self.config, self.options.record
         self.client = recording_client(HttpClient(), record, self.redactor.redact)
         self.models = self.directory = ModelDirectory(
-            config, self.client, self.redactor, is_scripted=stream_fn is not None
+            config,
+            self.client,
+            self.redactor,
+            is_scripted=stream_fn is not None,
+            notify=self.show_notice,
         )
-        self.calls = ModelCalls(config, self.directory, stream_fn, self.show_notice)
+        route = with_sampling(stream_fn or self.directory.stream, self.options.sampling)
+        self.calls = ModelCalls(config, self.directory, route, self.show_notice)
         self.recording_notices = begin_recording(record, self.notify, self.undo)
 
     def _open_folders(self) -> None:
@@ -295,10 +276,6 @@ class _ProductBuilder(ConversationBuilder):
         else:
             self.folders = SessionFolders.temporary()
             self.resources.callback(self.folders.remove_temporary)
-
-    def show_notice(self, text: str, /) -> None:
-        """Show the person a notice."""
-        self.relay(SystemNotice(text))
 
     def conversation(self) -> Conversation:
         notices = self._restore_choices()

@@ -12,6 +12,7 @@ from dirge_py.context.system_prompt import PromptEdit
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recovery import Continuation
 from dirge_py.types.errors import ConfigError
+from dirge_py.types.sampling import Sampling
 
 if TYPE_CHECKING:
     from dirge_py.permission.project_trust import ProjectTrust
@@ -63,6 +64,8 @@ class BuildOptions:
     """Messages for the person, before all others."""
     prompt_edits: tuple[PromptEdit, ...] = ()
     """Edits of the system prompt's sections, one after the other (`before_prompt_build`)."""
+    sampling: Sampling = Sampling()
+    """How the models choose their words; replaces what the settings say."""
     record: "HttpRecording | None" = None
     """Records or replays the requests to model services."""
 

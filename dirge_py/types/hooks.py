@@ -8,8 +8,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
-from typing import Any, TypeAlias, TypeVar
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
@@ -17,15 +15,10 @@ from dirge_py.types.events import Sink
 from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
-from dirge_py.types.tools import (
-    Interceptor,
-    LoopTool,
-    LoopToolResult,
-    ShellCommand,
-    ToolCall,
-    ToolExecutionMode,
-    ToolValidator,
-)
+from dirge_py.types.sampling import Sampling
+from dirge_py.types.tools import Interceptor, LoopTool, LoopToolResult, ShellCommand, ToolCall, ToolExecutionMode, ToolValidator
+from typing import Any, TypeAlias, TypeVar
+
 
 T = TypeVar("T")
 
@@ -253,6 +246,8 @@ class RequestSettings:
     """How many tokens each thinking level may use."""
     max_output_tokens: int | None = None
     """The most tokens of one answer; None means the model's own limit."""
+    sampling: Sampling = Sampling()
+    """How the model chooses its words; replaces what the settings say."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further HTTP headers, sent to the provider of `LoopConfig.model` alone."""
     metadata: Mapping[str, Any] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.messages import AssistantMessage, Message, StopReason, Usage
+from dirge_py.types.sampling import Sampling
 
 ThinkingLevel = Literal["off", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -106,6 +107,8 @@ class StreamOptions:
     """How many tokens each thinking level may use."""
     max_output_tokens: int | None = None
     """The most tokens of the answer; None means the model's own limit."""
+    sampling: Sampling = Sampling()
+    """How the model chooses its words; replaces what the settings say."""
     tool_choice: ToolChoice = "auto"
     """Whether the model may, must or must not call a tool, or which one it must call."""
     response_schema: ResponseSchema | None = None

@@ -4,13 +4,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-import dirge_py
-from dirge_py import Agent, AgentResult, Blocks, LoopError, Text, tool
+from dirge_py import Agent, AgentResult, Blocks, LoopError, Sampling, Text, tool
 from dirge_py.agent_loop import AbortSignal, Hooks, StreamOptions, TurnInfo
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.guards.limits import Limits
@@ -21,21 +15,17 @@ from dirge_py.types.errors import ConfigError, DirgeError, NoProvider
 from dirge_py.types.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
 from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, TextDelta
 from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, Usage
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    LimitExceeded,
-    MaxTurns,
-    Outcome,
-    Refused,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, Outcome, Refused
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, echo, results
+from typing import Any
+
+import pytest
+
+import dirge_py
 
 
 @pytest.fixture(autouse=True)
@@ -574,3 +564,26 @@ def _python(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
+
+
+async def test_an_agents_sampling_reaches_its_model(model: ScriptedModel) -> None:
+    seen = []
+
+    def stream_fn(
+        context: LlmContext, options: StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[StreamEvent]:
+        seen.append(options.sampling)
+        return model.stream_fn(context, options, signal)
+
+    model.will_say("Hello.")
+    sampling = Sampling(temperature=0.2, extra={"seed": 3})
+    async with Agent(stream_fn=stream_fn, sampling=sampling) as agent:
+        await agent.run("Hi.")
+
+    assert seen == [sampling]
+
+
+async def test_an_agent_refuses_sampling_that_no_request_can_have(model: ScriptedModel) -> None:
+    async with Agent(stream_fn=model.stream_fn, sampling=Sampling(extra={"tools": []})) as agent:
+        with pytest.raises(ConfigError, match="dirge itself writes `tools`"):
+            await agent.run("Hi.")
