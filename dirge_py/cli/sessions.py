@@ -9,10 +9,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import groupby
-from pathlib import Path
-from typing import Any
-
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
@@ -23,6 +19,7 @@ from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.text import clean, format_count, one_line
 from dirge_py.lib.text_width import align_columns, cut
 from dirge_py.lib.version import __version__
+from dirge_py.session.codec import usage_counts
 from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root, short_names
 from dirge_py.session.import_export.import_session import import_session, read_external
@@ -32,7 +29,10 @@ from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
-from dirge_py.types.messages import Usage
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20
@@ -74,7 +74,7 @@ def _as_json(session: SessionSummary) -> dict[str, Any]:
         **asdict(session),
         "started": session.started.isoformat(),
         "updated": session.updated.isoformat(),
-        "usage": session.usage and _usage(session.usage),
+        "usage": session.usage and usage_counts(session.usage),
     }
 
 
@@ -133,7 +133,7 @@ def _show(flags: Namespace, store: Store) -> int:
                 "updated": description.updated,
                 "messages": len(loaded.messages),
                 "turns": loaded.turns,
-                "usage": _usage(usage),
+                "usage": usage_counts(usage),
                 "cost_usd": loaded.cost_usd,
                 "forked_from": description.forked_from or None,
                 "imported_from": imported_from or None,
@@ -245,10 +245,6 @@ def _write(text: str) -> None:
 def _write_json(value: Any) -> None:
     # Escaped beyond ASCII: it may be looked at on a terminal, too.
     _write(json.dumps(value) + "\n")
-
-
-def _usage(usage: Usage) -> Mapping[str, int]:
-    return {name: getattr(usage, name) for name in ("input", "output", "cache_read", "cache_write")}
 
 
 def _cost(cost_usd: float | None, *, known: bool) -> str:

@@ -40,6 +40,7 @@ _MAX_TEXT = 2_000
 _REDACTED_BEFORE_CUT = 4 * _MAX_TEXT
 _LOGGERS = (logging.getLogger("dirge_py"), logging.getLogger("dirge.plugin"))
 
+_COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
 _CALL = {"call": "tool_call_id", "tool": "tool_name"}
 _FIELDS: Mapping[type[LoopEvent], Mapping[str, str]] = {
     AgentStart: {},
@@ -48,7 +49,7 @@ _FIELDS: Mapping[type[LoopEvent], Mapping[str, str]] = {
     TurnEnd: {},
     MessageEnd: {"model": "message.model", "stop_reason": "message.stop_reason"},
     UsageReported: {
-        **{name: f"usage.{name}" for name in ("input", "output", "cache_read", "cache_write")},
+        **{name: f"usage.{name}" for name in _COUNTS},
         "model": "model",
         "cost_usd": "cost_usd",
     },

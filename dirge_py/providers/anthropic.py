@@ -7,7 +7,7 @@ request looks back only about twenty blocks from each of its own marks for a mar
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -367,6 +367,7 @@ class AnthropicParser(StreamParser):
         self._blocks: dict[Any, _Block] = {}
         self._stop_details: Mapping[str, Any] = {}
         self._counts: dict[str, int] = {}
+        self._thought = 0
         self._iterations: list[Mapping[str, Any]] = []
 
     @property
@@ -418,7 +419,8 @@ class AnthropicParser(StreamParser):
         # A service that compacted on the way called its model several times. Its own sum leaves
         # the compaction out, which costs money as well.
         if self._counts:
-            self._usage = sum(map(_usage, self._iterations or [self._counts]), Usage())
+            usage = sum(map(_usage, self._iterations or [self._counts]), Usage())
+            self._usage = replace(usage, reasoning=min(self._thought, usage.output))
         self._done(_STOP_REASONS.get(self._stop, "stop"))
 
     def _open(self, index: Any, raw: Mapping[str, Any]) -> None:
@@ -476,6 +478,8 @@ class AnthropicParser(StreamParser):
         counted = as_object(usage)
         present = (name for name in _COUNTS if counted.get(name) is not None)
         self._counts |= {name: as_count(counted[name]) for name in present}
+        details = as_object(counted.get("output_tokens_details"))
+        self._thought = as_count(details.get("thinking_tokens")) or self._thought
         self._iterations = as_objects(counted.get("iterations")) or self._iterations
 
 

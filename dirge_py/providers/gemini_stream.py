@@ -88,7 +88,12 @@ class GeminiParser(StreamParser):
             self._fail(error)
         else:
             prompt, of_tools, text, thought, cached = (self._counts.get(n, 0) for n in _COUNTS)
-            usage = Usage(input=prompt + of_tools, output=text + thought, cache_read=cached)
+            usage = Usage(
+                input=prompt + of_tools,
+                output=text + thought,
+                cache_read=cached,
+                reasoning=thought,
+            )
             self._usage = usage if self._counts else None
             self._done("length" if self._stop in _TOO_LONG else "stop")
 

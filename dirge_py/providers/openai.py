@@ -467,6 +467,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         cache_read=as_count(details.get("cached_tokens"))
         or as_count(usage.get("prompt_cache_hit_tokens")),
         cache_write=as_count(details.get("cache_write_tokens")),
+        reasoning=min(thought, written),
     )
 
 

@@ -478,11 +478,14 @@ class ResponsesParser(StreamParser):
 
 def _usage(counted: Mapping[str, Any]) -> Usage | None:
     details = as_object(counted.get("input_tokens_details"))
+    written = as_count(counted.get("output_tokens"))
+    thought = as_count(as_object(counted.get("output_tokens_details")).get("reasoning_tokens"))
     used = Usage(
         input=as_count(counted.get("input_tokens")),
-        output=as_count(counted.get("output_tokens")),
+        output=written,
         cache_read=as_count(details.get("cached_tokens")),
         cache_write=as_count(details.get("cache_write_tokens")),
+        reasoning=min(thought, written),
     )
     return used or None
 

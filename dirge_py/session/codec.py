@@ -25,7 +25,7 @@ from dirge_py.types.messages import (
 )
 
 Json = dict[str, Any]
-COUNTS = ("input", "output", "cache_read", "cache_write")
+COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
 """The fields of `Usage` that are stored."""
 _SHOWN = (TextBlock, ImageBlock, DocumentBlock)
 Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | DocumentBlock | CompactionBlock
@@ -69,6 +69,11 @@ def decode_message(encoded: Any) -> Message:
 def encode_usage(usage: Usage) -> Json:
     """The token counts of `COUNTS` that aren't zero."""
     return _nonempty(**{name: getattr(usage, name) for name in COUNTS})
+
+
+def usage_counts(usage: Usage) -> Json:
+    """All token counts of `COUNTS`, also zeros; `reasoning` only if a service reported it."""
+    return dict.fromkeys(COUNTS[:4], 0) | encode_usage(usage)
 
 
 def decode_usage(encoded: Any) -> Usage:

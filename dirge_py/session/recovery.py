@@ -19,7 +19,7 @@ from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import truncate
 from dirge_py.processes.process_tree import abandoned_processes, kill_abandoned
-from dirge_py.session.codec import COUNTS, Json, decode_usage
+from dirge_py.session.codec import Json, decode_usage, usage_counts
 from dirge_py.session.history import replay
 from dirge_py.session.ids import check_session_id
 from dirge_py.session.record import Record, json_text, text_member
@@ -217,7 +217,7 @@ class Continuation:
 
     def as_json(self) -> Json:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["usage"] = {name: getattr(self.usage, name) for name in COUNTS}
+        values["usage"] = usage_counts(self.usage)
         values["calls"] = [dict(call) for call in self.calls]
         values["completed"] = list(self.completed)
         return {"v": VERSION, **values}

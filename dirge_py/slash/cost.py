@@ -27,6 +27,8 @@ _FORGOTTEN_AFTER_S = 300.0
 _Row: TypeAlias = tuple[str, ...]
 """The cells of a table, a name first."""
 _Line: TypeAlias = str | _Row
+_REASONING = 4
+"""The column of the reasoning tokens, which are part of the output."""
 _MOST_REQUESTS = 20
 _BROKEN_BELOW = 0.5
 """A request with a cached share below this, after one above it, broke the cache."""
@@ -164,7 +166,7 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
     lines: list[_Line] = ["No requests yet."]
     if requests:
         models = dict.fromkeys(request.model for request in requests)
-        lines = [("", "requests", "input", "output", "cached", "cost")]
+        lines = [("", "requests", "input", "output", "reasoning", "cached", "cost")]
         lines += [
             _row(model or "unknown model", [r for r in requests if r.model == model])
             for model in models
@@ -253,14 +255,17 @@ def _row(
     prices = [request.cost_usd for request in requests if request.cost_usd is not None]
     is_known = len(prices) == len(requests)
     usage, price = total or (_sum(requests), sum(prices) if is_known else None)
-    counts = (len(requests), usage.input, usage.output, usage.cache_read)
+    counts = (len(requests), usage.input, usage.output, usage.reasoning, usage.cache_read)
     return (name, *(f"{count:,}" for count in counts), format_usd(price, sum(prices)))
 
 
 def _aligned(lines: Sequence[_Line]) -> list[str]:
     """The lines, with the rows of all tables in the same columns, as narrow as they can be."""
     rows = [line for line in lines if not isinstance(line, str)]
-    aligned = iter(align_columns(rows, right=range(1, 6)))
+    if all(row[_REASONING] == "0" for row in rows[1:]):
+        # Many services don't report it.
+        rows = [row[:_REASONING] + row[_REASONING + 1 :] for row in rows]
+    aligned = iter(align_columns(rows, right=range(1, 7)))
     return [line if isinstance(line, str) else f"  {next(aligned)}" for line in lines]
 
 

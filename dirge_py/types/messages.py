@@ -106,6 +106,8 @@ class Usage:
     """Input tokens that the service read from its cache."""
     cache_write: int = 0
     """Input tokens that the service wrote to its cache."""
+    reasoning: int = 0
+    """Output tokens that the model thought with; they are part of `output`. 0 if not reported."""
     charged_usd: float | None = None
     """The cost that the service reported; None for a sum of calls."""
 
@@ -115,6 +117,7 @@ class Usage:
             output=self.output + other.output,
             cache_read=self.cache_read + other.cache_read,
             cache_write=self.cache_write + other.cache_write,
+            reasoning=self.reasoning + other.reasoning,
         )
 
     def __bool__(self) -> bool:

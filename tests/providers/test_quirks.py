@@ -484,11 +484,11 @@ COUNTS = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
                     "completion_tokens_details": {"reasoning_tokens": 20},
                 }
             },
-            Usage(input=10, output=25),
+            Usage(input=10, output=25, reasoning=20),
         ),
         (
             {"usage": {**COUNTS, "completion_tokens_details": {"reasoning_tokens": 3}}},
-            Usage(input=10, output=5),
+            Usage(input=10, output=5, reasoning=3),
         ),
     ],
 )

@@ -75,6 +75,23 @@ async def test_the_cost_is_told_by_role_and_of_the_last_prompt_and_turn(
     assert max(map(len, tables)) <= 60, "a narrow terminal need not break them"
 
 
+async def test_the_cost_has_a_column_for_reasoning_tokens_once_there_are_some(
+    project: ScriptedProject,
+) -> None:
+    project.model.will_say("Hello.", usage=Usage(input=1000, output=20))
+    project.model.will_say("Hm.", usage=Usage(input=1000, output=50, reasoning=30))
+    async with project.open() as conversation:
+        await conversation.send("hi")
+        before = (await run_command("/cost", conversation)).text
+        await conversation.send("think")
+        after = (await run_command("/cost", conversation)).text
+
+    assert "reasoning" not in before
+    rows = {line.split()[0]: line.split() for line in after.splitlines() if line.split()}
+    assert "output  reasoning  cached" in after
+    assert rows["total"][1:6] == ["2", "2,000", "70", "30", "0"]
+
+
 async def test_what_an_interrupted_answer_took_from_the_cache_is_not_told(
     project: ScriptedProject,
 ) -> None:

@@ -230,12 +230,17 @@ def error_object(error: Exception) -> dict[str, Any]:
 
 
 def usage_object(usage: Usage) -> Mapping[str, int]:
-    """Tokens under Claude Code's names, with cached input apart from `input_tokens`."""
+    """Tokens under Claude Code's names, with cached input apart from `input_tokens`.
+
+    Codex' `reasoning_output_tokens`, a part of `output_tokens`, is there only if it was reported.
+    """
+    reasoning = {"reasoning_output_tokens": usage.reasoning} if usage.reasoning else {}
     return {
         "input_tokens": usage.input - usage.cache_read - usage.cache_write,
         "output_tokens": usage.output,
         "cache_read_input_tokens": usage.cache_read,
         "cache_creation_input_tokens": usage.cache_write,
+        **reasoning,
     }
 
 

@@ -103,6 +103,7 @@ class _CodexReader:
                     input=number_member(last, "input_tokens"),
                     output=number_member(last, "output_tokens"),
                     cache_read=number_member(last, "cached_input_tokens"),
+                    reasoning=number_member(last, "reasoning_output_tokens"),
                 )
                 entry.usage = usage if entry.usage is None else entry.usage + usage
 

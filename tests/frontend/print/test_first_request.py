@@ -134,3 +134,19 @@ def test_a_model_that_writes_back_what_it_read_takes_no_secret_out_of_the_file(
     sent = [message["content"] for message in product.sent() if message["role"] == "tool"]
     assert "DB_PASSWORD=[redacted]" in sent[0] and "secret that you were not shown" in sent[1]
     assert file.read_text() == secret
+
+
+def test_reported_reasoning_tokens_are_in_the_usage(product: Product) -> None:
+    choice = {"index": 0, "delta": {"content": "x"}, "finish_reason": "stop"}
+    details = {"completion_tokens_details": {"reasoning_tokens": 20}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 30, **details}
+    done = json.dumps({"choices": [choice], "usage": usage})
+    product.will(RawReply(body=f"data: {done}\n\ndata: [DONE]\n\n"))
+
+    assert product.ask("ping").json["usage"] == {
+        "input_tokens": 10,
+        "output_tokens": 30,
+        "cache_read_input_tokens": 0,
+        "cache_creation_input_tokens": 0,
+        "reasoning_output_tokens": 20,
+    }

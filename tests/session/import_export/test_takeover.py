@@ -107,7 +107,7 @@ def test_a_session_of_codex_becomes_one_of_ours(store, tmp_path):
         ("assistant", ["TextBlock:There is a.txt."]),
     ]
     assert (loaded.description.title, loaded.description.cwd) == ("list the files", "/home/me/shop")
-    assert loaded.usage == Usage(input=250, output=14, cache_read=80)
+    assert loaded.usage == Usage(input=250, output=14, cache_read=80, reasoning=6)
     assert loaded.cost_usd is None
     assert taken.left_out == {"instructions of the program": 2, "items of type 'ghost_snapshot'": 1}
 
