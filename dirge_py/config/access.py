@@ -190,8 +190,8 @@ def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
     if entry.api_key or entry.api_key_env or entry.api_key_file:
         return True
     service = SERVICE_OF.get(entry.type)
-    if service is not None and service.local:
-        return False  # also on another machine
+    if service is None or service.local:
+        return False  # also on another machine; a type of a package says so itself
     return url is None or not is_local(url)
 
 

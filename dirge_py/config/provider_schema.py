@@ -14,6 +14,7 @@ from pydantic import (
     model_validator,
 )
 
+from dirge_py.config.installed import installed_providers
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, base_url_problem
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.llm import ThinkingLevel
@@ -55,15 +56,18 @@ Price = Annotated[float, Field(ge=0)]
 def _known_type(name: str) -> str:
     if name in PROVIDER_TYPES:
         return name
-    near = nearest(name, PROVIDER_TYPES)
-    fix = f"did you mean `{near}`?" if near else f"there are: {', '.join(PROVIDER_TYPES)}"
+    types = (*PROVIDER_TYPES, *installed_providers())
+    if name in types:
+        return name
+    near = nearest(name, types)
+    fix = f"did you mean `{near}`?" if near else f"there are: {', '.join(types)}"
     raise ValueError(f"no provider type `{name}`; {fix}")
 
 
 ProviderType = Annotated[
     str,
     AfterValidator(_known_type),
-    WithJsonSchema({"type": "string", "enum": list(PROVIDER_TYPES)}),
+    WithJsonSchema({"type": "string", "examples": list(PROVIDER_TYPES)}),
 ]
 
 

@@ -27,7 +27,7 @@ from dirge_py.providers.client import (
 )
 from dirge_py.providers.errors import endpoint_of, unreadable_error
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.types.errors import ProviderError
+from dirge_py.types.errors import ConfigError, ProviderError
 
 ADDRESSES_VARIABLE = "DIRGE_LOCAL_SERVERS"
 """Names addresses to ask instead of the usual ones, separated by blanks; empty: none is asked."""
@@ -175,6 +175,9 @@ async def list_models(
     settings: ProviderSettings, client: HttpClient, *, wire: str, limit_s: float
 ) -> Sequence[str]:
     """The ids the service lists. Raises ConfigError, ProviderError (404 or 405: it has no list)."""
+    if wire not in _MODEL_LISTS:
+        hint = f"Name a model: `-m {settings.alias}/…`."
+        raise ConfigError(f"Provider `{settings.alias}` has no list of models.", hint=hint)
     check_base_url(settings.base_url, settings.allow_insecure)
     path, key_headers, _ = _MODEL_LISTS[wire]
     base_url = settings.base_url.rstrip("/")

@@ -18,7 +18,7 @@ from dirge_py.config.models import (
 )
 from dirge_py.config.provider_schema import PROFILE_FIELDS
 from dirge_py.config.schema import Config, entry_of
-from dirge_py.config.services import OFFLINE, wire_of
+from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, wire_of
 from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.catalog import (
@@ -82,7 +82,16 @@ class ModelDirectory:
         self.notices: list[str] = []
         self.main = main_model(config)
         if not is_scripted:
-            self.settings(self.main.alias)
+            self._warn_if_broken(self.settings(self.main.alias).type)
+
+    def _warn_if_broken(self, provider_type: str) -> None:
+        """Note why the main model can't answer if its type is of a broken package."""
+        if provider_type in PROVIDER_TYPES:
+            return
+        try:
+            find_provider(provider_type)
+        except ConfigError as error:
+            self.notices.append(f"{error.message} `/model` chooses another model.")
 
     def start_with(self, session_model: str, session_thinking: str) -> tuple[str, ThinkingLevel]:
         """The first model: that of a resumed session, unless this start names another."""

@@ -81,7 +81,8 @@ class SamplingFilter:
 
     def _known_refusals(self, options: StreamOptions, wanted: Sampling) -> set[str]:
         profile = self._settings.profile(model_id(options.model))
-        base_url = self._settings.base_url or SERVICE_OF[self._wire].base_url
+        service = SERVICE_OF.get(self._wire)
+        base_url = self._settings.base_url or (service.base_url if service else "")
         match self._wire:
             case "openai" | "openai-responses" if profile.thinking and is_openai(base_url):
                 return {"temperature", "top_p", "stop_sequences"}

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dirge_py.config.access import ProviderAccess, has_access, key_place, provider_access
 from dirge_py.config.models import main_model, resolve_model
 from dirge_py.config.schema import Config, all_entries
-from dirge_py.config.services import OFFLINE, SERVICE_OF, wire_of
+from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICE_OF, wire_of
 from dirge_py.config.sources import LocalServer
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.redaction import Redactor
@@ -18,6 +18,7 @@ from dirge_py.lib.text import plural
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.models import provider_settings
+from dirge_py.providers.registry import find_provider
 from dirge_py.sdk.doctor.report import CheckResult, failed, passed, skipped, warn
 from dirge_py.types.errors import ConfigError, NoProvider, ProviderError
 
@@ -80,6 +81,8 @@ async def _findings(
     if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
         return [standing]
     is_main = _is_main(config, alias)
+    if standing_of_package := _of_package(all_entries(config)[alias].type, _name(alias)):
+        return [standing_of_package]
     access = provider_access(config, alias, is_main=is_main)
     settings = provider_settings(config, alias, Redactor(), is_main=is_main)
     where = f"{settings.base_url}, {key_words(config, access)}"
@@ -92,6 +95,17 @@ async def _findings(
     listed.add(_place(settings.base_url))
     told = passed(_name(alias), f"{where}: answers, lists {plural(len(models), 'model')}")
     return [told, *_missing(config, alias, models)]
+
+
+def _of_package(provider_type: str, name: str) -> CheckResult | None:
+    """Whether a type of an installed package can be loaded; None for dirge's own types."""
+    if provider_type in PROVIDER_TYPES:
+        return None
+    try:
+        find_provider(provider_type)
+    except ConfigError as error:
+        return warn(name, error.message, error.hint or "")
+    return passed(name, f"the type `{provider_type}` of an installed package is loaded")
 
 
 def _standing(config: Config, alias: str) -> CheckResult:
