@@ -4,18 +4,28 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+
 from dirge_py.agent_loop.argument_repair import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.model_call import Assembler, EVENTS_PER_YIELD, cut_short, finished_message
+from dirge_py.agent_loop.model_call import EVENTS_PER_YIELD, Assembler, cut_short, finished_message
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.agent_loop.tool_names import with_known_names
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun
-from dirge_py.types.llm import LlmContext, StreamDone, StreamError, StreamEvent, StreamOptions, StreamRetry, StreamStart, ToolSpec, closing
+from dirge_py.types.llm import (
+    LlmContext,
+    StreamDone,
+    StreamError,
+    StreamEvent,
+    StreamOptions,
+    StreamRetry,
+    StreamStart,
+    ToolSpec,
+    closing,
+)
 from dirge_py.types.messages import AssistantMessage, Message, TextBlock
-
 
 _UNCHECKED = "the run was stopped before its check finished"
 

@@ -9,6 +9,10 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
@@ -29,10 +33,6 @@ from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
-from itertools import groupby
-from pathlib import Path
-from typing import Any
-
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20

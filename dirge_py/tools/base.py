@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 
 
+
+
+
 def check_path_text(path: str) -> str:
     """Return the path. Raises ValueError if no file can have this name."""
     try:
@@ -201,6 +204,8 @@ class Tool(ABC, Generic[Args]):
     """The tool's own time limit, which settings override; None: the default, 0: no limit."""
     hints: ClassVar[Hints] = NO_HINTS
     """Properties of its calls, for programs that show or wrap them; they grant nothing."""
+    output_schema: ClassVar[Mapping[str, Any] | None] = None
+    """The JSON Schema of `details["structured"]` of its results; None: they may have none."""
     polls: ClassVar[bool] = False
     """Whether repeating the same call is normal use."""
     around: ClassVar[Sequence[Interceptor]] = ()

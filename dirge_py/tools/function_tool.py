@@ -9,7 +9,6 @@ call does, for the permission check.
 """
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -24,7 +23,7 @@ from pydantic_core import to_jsonable_python
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolArgs, ToolContext, ToolServices
 from dirge_py.tools.threads import in_thread
-from dirge_py.tools.toolbox import parameters_of
+from dirge_py.tools.toolbox import parameters_of, schema_fault
 from dirge_py.types.tools import (
     Claim,
     Interceptor,
@@ -32,7 +31,7 @@ from dirge_py.types.tools import (
     Operation,
     ShellCommand,
     ToolExecutionMode,
-    text_result,
+    structured_result,
 )
 
 P = ParamSpec("P")
@@ -59,6 +58,10 @@ class ToolOptions:
     """Its own time limit; None: the default, 0: no limit."""
     hints: Hints = NO_HINTS
     """Properties of its calls."""
+    title: str | None = None
+    """Its name for people; None: made of its name."""
+    output_schema: Mapping[str, Any] | type[BaseModel] | None = None
+    """The JSON Schema of what it returns, or a class that has one; None: anything."""
     available: Callable[[], bool | str] | None = None
     """Called before each model call; returns whether the tool can be used, or why it can't."""
     around: Sequence[Interceptor] = ()
@@ -91,11 +94,12 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         # Built-in tools set this on their class; function tools share one class.
         vars(self).update(
             name=name,
-            label=name.replace("_", " ").capitalize(),
+            label=options.title or name.replace("_", " ").capitalize(),
             args=args,
             mode=options.mode,
             timeout_s=options.timeout_s,
             hints=options.hints,
+            output_schema=_output_schema(options.output_schema, name),
             around=tuple(options.around),
         )
 
@@ -156,6 +160,8 @@ def tool(
     mode: ToolExecutionMode | None = None,
     timeout_s: float | None = None,
     hints: Hints = NO_HINTS,
+    title: str | None = None,
+    output_schema: Mapping[str, Any] | type[BaseModel] | None = None,
     available: Callable[[], bool | str] | None = None,
     around: Sequence[Interceptor] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
@@ -170,7 +176,9 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
     Parameters: `Annotated[str, "text"]` describes one, a default makes it optional, `ctx` gets the
     `ToolContext` and is hidden from the model. A returned string or `LoopToolResult` is the result
-    itself; anything else becomes JSON. `ModelRetry` asks the model to call again with better
+    itself; anything else becomes JSON, and as `details["structured"]` is there for programs. With
+    an `output_schema` every result must have such a value, and one that doesn't fit is an error.
+    `ModelRetry` asks the model to call again with better
     arguments; `ToolFailed` says what to do instead; any other error is passed on as it is.
 
     Calls of one answer run at the same time if all of them only look. By `op`, only `read` and
@@ -230,6 +238,16 @@ def _arguments(
     return args
 
 
+def _output_schema(
+    wanted: Mapping[str, Any] | type[BaseModel] | None, name: str
+) -> Mapping[str, Any] | None:
+    if isinstance(wanted, type):
+        return wanted.model_json_schema(mode="serialization")
+    if wanted is not None and (fault := schema_fault(wanted)):
+        raise TypeError(f"The output schema of `{name}` can't be used: {fault}.")
+    return wanted
+
+
 def _with_description(hint: Any) -> Any:
     """Return the annotation with a plain string in it as the field's description."""
     if get_origin(hint) is not Annotated:
@@ -242,5 +260,4 @@ def _with_description(hint: Any) -> Any:
 def _as_result(value: Any) -> LoopToolResult | str:
     if isinstance(value, LoopToolResult | str):
         return value
-    plain = to_jsonable_python(value)
-    return text_result(json.dumps(plain, ensure_ascii=False), structured=plain)
+    return structured_result(to_jsonable_python(value))

@@ -4,10 +4,12 @@ It finds the built-in tools: every `<name>.py` in this folder with a `<name>.md`
 """
 
 import importlib
+import json
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
+from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -33,12 +35,16 @@ from dirge_py.types.tools import (
     Preview,
     ToolCall,
     ToolExecutionMode,
+    structured_result,
     text_result,
 )
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
+
+
+
 
 
 _MOST_PARSED = 64
@@ -61,6 +67,7 @@ class BoundTool:
         self.timeout_s = tool.timeout_s
         self.polls = tool.polls
         self.hints = tool.hints
+        self.output_schema = tool.output_schema
         self._services = services
         self._cwd = cwd
         self._parsed: dict[Hashable, BaseModel] = {}
@@ -127,7 +134,34 @@ class BoundTool:
             raise
         except DirgeError as error:
             return _as_result(error)
-        return text_result(result) if isinstance(result, str) else result
+        if isinstance(result, str):
+            schema = self.output_schema
+            result = text_result(result) if schema is None else _as_value(result)
+        return self._checked(result)
+
+    def _checked(self, result: LoopToolResult) -> LoopToolResult:
+        """Return the result with its structured value as text, an error if it doesn't fit."""
+        has_value = "structured" in result.details
+        if has_value and not result.content:
+            shown = structured_result(result.details["structured"]).content
+            result = replace(result, content=shown)
+        if self.output_schema is None or result.is_error:
+            return result
+        if has_value:
+            problems = value_problems(self.output_schema, result.details["structured"])
+        else:
+            problems = ["it has no structured value"]
+        if not problems:
+            return result
+        words = (
+            f"The call of `{self.name}` was made, but its result doesn't fit the tool's output "
+            "schema. Don't call it again only for that; use what it says with care, and tell the "
+            "user."
+        )
+        text = "\n".join([words, *(f"- {problem}" for problem in problems), "The result:"])
+        details = {**result.details, "outcome": "error"}
+        content = (TextBlock(text), *result.content)
+        return replace(result, content=content, details=details, is_error=True)
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
         """Return the arguments as they will be used; InvalidArguments has a text for the model."""
@@ -241,6 +275,14 @@ def _as_result(error: DirgeError) -> LoopToolResult:
         details = {"outcome": error.outcome, **error.details}
         return LoopToolResult(content=(TextBlock(str(error)),), details=details, is_error=True)
     return text_result(error.in_one_line(), outcome="error", is_error=True)
+
+
+def _as_value(text: str) -> LoopToolResult:
+    """Return the text with the JSON value that it is, or itself as the value."""
+    try:
+        return structured_result(json.loads(text), text)
+    except (ValueError, RecursionError):
+        return structured_result(text, text)
 
 
 def _first_required(tool: BoundTool) -> str:

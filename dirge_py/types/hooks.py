@@ -8,6 +8,8 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import field
+from typing import Any, TypeAlias, TypeVar
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
@@ -16,9 +18,15 @@ from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
 from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
 from dirge_py.types.sampling import Sampling
-from dirge_py.types.tools import Interceptor, LoopTool, LoopToolResult, ShellCommand, ToolCall, ToolExecutionMode, ToolValidator
-from typing import Any, TypeAlias, TypeVar
-
+from dirge_py.types.tools import (
+    Interceptor,
+    LoopTool,
+    LoopToolResult,
+    ShellCommand,
+    ToolCall,
+    ToolExecutionMode,
+    ToolValidator,
+)
 
 T = TypeVar("T")
 

@@ -1,5 +1,6 @@
 """Tools as the loop sees them: a call, what it would do (its claims), and its result."""
 
+import json
 import os.path
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -243,6 +244,11 @@ def text_result(
     return LoopToolResult(
         content=(TextBlock(text),), details={"outcome": outcome, **details}, is_error=is_error
     )
+
+
+def structured_result(value: Any, text: str = "") -> LoopToolResult:
+    """Return a result with a JSON value for programs; the model gets `text`, else the JSON."""
+    return text_result(text or json.dumps(value, ensure_ascii=False), structured=value)
 
 
 _HARMLESS: frozenset[Operation] = frozenset(("read", "meta"))

@@ -1,6 +1,7 @@
 """A typed function as a tool: its schema, its claims, its results."""
 
 import asyncio
+import json
 import sys
 import threading
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from dirge_py.types.tools import (
     Proceed,
     ShellCommand,
     ToolCall,
+    structured_result,
     text_result,
 )
 from tests.support.loop_runs import LoopRun, run_loop
@@ -417,3 +419,100 @@ async def test_a27_progress_is_told_while_the_tool_runs(boxed: Boxed) -> None:
 
     assert run.results[0].text == "|80000"
     assert seen == [{"outcome": "ok", "done": 1, "total": 2}]
+
+
+# -- structured results
+
+
+class Station(BaseModel):
+    city: str
+    platforms: int
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, Station])
+async def test_a_result_that_fits_is_data_for_programs_and_text_for_the_model(
+    boxed: Boxed, schema: Any
+) -> None:
+    value = {"n": 1} if schema is SCHEMA else Station(city="Oslo", platforms=19)
+
+    @tool(output_schema=schema)
+    def look() -> Any:
+        """Look."""
+        return value
+
+    [result] = (await called(boxed(look), "look")).results
+
+    plain = {"n": 1} if schema is SCHEMA else {"city": "Oslo", "platforms": 19}
+    assert (result.is_error, result.details["structured"]) == (False, plain)
+    assert json.loads(result.text) == plain
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ({"n": "one"}, "n: 'one' is not of type 'integer'"),
+        ({}, "`n` is required"),
+        ("some text", "is not of type 'object'"),
+        (text_result("no value"), "it has no structured value"),
+    ],
+)
+async def test_a_result_that_does_not_fit_is_an_error_and_nothing_of_it_is_lost(
+    boxed: Boxed, returned: Any, words: str
+) -> None:
+    @tool(output_schema=SCHEMA)
+    def look() -> Any:
+        """Look."""
+        return returned
+
+    [result] = (await called(boxed(look), "look")).results
+
+    assert (result.is_error, result.details["outcome"]) == (True, "error")
+    assert words in result.text and "The call of `look` was made" in result.text
+    shown = returned.text if isinstance(returned, LoopToolResult) else returned
+    assert result.text.endswith(shown if isinstance(shown, str) else json.dumps(shown))
+
+
+async def test_a_string_counts_as_the_json_it_is(boxed: Boxed) -> None:
+    @tool(output_schema=SCHEMA)
+    def look() -> str:
+        """Look."""
+        return '{"n": 2}'
+
+    [result] = (await called(boxed(look), "look")).results
+
+    assert (result.details["structured"], result.text) == ({"n": 2}, '{"n": 2}')
+
+
+async def test_errors_of_a_tool_are_not_checked(boxed: Boxed) -> None:
+    @tool(output_schema=SCHEMA)
+    def look() -> Any:
+        """Look."""
+        raise ToolFailed("There is nothing. Look elsewhere.")
+
+    [result] = (await called(boxed(look), "look")).results
+
+    assert result.text == "There is nothing. Look elsewhere."
+
+
+async def test_the_model_gets_the_text_of_a_structured_result(boxed: Boxed) -> None:
+    @tool(output_schema=SCHEMA, title="Look around")
+    def look() -> LoopToolResult:
+        """Look."""
+        return structured_result({"n": 3}, "Three of them.")
+
+    box = boxed(look)
+    [result] = (await called(box, "look")).results
+
+    assert (result.text, result.details["structured"]) == ("Three of them.", {"n": 3})
+    assert bound(box).label == "Look around"
+
+
+def test_an_output_schema_that_can_check_nothing_is_refused() -> None:
+    with pytest.raises(TypeError, match="The output schema of `look` can't be used"):
+
+        @tool(output_schema={"type": "objekt"})
+        def look() -> Any:
+            """Look."""

@@ -162,7 +162,8 @@ class PluginApi:
 
         Permission is decided as for every tool, by its claim: `op` on the name of the tool, or on
         the value of the parameter `resource`. `manner` are further arguments of
-        `tools.function_tool.tool`: `description`, `timeout_s`, `hints`, `available`, `around`.
+        `tools.function_tool.tool`: `description`, `timeout_s`, `hints`, `title`,
+        `output_schema`, `available`, `around`.
         """
 
         def register(function: Fn) -> Registration:
