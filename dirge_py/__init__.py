@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dirge_py.sdk.agent import Agent
     from dirge_py.sdk.agent_inputs import Blocks, Continue, Resume, Text
     from dirge_py.sdk.steps import Compacted, FinalResponse, Step, Steps, Stopped, ToolsExecuted
+    from dirge_py.sdk.tool_registry import ToolRegistry
     from dirge_py.tools.base import Hints, ToolContext
     from dirge_py.tools.function_tool import tool
     from dirge_py.types.errors import DirgeError, LoopError, ModelRetry, ToolFailed
@@ -66,6 +67,7 @@ _HOMES = {
         "Stopped",
         "ToolsExecuted",
     ),
+    "dirge_py.sdk.tool_registry": ("ToolRegistry",),
     "dirge_py.tools.base": ("Hints", "ToolContext"),
     "dirge_py.tools.function_tool": ("tool",),
 }
@@ -104,6 +106,7 @@ __all__ = [
     "Text",
     "ToolContext",
     "ToolFailed",
+    "ToolRegistry",
     "ToolsExecuted",
     "Trip",
     "Warn",

@@ -2,34 +2,24 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
-
-from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.agent_loop.cancellation import Aborted, run_to_end, until_aborted
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
-from dirge_py.agent_loop.tool_calls import (
-    ABORTED,
-    NEVER_RAN,
-    PROBLEM_OUTCOMES,
-    SUPPRESSED,
-    WAITING,
-    answered_result,
-    error_result,
-    prepare_call,
-    with_arguments,
-    with_outcome,
-    withheld_result,
-)
-from dirge_py.types.events import ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
-from dirge_py.types.hooks import CallDecision, Defer, StopRun, ToolOverride
+from dirge_py.agent_loop.tool_calls import ABORTED, NEVER_RAN, PROBLEM_OUTCOMES, SUPPRESSED, UNDECIDED, WAITING, answered_result, error_result, prepare_call, with_arguments, with_outcome, withheld_result
+from dirge_py.types.abort import AbortSignal
+from dirge_py.types.events import LoopEvent, Sink, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from dirge_py.types.hooks import CallDecision, Context, Defer, LoopConfig, StopRun, ToolOverride
+from dirge_py.types.llm import StreamEvent
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, only_looks, text_result
+from typing import Any
+
 
 
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:
@@ -46,6 +36,41 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
     finally:
         batch.answer_unanswered()
     return batch.is_terminated
+
+
+async def call_outside_run(
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    context: Context,
+    config: LoopConfig,
+    emit: Sink,
+) -> LoopToolResult:
+    """Execute one call that no model made, with the hooks and interceptors of `config`.
+
+    A call that a hook defers is denied: no run waits for the decision.
+    """
+    results: list[LoopToolResult] = []
+
+    def watch(event: LoopEvent) -> None:
+        if isinstance(event, ToolExecutionEnd):
+            results.append(event.result)
+        emit(event)
+
+    signal = AbortSignal()
+    run = RunState(context=context, config=config, signal=signal, emit=watch, stream_fn=_no_model)
+    call = ToolCallBlock(id=config.new_id(), name=name, arguments=dict(arguments))
+    try:
+        await run_to_end(execute_tool_calls(run, [call]), signal)
+    except StopRun as stop:
+        if isinstance(stop.outcome, AwaitingConfirmation):
+            return UNDECIDED
+    return results[-1]
+
+
+async def _no_model(*_: object) -> AsyncIterator[StreamEvent]:
+    raise RuntimeError("A call outside a run asks no model.")
+    yield
 
 
 @dataclass(slots=True, eq=False)

@@ -4,45 +4,18 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
-
-from dirge_py.agent_loop.argument_repair import (
-    RepairedArguments,
-    UnknownProperty,
-    nest_arguments,
-    repair_arguments,
-    schema_for_model,
-)
+from dirge_py.agent_loop.argument_repair import RepairedArguments, UnknownProperty, nest_arguments, repair_arguments, schema_for_model
 from dirge_py.agent_loop.tool_names import suggested_tools
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import (
-    Path,
-    Schema,
-    choices_at,
-    properties_of,
-    required_in,
-    schema_at,
-    types_at,
-)
+from dirge_py.lib.schemas import Path, Schema, choices_at, properties_of, required_in, schema_at, types_at
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.hooks import ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock
-from dirge_py.types.tools import (
-    ArgumentProblem,
-    CallProblem,
-    InvalidArguments,
-    LoopTool,
-    LoopToolResult,
-    Operation,
-    ToolCall,
-    ToolOutcome,
-    ToolValidator,
-    changes_something,
-    claims_only,
-    text_result,
-)
+from dirge_py.types.tools import ArgumentProblem, CallProblem, InvalidArguments, LoopTool, LoopToolResult, Operation, ToolCall, ToolOutcome, ToolValidator, changes_something, claims_only, text_result
+from typing import Any, Literal, NoReturn, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.lib.lenient_json import read_object
@@ -62,6 +35,11 @@ SUPPRESSED = text_result(
     outcome="suppressed",
     is_error=True,
     synthetic="suppressed",
+)
+UNDECIDED = text_result(
+    "Not run: the call needs a decision, and nobody can decide it later outside a run.",
+    outcome="denied",
+    is_error=True,
 )
 WITHHELD = text_result(
     "[result withheld: the run was stopped before its check finished]\nThe call itself "

@@ -5,18 +5,20 @@ A `Conversation` owns the history, the queues of input and the subscribers, and 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from dirge_py.agent_loop.dispatch import call_outside_run
 from dirge_py.agent_loop.history import check_resumable, open_calls
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
 from dirge_py.conversation.deps import (
     ConversationDeps,
     ForkOptions,
     Pictures,
+    RunSettings,
     SessionDeps,
     WorkEnvironment,
 )
@@ -40,10 +42,10 @@ from dirge_py.types.events import (
     UsageReported,
 )
 from dirge_py.types.extensions import Extension
-from dirge_py.types.hooks import CallDecision, Hooks
+from dirge_py.types.hooks import CallDecision, Context, Hooks
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
-from dirge_py.types.tools import LoopTool
+from dirge_py.types.tools import LoopTool, LoopToolResult
 
 if TYPE_CHECKING:
     from dirge_py.context.hooks import ContextHooks
@@ -171,6 +173,36 @@ class Conversation:
     def bound_tools(self, tools: Sequence[Any]) -> Sequence[LoopTool]:
         """Return these tools, bound to the services of this conversation, for a `TurnUpdate`."""
         return self._deps.run.bind_tools(tools)
+
+    def put_tool(self, tool: Any) -> None:
+        """Add a tool, or replace the one of its name, for runs that start from now on."""
+        named = {each.name: each for each in self.tools}
+        named |= {each.name: each for each in self.bound_tools([tool])}
+        run = replace(self._deps.run, tools=tuple(named.values()))
+        self._deps = replace(self._deps, run=run)
+
+    async def call_tool(
+        self, tool: LoopTool, arguments: Mapping[str, Any], emit: Sink
+    ) -> LoopToolResult:
+        """Run one call that no model made, judged like a model's, and return its result.
+
+        It enters neither the history nor the journal. Raises DirgeError during a run.
+        """
+        self.check_idle()
+        configured = RunSettings(
+            model=self.settings.model,
+            thinking=self.settings.thinking,
+            bundle=Hooks(),
+            chosen_model=lambda: self.settings.model,
+            chosen_thinking=lambda: self.settings.thinking,
+            is_recorded=False,
+            by_program=True,
+        )
+        context = Context(system_prompt="", messages=list(self.messages), tools=[tool])
+        config = self._deps.run.configure(configured)
+        return await call_outside_run(
+            tool.name, arguments, context=context, config=config, emit=emit
+        )
 
     @property
     def messages(self) -> Sequence[Message]:

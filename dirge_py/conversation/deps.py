@@ -79,6 +79,8 @@ class RunSettings:
     """Whether the exclusive owner of the conversation reviews its result."""
     further: Sequence[Hooks] = ()
     """Hooks for this run alone: after all others, before redaction and permission."""
+    by_program: bool = False
+    """Whether the program itself makes one call, without a model: there are no guards then."""
 
     def context(self, *, is_fork: bool = False) -> RunContext:
         """Return the description of the run for extensions."""

@@ -4,10 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -20,26 +16,8 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import terms_of
-from dirge_py.sdk.agent_inputs import (
-    AgentInput,
-    Asking,
-    Continue,
-    Prompt,
-    Resume,
-    as_asker,
-    as_message,
-    awaited,
-)
-from dirge_py.sdk.assembly import (
-    AgentModel,
-    AgentPermission,
-    Blueprint,
-    Checks,
-    HookSource,
-    assemble,
-    distinct,
-    store_in,
-)
+from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message, awaited
+from dirge_py.sdk.assembly import AgentModel, AgentPermission, Blueprint, Checks, HookSource, assemble, distinct, store_in
 from dirge_py.sdk.build import build
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
@@ -47,7 +25,8 @@ from dirge_py.sdk.outcome_text import why_not_done
 from dirge_py.sdk.sessions import open_store
 from dirge_py.sdk.steps import Steps
 from dirge_py.sdk.structured import Output, OutputSchema
-from dirge_py.sdk.threads import OpenThread, Threads, check_fits, read_resume, records_of
+from dirge_py.sdk.threads import OpenThread, check_fits, read_resume, records_of
+from dirge_py.sdk.tool_registry import ToolRegistry
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import ConfigError, LoopError, SessionError
@@ -58,6 +37,10 @@ from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
@@ -205,7 +188,9 @@ class Agent:
     ) -> None:
         self._store = store
         self._output = Output(wanted) if wanted is not None else None
-        self._threads = Threads(open_thread, are_shared=store is not None)
+        self.tools = ToolRegistry(open_thread, are_shared=store is not None)
+        """The tools; more can be registered, and called without a model."""
+        self._threads = self.tools.threads
 
     # -- runs
 

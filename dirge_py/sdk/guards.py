@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -20,13 +17,7 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import Limits, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import hide_unavailable_tools, limit_tool_retries
 from dirge_py.lib.lean_dataclass import dataclass
@@ -34,11 +25,14 @@ from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.types.errors import FileError
 from dirge_py.types.events import Sink
-from dirge_py.types.extensions import RunContext
+from dirge_py.types.extensions import HookStage, RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ShellCommand, ToolValidator
+from pathlib import Path
+from typing import Protocol, get_args
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +149,7 @@ class Guards:
     def configure(self, run: RunSettings) -> LoopConfig:
         """Return the configuration of the loop for one run, with new guards."""
         config, extensions = self._parts.config, self._parts.extensions
-        if not self._is_fork and not run.is_continued:
+        if not (self._is_fork or run.is_continued or run.by_program):
             for begin in self._parts.on_run:
                 begin()
         around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
@@ -175,6 +169,7 @@ class Guards:
             max_parallel=config.tools.max_parallel,
             only_reads=self._parts.calls.only_reads,
             validate=self._parts.validate,
+            repair=not run.by_program,
             scavenge=config.loop.scavenge,
             check_aborted=extensions.check_aborted(),
             asset_dir=self._parts.asset_dir,
@@ -194,6 +189,11 @@ class Guards:
     def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
         """All hooks in order: typed input, guards, extensions, stop checks, permission."""
         parts, extensions = self._parts, self._parts.extensions
+        if run.by_program:
+            own = [
+                each for stage in get_args(HookStage) for each in extensions.hooks(context, stage)
+            ]
+            return [*own, *parts.calls.last, parts.calls.permission]
         meter = self._meter(run)
         return [
             run.bundle,

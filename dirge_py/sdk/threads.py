@@ -130,6 +130,11 @@ class Threads:
                 submit(item.message)
         return self._held[name]
 
+    @property
+    def opened(self) -> Sequence[Conversation]:
+        """The conversations that are open now."""
+        return list(self._held.values())
+
     def name_of(self, session_id: str) -> str | None:
         """The name that opens the thread of this id: None for the agent's own thread."""
         main = self._held.get(None)

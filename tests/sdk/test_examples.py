@@ -97,6 +97,14 @@ def test_the_data_example_reads_an_instance(examples: Examples, service: FakeSer
     assert "0 is less than the minimum of 1" in json.dumps(service.requests[1].json)
 
 
+def test_the_tools_example_calls_one_without_a_model(
+    examples: Examples, service: FakeService
+) -> None:
+    output = examples.run("Calling tools without a model")
+    assert output == ["['lookup']", "False A"]
+    assert service.requests == []
+
+
 def test_the_events_example_prints_as_it_comes(examples: Examples) -> None:
     output = examples.run(
         "Events", replies=[ModelReply(text="Rain, "), ModelReply(text="snow.", delta_chars=1)]

@@ -1,0 +1,262 @@
+"""The tools of an agent: registered, described and called without a model."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dirge_py import Agent, Hints, ToolFailed, tool
+from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
+from dirge_py.sdk.options import BuildOptions, SessionChoice
+from dirge_py.testing import ScriptedModel
+from dirge_py.tools.function_tool import FunctionTool
+from dirge_py.types.errors import ConfigError, DirgeError, UsageError
+from dirge_py.types.events import LoopEvent
+from dirge_py.types.questions import PermissionRequest
+from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
+from tests.support import agent_tools
+from tests.support.agent_tools import TOOLS, tool_log
+
+
+@pytest.fixture(autouse=True)
+def nothing_ran() -> Iterator[None]:
+    agent_tools.tool_log.clear()
+    yield
+
+
+@pytest.fixture
+async def agent(model: ScriptedModel) -> AsyncIterator[Agent]:
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS) as agent:
+        yield agent
+
+
+def named(name: str, answer: str = "") -> FunctionTool[..., Any]:
+    @tool(name=name, op="read", hints=Hints(read_only=True))
+    def made(key: str = "") -> str:
+        """Look up a value by key."""
+        return answer or f"{name} {key}".strip()
+
+    return made
+
+
+async def test_a_registered_tool_is_offered_in_the_next_run_also_of_an_open_thread(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    model.will_say("one").will_call("lookup", key="a").will_say("two").will_say("three")
+    await agent.run("first")
+    agent.tools.register(named("lookup"))
+    result = await agent.run("second")
+    await agent.run("third", thread="other")
+
+    offered = [[spec.name for spec in context.tools] for context in model.seen]
+    assert offered == [["echo", "deploy"], *[["echo", "deploy", "lookup"]] * 3]
+    assert "lookup a" in [message.text for message in result.messages if message.role != "custom"]
+
+
+async def test_two_tools_of_one_name_are_refused_unless_one_replaces_the_other(
+    agent: Agent,
+) -> None:
+    with pytest.raises(ConfigError, match="There is a tool `echo` already"):
+        agent.tools.register(named("echo"))
+
+    agent.tools.register(named("echo", "new"), replace=True)
+
+    assert [each.name for each in agent.tools] == ["echo", "deploy"]
+    assert (await agent.tools.execute("echo")).text == "new"
+
+
+async def test_a_call_needs_no_model_and_leaves_the_history_as_it_was(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    events: list[LoopEvent] = []
+    result = await agent.tools.execute("echo", {"text": "hi"}, on_event=events.append)
+
+    assert (result.text, result.is_error) == ("hi", False)
+    assert (model.seen, agent.messages()) == ([], ())
+    assert "tool_execution_end" in [event.type for event in events]
+
+
+async def test_what_would_ask_is_denied_as_in_a_run(agent: Agent) -> None:
+    result = await agent.tools.execute("deploy", {"target": "prod"})
+
+    assert (result.is_error, result.details["outcome"], tool_log) == (True, "denied", [])
+
+
+async def test_the_rules_and_the_asker_of_the_agent_decide(model: ScriptedModel) -> None:
+    asked: list[PermissionRequest] = []
+
+    def ask(request: PermissionRequest) -> bool:
+        asked.append(request)
+        return True
+
+    async with Agent(
+        stream_fn=model.stream_fn, tools=TOOLS, asker=ask, deny=["plugin:deploy"]
+    ) as denying:
+        denied = await denying.tools.execute("deploy", {"target": "a"})
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker=ask) as asking:
+        allowed = await asking.tools.execute("deploy", {"target": "b"})
+
+    assert (denied.details["outcome"], allowed.text) == ("denied", "shipped to b")
+    assert [request.tool_name for request in asked] == ["deploy"]
+
+
+async def test_a_call_that_can_only_be_decided_later_is_denied(model: ScriptedModel) -> None:
+    async with Agent(stream_fn=model.stream_fn, tools=TOOLS, asker="defer") as agent:
+        result = await agent.tools.execute("deploy", {"target": "a"})
+
+    assert "nobody can decide it later" in result.text
+    assert (result.details["outcome"], tool_log) == ("denied", [])
+
+
+async def test_interceptors_and_guardrails_see_the_call(model: ScriptedModel) -> None:
+    seen: list[str] = []
+
+    async def note(call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        seen.append(call.name)
+        return await proceed()
+
+    def no_keys(text: str) -> Verdict:
+        return Trip("it holds a key") if "sk-" in text else Pass()
+
+    async with Agent(
+        stream_fn=model.stream_fn,
+        tools=TOOLS,
+        interceptors=[note],
+        guardrails={"tool_result": [no_keys]},
+    ) as agent:
+        result = await agent.tools.execute("echo", {"text": "sk-123"})
+
+    assert seen == ["echo"]
+    assert "sk-123" not in result.text
+
+
+async def test_the_same_call_can_be_made_as_often_as_the_program_likes(agent: Agent) -> None:
+    results = [await agent.tools.execute("echo", {"text": "a"}) for _ in range(12)]
+
+    assert {result.text for result in results} == {"a"}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"text": 3}, {"text": "a", "more": 1}])
+async def test_wrong_arguments_are_an_error_and_are_not_repaired(
+    agent: Agent, arguments: dict[str, Any]
+) -> None:
+    result = await agent.tools.execute("echo", arguments)
+
+    assert (result.is_error, result.details["outcome"], tool_log) == (True, "invalid", [])
+
+
+async def test_a_tool_that_fails_is_an_error_result(agent: Agent) -> None:
+    @tool(op="read")
+    def fail() -> str:
+        """Fail."""
+        raise ToolFailed("No such key. Try another.")
+
+    agent.tools.register(fail)
+
+    assert (await agent.tools.execute("fail")).text == "No such key. Try another."
+
+
+async def test_an_unknown_tool_is_refused_with_the_nearest_name(agent: Agent) -> None:
+    with pytest.raises(UsageError) as refused:
+        await agent.tools.execute("ecco")
+
+    assert refused.value.hint == "Did you mean `echo`?"
+
+
+async def test_a_call_during_a_run_of_its_thread_is_refused(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    model.will_say("done")
+    run = agent.start("go")
+    with pytest.raises(DirgeError, match="a run is going on"):
+        await agent.tools.execute("echo", {"text": "a"})
+    await run.outcome
+
+
+async def test_a_cancelled_call_is_aborted(agent: Agent) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    @tool(op="read")
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return ""
+
+    agent.tools.register(wait)
+    call = asyncio.ensure_future(agent.tools.execute("wait"))
+    await begun.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+    assert ended.is_set()
+
+
+async def test_definitions_have_what_a_tool_declares(agent: Agent) -> None:
+    @tool(op="read", title="Count all", output_schema={"type": "integer"})
+    def count() -> int:
+        """Count."""
+        return 1
+
+    agent.tools.register(count)
+    agent.tools.register(named("lookup"))
+    *_, counting, looking = agent.tools.definitions()
+
+    assert (counting["title"], counting["outputSchema"]) == ("Count all", {"type": "integer"})
+    assert looking["annotations"] == {"readOnlyHint": True}
+    assert looking["inputSchema"]["properties"].keys() == {"key"}
+
+
+def test_definitions_are_the_same_json_in_every_process() -> None:
+    code = (
+        "import json; from dirge_py import Agent; from tests.support.agent_tools import TOOLS\n"
+        "agent = Agent(stream_fn=print, tools=TOOLS)\n"
+        "print(json.dumps(agent.tools.definitions()))"
+    )
+    written = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+
+    assert written[0] == written[1]
+    assert [each["name"] for each in json.loads(written[0])] == ["echo", "deploy"]
+
+
+async def test_the_tools_of_the_product_are_called_by_its_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "note.txt").write_text("plover\n")
+    file = tmp_path / "config.toml"
+    file.write_text(
+        '[providers.work]\ntype = "ollama"\nmodel = "m"\n'
+        '[[permission.rule]]\nop = "edit"\nmatch = "**"\neffect = "deny"\n'
+    )
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("DIRGE_STATE_DIR", str(tmp_path / "state"))
+    options = BuildOptions(session=SessionChoice(kind="none"))
+    async with Agent.from_config(file, options=options) as agent:
+        agent.tools.register(named("lookup"))
+        read = await agent.tools.execute("read", {"path": "note.txt"})
+        wrote = await agent.tools.execute("write", {"path": "new.txt", "content": "x"})
+        looked = await agent.tools.execute("lookup", {"key": "a"})
+
+    assert "plover" in read.text and looked.text == "lookup a"
+    assert wrote.details["outcome"] == "denied" and not (project / "new.txt").exists()
