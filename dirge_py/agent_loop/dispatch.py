@@ -6,20 +6,39 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any
+
 from dirge_py.agent_loop.cancellation import Aborted, run_to_end, until_aborted
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
-from dirge_py.agent_loop.tool_calls import ABORTED, NEVER_RAN, PROBLEM_OUTCOMES, SUPPRESSED, UNDECIDED, WAITING, answered_result, error_result, prepare_call, with_arguments, with_outcome, withheld_result
+from dirge_py.agent_loop.tool_calls import (
+    ABORTED,
+    NEVER_RAN,
+    PROBLEM_OUTCOMES,
+    SUPPRESSED,
+    UNDECIDED,
+    WAITING,
+    answered_result,
+    error_result,
+    prepare_call,
+    with_arguments,
+    with_outcome,
+    withheld_result,
+)
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.events import LoopEvent, Sink, ToolExecutionEnd, ToolExecutionStart, ToolExecutionUpdate
+from dirge_py.types.events import (
+    LoopEvent,
+    Sink,
+    ToolExecutionEnd,
+    ToolExecutionStart,
+    ToolExecutionUpdate,
+)
 from dirge_py.types.hooks import CallDecision, Context, Defer, LoopConfig, StopRun, ToolOverride
 from dirge_py.types.llm import StreamEvent
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopToolResult, OnUpdate, ToolCall, only_looks, text_result
-from typing import Any
-
 
 
 async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> bool:

@@ -4,18 +4,46 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from dirge_py.agent_loop.argument_repair import RepairedArguments, UnknownProperty, nest_arguments, repair_arguments, schema_for_model
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from dirge_py.agent_loop.argument_repair import (
+    RepairedArguments,
+    UnknownProperty,
+    nest_arguments,
+    repair_arguments,
+    schema_for_model,
+)
 from dirge_py.agent_loop.tool_names import suggested_tools
 from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import Path, Schema, choices_at, properties_of, required_in, schema_at, types_at
+from dirge_py.lib.schemas import (
+    Path,
+    Schema,
+    choices_at,
+    properties_of,
+    required_in,
+    schema_at,
+    types_at,
+)
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.hooks import ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock
-from dirge_py.types.tools import ArgumentProblem, CallProblem, InvalidArguments, LoopTool, LoopToolResult, Operation, ToolCall, ToolOutcome, ToolValidator, changes_something, claims_only, text_result
-from typing import Any, Literal, NoReturn, TYPE_CHECKING
-
+from dirge_py.types.tools import (
+    ArgumentProblem,
+    CallProblem,
+    InvalidArguments,
+    LoopTool,
+    LoopToolResult,
+    Operation,
+    ToolCall,
+    ToolOutcome,
+    ToolValidator,
+    changes_something,
+    claims_only,
+    exception_names,
+    text_result,
+)
 
 if TYPE_CHECKING:
     from dirge_py.lib.lenient_json import read_object
@@ -413,14 +441,17 @@ def error_result(error: Exception) -> LoopToolResult:
     text, details = str(error), dict[str, Any](outcome="error")
     match error:
         case ToolFailed():
-            details = {**error.details, "outcome": error.outcome}
+            own = {} if type(error) is ToolFailed else {"exception": exception_names(error)}
+            details = {**own, **error.details, "outcome": error.outcome}
         case ModelRetry():
             details = {"outcome": "invalid", "retry": True}
         case TimeoutError():
-            text, details = text or "It timed out.", {"outcome": "timeout"}
+            text = text or "It timed out."
+            details = {"outcome": "timeout", "exception": exception_names(error)}
         case _:
             _logger.error("a tool raised", exc_info=error)
             text = text or type(error).__name__
+            details["exception"] = exception_names(error)
     return LoopToolResult(content=(TextBlock(text),), details=details, is_error=True)
 
 

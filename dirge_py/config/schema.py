@@ -28,7 +28,7 @@ from dirge_py.config.provider_schema import (
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin
 from dirge_py.types.errors import ConfigError
-from dirge_py.types.tools import Operation
+from dirge_py.types.tools import Operation, fatal_error_problem
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
@@ -179,7 +179,18 @@ class ToolsTable(Table):
     disabled: list[str] = setting(list, "Tools that the model does not have.")
     result_budget_chars: int = setting(80_000, "The most characters of a batch's results.", ge=1000)
     retries: int = setting(3, "How often a tool may ask for another try in one run.", ge=0, le=100)
+    fatal_errors: list[str] = setting(
+        list, "Errors of tools that end the run: kinds, or names of exceptions."
+    )
     environment: list[str] = setting(list, "Further variables for commands; never keys.")
+
+    @field_validator("fatal_errors")
+    @classmethod
+    def _are_errors(cls, names: list[str]) -> list[str]:
+        for name in names:
+            if problem := fatal_error_problem(name):
+                raise ValueError(problem)
+        return names
 
 
 class PermissionRule(Table):

@@ -4,8 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, ToolOverride, TurnInfo
+from dirge_py.types.hooks import (
+    AfterToolCallResult,
+    Context,
+    Hooks,
+    StopRun,
+    ToolOverride,
+    TurnInfo,
+)
 from dirge_py.types.messages import TextBlock
+from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import Claim, LoopToolResult, ToolCall
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
@@ -68,6 +76,33 @@ def limit_tool_retries(most: int) -> Hooks:
         )
 
     return Hooks(name="retries", after_tool_call=after)
+
+
+def end_at_fatal_errors(fatal: frozenset[str]) -> Hooks:
+    """Return hooks that end the run as failed after a turn in which a call failed fatally.
+
+    `fatal` holds kinds (`types.tools.FATAL_KINDS`) and names of exception classes, which include
+    their subclasses. A result that asks for another try isn't fatal yet.
+    """
+
+    def after_turn(info: TurnInfo) -> None:
+        for result in info.tool_results if fatal else ():
+            details = result.details
+            raised = details.get("exception")
+            kinds = [details.get("outcome"), *(raised if isinstance(raised, list) else ())]
+            kind = next((each for each in kinds if isinstance(each, str) and each in fatal), None)
+            if kind is None or details.get("retry") is True:
+                continue
+            lines = result.text.strip().splitlines() or [""]
+            raise StopRun(
+                Failed(
+                    kind="tool",
+                    message=f"`{result.tool_name}` failed ({kind}): {lines[0]}",
+                    hint=f"`fatal_errors` ends runs at `{kind}`; without it the model goes on.",
+                )
+            )
+
+    return Hooks(name="fatal errors", prepare_next_turn=after_turn)
 
 
 def redact_results(redact: Callable[[str], str]) -> Hooks:

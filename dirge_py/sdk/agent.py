@@ -4,6 +4,10 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -16,8 +20,27 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import terms_of
-from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message, awaited
-from dirge_py.sdk.assembly import AgentModel, AgentPermission, Blueprint, Checks, HookSource, assemble, distinct, store_in
+from dirge_py.sdk.agent_inputs import (
+    AgentInput,
+    Asking,
+    Continue,
+    Prompt,
+    Resume,
+    as_asker,
+    as_message,
+    awaited,
+)
+from dirge_py.sdk.assembly import (
+    AgentModel,
+    AgentPermission,
+    Blueprint,
+    Checks,
+    HookSource,
+    assemble,
+    distinct,
+    fatal_error_names,
+    store_in,
+)
 from dirge_py.sdk.build import build
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
@@ -37,10 +60,6 @@ from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
@@ -94,6 +113,8 @@ class Agent:
     * `clock`: seconds, with a `sleep`; for tests.
     * `sampling`: temperature, top_p, stop sequences, and further members of each request.
     * `max_turns`, `limits`: what one run may use.
+    * `fatal_errors`: errors of tools that end a run as `Failed`: `error`, `failed_command`,
+      `denied`, `timeout`, `invalid`, `unknown_tool`, and exceptions.
     * `app`: anything; tools get it as `ctx.app`.
     * `output_schema`: the schema of each run's answer, a JSON Schema or a pydantic class; the value
       is `result.structured`.
@@ -122,6 +143,7 @@ class Agent:
         sampling: Sampling | None = None,
         max_turns: int | None = 100,
         limits: Limits | None = None,
+        fatal_errors: Sequence[str | type[Exception]] = (),
         app: Any = None,
         cwd: str | os.PathLike[str] | None = None,
         output_schema: OutputSchema | None = None,
@@ -143,6 +165,7 @@ class Agent:
             clock=clock or WallClock(),
             max_turns=max_turns,
             limits=limits or Limits(),
+            fatal_errors=fatal_error_names(fatal_errors),
             app=app,
             cwd=Path(cwd) if cwd is not None else Path.cwd(),
         )

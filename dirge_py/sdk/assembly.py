@@ -60,7 +60,7 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.sampling import Sampling
-from dirge_py.types.tools import Interceptor, LoopTool
+from dirge_py.types.tools import Interceptor, LoopTool, fatal_error_problem
 
 
 class ProgramHooks(Extension):
@@ -164,6 +164,8 @@ class Blueprint:
     """The clock of limits, retries and slow readers."""
     max_turns: int | None = 100
     """The most turns of a run."""
+    fatal_errors: Sequence[str] = ()
+    """Errors of tools that end a run, as in the settings."""
     limits: Limits = field(default_factory=Limits)
     """The further limits of a run."""
     app: Any = None
@@ -193,7 +195,7 @@ class _ProgramBuilder(ConversationBuilder):
     def __init__(self, plan: Blueprint, thread: str | None, undo: ExitStack) -> None:
         keys = [name for service in SERVICES for name in service.key_env]
         super().__init__(
-            bare_config(plan.model.name),
+            bare_config(plan.model.name, plan.fatal_errors),
             cwd=plan.cwd,
             redactor=Redactor(secret_values(os.environ, keys)),
             undo=undo,
@@ -372,14 +374,23 @@ async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:
     return user_text(text)
 
 
-def bare_config(model: str) -> Config:
+def fatal_error_names(errors: Sequence[str | type[Exception]]) -> tuple[str, ...]:
+    """The names of errors that end a run. Raises ConfigError: one is no error."""
+    names = tuple(each if isinstance(each, str) else each.__name__ for each in errors)
+    if problem := next(filter(None, map(fatal_error_problem, names)), ""):
+        raise ConfigError(f"fatal_errors: {problem}.")
+    return names
+
+
+def bare_config(model: str, fatal_errors: Sequence[str] = ()) -> Config:
     """The default settings with the usual environment variables and this model.
 
     Calls have no time limit but a tool's own: others are up to the program.
     """
     config = Config()
     unlimited = config.timeouts.model_copy(update={"tool_s": 0})
-    config = config.model_copy(update={"timeouts": unlimited})
+    tools = config.tools.model_copy(update={"fatal_errors": list(fatal_errors)})
+    config = config.model_copy(update={"timeouts": unlimited, "tools": tools})
     config._origin = Origin(chosen=Overrides(model=model), environment=dict(os.environ))
     return config
 

@@ -35,6 +35,7 @@ from dirge_py.types.tools import (
     Preview,
     ToolCall,
     ToolExecutionMode,
+    exception_names,
     structured_result,
     text_result,
 )
@@ -42,6 +43,9 @@ from dirge_py.types.tools import (
 if TYPE_CHECKING:
     from jsonschema import ValidationError as SchemaViolation
     from jsonschema.protocols import Validator
+
+
+
 
 
 
@@ -271,10 +275,11 @@ def _places(problems: Sequence[ArgumentProblem]) -> str:
 
 
 def _as_result(error: DirgeError) -> LoopToolResult:
+    named = {} if type(error) is ToolFailed else {"exception": exception_names(error)}
     if isinstance(error, ToolFailed):
-        details = {"outcome": error.outcome, **error.details}
+        details = {**named, "outcome": error.outcome, **error.details}
         return LoopToolResult(content=(TextBlock(str(error)),), details=details, is_error=True)
-    return text_result(error.in_one_line(), outcome="error", is_error=True)
+    return text_result(error.in_one_line(), outcome="error", is_error=True, **named)
 
 
 def _as_value(text: str) -> LoopToolResult:

@@ -109,7 +109,7 @@ class Failed:
 
     kind: str
     """An `errors.ErrorKind`, `bug`, `schema` (no answer fits the schema), `text_call` (calls were
-    written as text only), or `empty_answer`."""
+    written as text only), `empty_answer`, or `tool` (one of its errors is in `fatal_errors`)."""
     message: str
     """What went wrong."""
     hint: str = ""

@@ -83,6 +83,25 @@ ToolOutcome = Literal[
     "aborted",
 ]
 """`details["outcome"]` of every result; everything that counts failures reads only this."""
+FATAL_KINDS: tuple[ToolOutcome, ...] = (
+    "error",
+    "failed_command",
+    "denied",
+    "timeout",
+    "invalid",
+    "unknown_tool",
+)
+"""The outcomes that `fatal_errors` may name."""
+
+
+def fatal_error_problem(name: str) -> str:
+    """Return why `fatal_errors` can't hold this name, or "": kinds, and classes in CamelCase."""
+    if name in FATAL_KINDS or (name.isidentifier() and name[0].isupper()):
+        return ""
+    kinds = ", ".join(FATAL_KINDS)
+    return f"`{name}` is neither a kind of error ({kinds}) nor the name of an exception class"
+
+
 CallProblem = Literal["unknown_tool", "invalid_arguments", "truncated"]
 
 
@@ -249,6 +268,12 @@ def text_result(
 def structured_result(value: Any, text: str = "") -> LoopToolResult:
     """Return a result with a JSON value for programs; the model gets `text`, else the JSON."""
     return text_result(text or json.dumps(value, ensure_ascii=False), structured=value)
+
+
+def exception_names(error: Exception) -> list[str]:
+    """Return the names of an exception's classes for `details["exception"]`, its own first."""
+    classes = type(error).__mro__
+    return [each.__name__ for each in classes if issubclass(each, Exception)]
 
 
 _HARMLESS: frozenset[Operation] = frozenset(("read", "meta"))
