@@ -4,38 +4,30 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
-import dirge_py
 from dirge_py import Agent, AgentResult, Blocks, LoopError, Sampling, Text, tool
 from dirge_py.agent_loop import AbortSignal, Hooks, StreamOptions, TurnInfo
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.guards.limits import Limits
 from dirge_py.providers.scripted import Reply
+from dirge_py.sdk.options import BuildOptions
 from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_event_grammar
 from dirge_py.tools.base import ToolContext
 from dirge_py.types.errors import ConfigError, DirgeError, NoProvider
 from dirge_py.types.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
 from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, TextDelta
 from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, Usage
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    LimitExceeded,
-    MaxTurns,
-    Outcome,
-    Refused,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, Outcome, Refused
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, echo, results
+from tests.support.fake_service import FakeService, ModelReply
+from typing import Any
+
+import pytest
+
+import dirge_py
 
 
 @pytest.fixture(autouse=True)
@@ -597,3 +589,23 @@ async def test_an_agent_refuses_sampling_that_no_request_can_have(model: Scripte
     async with Agent(stream_fn=model.stream_fn, sampling=Sampling(extra={"tools": []})) as agent:
         with pytest.raises(ConfigError, match="dirge itself writes `tools`"):
             await agent.run("Hi.")
+
+
+async def test_the_sampling_of_a_start_replaces_that_of_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DIRGE_STATE_DIR", str(tmp_path / "state"))
+    file = tmp_path / "config.toml"
+    with FakeService([ModelReply(text="Hello.")]) as service:
+        file.write_text(
+            f'[providers.work]\ntype = "ollama"\nbase_url = "{service.url("ollama")}"\n'
+            'model = "m"\n'
+            "temperature = 0.9\ntop_p = 0.5\n[session]\nsave = false\nsnapshots = false\n"
+        )
+        options = BuildOptions(sampling=Sampling(temperature=0.1))
+        async with Agent.from_config(file, options=options) as agent:
+            await agent.run("Hi.")
+        sent = service.requests[-1].json["options"]
+
+    assert (sent["temperature"], sent["top_p"]) == (0.1, 0.5)

@@ -150,3 +150,15 @@ def test_reported_reasoning_tokens_are_in_the_usage(product: Product) -> None:
         "cache_creation_input_tokens": 0,
         "reasoning_output_tokens": 20,
     }
+
+
+def test_what_a_model_refuses_of_its_sampling_is_left_out_and_told_once(product: Product) -> None:
+    product.configure(wire="anthropic", model="claude-opus-4-8")
+    settings = product.config_dir / "config.toml"
+    settings.write_text(f'{settings.read_text()}\n[models."claude-opus-4-8"]\ntemperature = 0.2\n')
+    product.will(ModelReply(calls=[("ls", {})]), ModelReply(text="Done."))
+
+    result = product.ask("look")
+
+    assert all("temperature" not in request.json for request in product.service.requests)
+    assert result.stderr.count("`temperature` is left out of requests to") == 1
