@@ -2,33 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
-from typing import Annotated, Any, Literal
-
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    field_validator,
-    model_validator,
-)
-
-from dirge_py.config.provider_schema import (
-    EMPTY_TABLE,
-    Bound,
-    ModelEntry,
-    Positive,
-    PositiveNumber,
-    ProviderEntry,
-    RolesTable,
-    Table,
-    setting,
-)
+from dirge_py.config.provider_schema import Bound, EMPTY_TABLE, ModelEntry, Positive, PositiveNumber, ProviderEntry, RolesTable, Table, setting
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation, fatal_error_problem
+from functools import cache
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
+from typing import Annotated, Any, Literal
+
+
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",
@@ -103,7 +86,7 @@ class LoopTable(Table):
 
 
 class LimitsTable(Table):
-    """Limits of one run. Absent: no limit."""
+    """Limits of one run, and of all runs of a session. Absent: no limit."""
 
     cost_usd: PositiveNumber | None = setting(None, "USD, if prices are known.")
     input_tokens: Positive | None = setting(None, "Tokens sent.")
@@ -112,6 +95,8 @@ class LimitsTable(Table):
     time_s: PositiveNumber | None = setting(None, "Seconds.")
     requests: Positive | None = setting(None, "Model calls.")
     tool_calls: Positive | None = setting(None, "Tool calls.")
+    session_cost_usd: PositiveNumber | None = setting(None, "USD, for all runs of a session.")
+    session_tokens: Positive | None = setting(None, "Tokens, in and out, of all its runs.")
 
 
 class ContextTable(Table):

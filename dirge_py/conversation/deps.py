@@ -2,13 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
 from dirge_py.conversation.extensions import ExtensionSet
+from dirge_py.guards.limits import LimitsInForce
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
@@ -23,6 +21,8 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Literal, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.hooks import ContextHooks
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from dirge_py.context.view import ContextReport
     from dirge_py.processes.runner import Shells
     from dirge_py.session.file_states import UncommittedDiff
+
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +182,8 @@ class RunDeps:
     """How many follow-ups enter when the agent would stop."""
     max_turns: int | None = None
     """The most turns of a run; None: no limit."""
-    time_limit_s: float | None = None
-    """How long a run may take; None: no limit."""
+    limits: LimitsInForce = field(default_factory=LimitsInForce)
+    """The limits of runs and of the session."""
     backpressure: BackpressurePolicy = field(default_factory=BackpressurePolicy)
     """How long a run waits for slow readers of its events."""
 
@@ -198,6 +200,8 @@ class SessionDeps:
     """The tokens that those messages have used."""
     cost_usd: float | None = 0.0
     """The cost of those messages; None if a part of it is unknown."""
+    least_usd: float = 0.0
+    """The part of that cost for which prices are known."""
     metadata: SessionMetadata = field(default_factory=SessionMetadata)
     """Small values that the session stores by name."""
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple

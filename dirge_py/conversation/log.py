@@ -16,12 +16,18 @@ from dirge_py.types.messages import AssistantMessage, Message, Usage, UserMessag
 class ConversationLog:
     """Messages, tokens and cost, updated by events of runs and from outside of them."""
 
-    def __init__(self, messages: Sequence[Message], usage: Usage, cost_usd: float | None) -> None:
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        usage: Usage,
+        cost_usd: float | None,
+        least_usd: float = 0.0,
+    ) -> None:
         self.messages: list[Message] = list(messages)
         self.usage = usage
         self.cost_usd = cost_usd
         """None as soon as one price is unknown, since any figure would be too low."""
-        self.least_usd = cost_usd or 0.0
+        self.least_usd = cost_usd or least_usd
         """The sum of the known costs."""
         self.context_tokens = _last_context_tokens(messages)
         """The size of the last model call."""

@@ -4,11 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass as mutable
-from dataclasses import replace
-from functools import partial
-from typing import Any, Protocol
-
+from dataclasses import dataclass as mutable, field, replace
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
@@ -22,46 +18,19 @@ from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
 from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.recovery import (
-    choices_of,
-    complete_decisions,
-    end_leftovers,
-    result_of_skipped_call,
-)
+from dirge_py.session.recovery import choices_of, complete_decisions, end_leftovers, result_of_skipped_call
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    LoopEvent,
-    MessageEnd,
-    PermissionAnswered,
-    Sink,
-    SystemNotice,
-    UsageReported,
-)
-from dirge_py.types.hooks import (
-    CallDecision,
-    Context,
-    Hooks,
-    LoopConfig,
-    ToolOverride,
-    TurnInfo,
-    TurnUpdate,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageEnd, PermissionAnswered, Sink, SystemNotice, UsageReported
+from dirge_py.types.hooks import CallDecision, Context, Hooks, LoopConfig, ToolOverride, TurnInfo, TurnUpdate
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import Message, Usage, UserMessage
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    NeedsMoreTurns,
-    Outcome,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, NeedsMoreTurns, Outcome
 from dirge_py.types.tools import ToolCall
+from functools import partial
+from typing import Any, Protocol
+
 
 
 class Queueing(Protocol):
@@ -232,10 +201,15 @@ class RunExecutor:
     ended: AgentEnd | None = None
     """The end of the run, once the loop has emitted it."""
     has_begun: bool = False
+    max_s: float | None = field(init=False)
+    """How long the run may take."""
+
+    def __post_init__(self) -> None:
+        self.max_s = self.deps.run.limits.most.time_s
 
     async def execute(self) -> Outcome:
         """Run to the end and return the outcome. Raises only a cancellation from outside."""
-        limit_s, timer = self.deps.run.time_limit_s, None
+        limit_s, timer = self.max_s, None
         if limit_s is not None:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(limit_s, self.run.signal.abort, TIMEOUT)
@@ -263,7 +237,7 @@ class RunExecutor:
     def _on_event(self, event: LoopEvent) -> None:
         self.has_begun = True
         if isinstance(event, AgentEnd):
-            outcome = self.run.complete_outcome(event, self.deps.run.time_limit_s)
+            outcome = self.run.complete_outcome(event, self.max_s)
             if self.request.answer is not None:
                 outcome = self.request.answer.check_outcome(outcome, self.log.messages)
             # Nothing may follow it, so it is emitted when all else is done: see `_emit_end`.

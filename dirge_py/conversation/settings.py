@@ -14,6 +14,9 @@ from dirge_py.types.llm import ModelOption, ThinkingLevel
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
 
+LIMITS = "limits"
+"""The name under which a session stores limits that were set for it."""
+
 
 class ConversationSettings:
     """The settings of one conversation; a change is recorded and holds from the next turn on."""
@@ -28,6 +31,8 @@ class ConversationSettings:
         """The selected thinking level."""
         self.prompts = deps.run.prompts
         """The prompts kept in files; a selected one holds from the next run on."""
+        self.limits = deps.run.limits
+        """The limits of runs and of the session."""
         self.answer_schema: AnswerSchema | None = None
         """The schema of the answers of later runs; None: text."""
 
@@ -100,6 +105,12 @@ class ConversationSettings:
     def clear_grants(self) -> None:
         while self._gate.grants:
             self.remove_grant(0)
+
+    def set_limit(self, setting: str, most: float | None) -> None:
+        """Set a limit for this session by its name under `[limits]`; None removes it."""
+        self.limits.change({setting: most})
+        if self._recorder:
+            self._recorder.note_setting(LIMITS, dict(self.limits.changes))
 
     @property
     def folders(self) -> Sequence[str]:

@@ -1,7 +1,11 @@
-"""Limits of a run: turns, requests, tool calls, tokens, money, time, or a single turn."""
+"""Limits of a run: turns, requests, tool calls, tokens, money, time, or a single turn.
+
+Also those of a whole session: tokens and money.
+"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dirge_py.agent_loop.history import is_turn
@@ -28,11 +32,23 @@ _UNCOUNTED_AT_MOST = 20
 """The most answers in a row that are no turns: a service that never finishes has to be stopped."""
 _BILLIONTHS = 9
 """The decimal places for comparing money: 0.1 + 0.2 must not exceed 0.3."""
+_WARN_AT = 0.8
+"""The share of a limit at whose use the user is warned, once."""
+_WARNED: tuple[LimitName, ...] = (
+    "input_tokens",
+    "output_tokens",
+    "tokens",
+    "cost",
+    "time",
+    "session_tokens",
+    "session_cost",
+)
+"""The limits that are compared with what was used, and have such a warning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The most a run may use; None is no limit."""
+    """The most a run and its session may use; None is no limit."""
 
     turns: int | None = None
     """Model calls that count as turns (`is_turn`)."""
@@ -44,6 +60,51 @@ class Limits:
     tokens: int | None = None
     cost_usd: float | None = None
     time_s: float | None = None
+    session_cost_usd: float | None = None
+    """For all runs of the session, as `session_tokens`."""
+    session_tokens: int | None = None
+
+
+class LimitsInForce:
+    """The limits of a conversation, which `/limits` may change, and what its session has used.
+
+    A conversation shares this object with its forks: their usage is part of its session.
+    """
+
+    def __init__(self, most: Limits | None = None) -> None:
+        self.most = most or Limits()
+        """A change holds at once; one of `time_s` from the next run on."""
+        self.changes: dict[str, float | None] = {}
+        """What was changed, by field."""
+        self.session_used: Callable[[], tuple[Usage, float]] | None = None
+        """Returns the tokens and the known cost (USD) of the session."""
+        self.warned: set[LimitName] = set()
+        """The limits of the session that the user was warned about."""
+        self.run_used: Callable[[], Mapping[LimitName, float]] = dict
+        """Returns what the current or last run of the conversation itself has used."""
+
+    def change(self, changes: Mapping[str, float | None]) -> None:
+        """Replace these limits, by field; None removes one."""
+        self.changes |= changes
+        amounts: Mapping[str, Any] = changes
+        self.most = replace(self.most, **amounts)
+        self.warned.clear()
+
+    def used_by_session(self) -> Mapping[LimitName, float]:
+        usage, cost_usd = self.session_used() if self.session_used is not None else (Usage(), 0.0)
+        return {"session_tokens": usage.total, "session_cost": round(cost_usd, _BILLIONTHS)}
+
+
+def setting_of(name: LimitName) -> str:
+    """Return the name of this limit under `[limits]`, and its field in `Limits`."""
+    return name + {"cost": "_usd", "session_cost": "_usd", "time": "_s"}.get(name, "")
+
+
+def format_amount(name: LimitName, amount: float) -> str:
+    """Return the amount with its unit, as `$0.25`, `90 s` or `12,000`."""
+    if name.endswith("cost"):
+        return f"${amount:.4f}".removesuffix("00")
+    return f"{amount:,.0f}" + " s" * (name == "time")
 
 
 class SideUsage(list[tuple[Usage, str]]):
@@ -57,6 +118,8 @@ class SideUsage(list[tuple[Usage, str]]):
 class Meter:
     """Limits one run to `most`. Create a new one for every run, because it counts.
 
+    `turns` is the limit of turns if `most` has none.
+
     Turns and requests stop a run that wants more, before waiting input is taken from its queue.
     Tokens, cost and time stop when exceeded, not when reached; tokens and cost include `spending`.
     A batch of calls that would exceed `tool_calls` does not run at all. An error while checking
@@ -65,13 +128,18 @@ class Meter:
 
     def __init__(
         self,
-        most: Limits,
+        most: Limits | LimitsInForce,
         *,
+        turns: int | None = None,
         cost_of: CostOf | None = None,
         clock: Callable[[], float] = time.monotonic,
         spending: SideUsage | None = None,
     ) -> None:
-        self._most = most
+        self._limits = most if isinstance(most, LimitsInForce) else LimitsInForce(most)
+        self._max_turns = turns
+        self._max_s = self._most.time_s
+        self._warned: set[LimitName] = set()
+        self._used: Mapping[LimitName, float] = {}
         self._cost_of = cost_of
         self._clock = clock
         self._spending = spending if spending is not None else SideUsage()
@@ -94,6 +162,15 @@ class Meter:
             before_tool_call=_judging(self._before_call),
             should_stop_after_turn=_judging(self._after_turn),
         )
+
+    @property
+    def _most(self) -> Limits:
+        most = self._limits.most
+        return most if most.turns is not None else replace(most, turns=self._max_turns)
+
+    def used(self) -> Mapping[LimitName, float]:
+        """Return what the run has used so far."""
+        return self._used
 
     @property
     def is_last_turn(self) -> bool:
@@ -137,11 +214,36 @@ class Meter:
             self._add_cost(info, usage, model)
         self._seen_reports = len(self._spending)
         used, most = info.usage_total + self._side_usage, self._most
-        _check("input_tokens", used.input, most.input_tokens)
-        _check("output_tokens", used.output, most.output_tokens)
-        _check("tokens", used.total, most.tokens)
-        _check("cost", round(self._cost_usd, _BILLIONTHS), most.cost_usd)
-        _check("time", self._clock() - self._began, most.time_s)
+        run: Mapping[LimitName, float] = {
+            "input_tokens": used.input,
+            "output_tokens": used.output,
+            "tokens": used.total,
+            "cost": round(self._cost_usd, _BILLIONTHS),
+            "time": self._clock() - self._began,
+            "requests": self._requests,
+            "tool_calls": self._calls,
+        }
+        self._used = run
+        for name, count in (*run.items(), *self._limits.used_by_session().items()):
+            limit = self._max_s if name == "time" else getattr(most, setting_of(name))
+            if limit is None or name not in _WARNED:
+                continue
+            _check(name, count, limit)
+            self._warn(info, name, count, limit)
+
+    def _warn(self, info: TurnInfo, name: LimitName, used: float, most: float) -> None:
+        warned = self._limits.warned if name.startswith("session_") else self._warned
+        if used < most * _WARN_AT or name in warned:
+            return
+        warned.add(name)
+        whose, key = ("session" if name.startswith("session_") else "run"), setting_of(name)
+        amounts = f"{format_amount(name, used)} of {format_amount(name, most)}"
+        info.emit(
+            SystemNotice(
+                f"{used / most:.0%} of a limit of this {whose} is used: {key}, {amounts}. "
+                f"`/limits {key} N` changes it."
+            )
+        )
 
     def _check_turns(self, info: TurnInfo) -> None:
         most = self._most
@@ -153,12 +255,17 @@ class Meter:
         _check("requests", self._requests + 1, most.requests)
 
     def _add_cost(self, info: TurnInfo, usage: Usage, model: str) -> None:
-        if self._most.cost_usd is None or self._cost_of is None:
+        if self._cost_of is None:
             return
-        cost = self._cost_of(usage, model)
+        try:
+            cost = self._cost_of(usage, model)
+        except Exception:
+            if self._most.cost_usd is None:
+                return
+            raise
         if cost is not None:
             self._cost_usd += cost
-        elif not self._is_price_unknown:
+        elif self._most.cost_usd is not None and not self._is_price_unknown:
             self._is_price_unknown = True
             text = f"The price of {model} is unknown, so the cost limit doesn't count it."
             info.emit(SystemNotice(text))

@@ -5,10 +5,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
-
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
@@ -24,7 +20,7 @@ from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
 from dirge_py.files.log_file import keep_off_the_screen
 from dirge_py.files.workspace import Workspace
-from dirge_py.guards.limits import Limits
+from dirge_py.guards.limits import Limits, LimitsInForce
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.version import __version__
@@ -35,12 +31,7 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import (
-    ASSUMED_WINDOW_TOKENS,
-    ModelProfile,
-    cost_usd,
-    find_model_profile,
-)
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -61,6 +52,10 @@ from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions,
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool, fatal_error_problem
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
 
 
 class ProgramHooks(Extension):
@@ -210,6 +205,7 @@ class _ProgramBuilder(ConversationBuilder):
         self.runner = Runner(EnvironmentPolicy(), read_only=read_only)
         # Check the arguments before a session is created on disk.
         self.stream_fn = self._open_models()
+        self.limits = LimitsInForce(plan.limits)
         self.gate = self._make_gate()
         if plan.store is not None:
             is_new = thread is None
@@ -244,7 +240,7 @@ class _ProgramBuilder(ConversationBuilder):
             if plan.store is not None and recorder is not None
             else waiting.continuation,
             max_turns=plan.max_turns,
-            time_limit_s=plan.limits.time_s,
+            limits=self.limits,
             backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
         )
         session = self.session_deps(guards)
@@ -311,7 +307,7 @@ class _ProgramBuilder(ConversationBuilder):
 
         parts = GuardParts(
             config=self.config,
-            limits=plan.limits,
+            limits=self.limits,
             cost_of=lambda usage, model: self.models.cost_usd(model, usage),
             validate=Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate,
             asset_dir=str(plan.store.folder / recorder.session_id / "assets")

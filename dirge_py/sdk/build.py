@@ -7,42 +7,21 @@
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import (
-    ContextParts,
-    context_parts,
-    file_reader,
-    relay_to,
-    summarise_with,
-)
+from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, summarise_with
 from dirge_py.context.prompts import follow_prompt
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judge import SideModels
-from dirge_py.guards.limits import Limits, SideUsage
+from dirge_py.guards.limits import SideUsage
 from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.garbage_collector import begin_collecting
 from dirge_py.lib.redaction import Redactor
@@ -62,17 +41,7 @@ from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -87,6 +56,9 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
+from functools import partial
+from pathlib import Path
+
 
 
 def build(
@@ -198,6 +170,7 @@ class ConversationBuilder:
             history=self.loaded.messages,
             usage=self.loaded.usage,
             cost_usd=self.loaded.cost_usd,
+            least_usd=self.loaded.least_usd,
             compact=partial(guards.context.compact, emit=self.relay),
             context_report=guards.context.report,
         )
@@ -345,6 +318,7 @@ class _ProductBuilder(ConversationBuilder):
             note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
         )
         self.todo.load(settings.get("todo"))
+        self.limits = session_limits(config, loaded)
         stored = (loaded.choices.model, loaded.choices.thinking)
         self.model, self.thinking = self.directory.start_with(*stored)
         if recorder is None:
@@ -407,7 +381,7 @@ class _ProductBuilder(ConversationBuilder):
             steering_mode=config.loop.steering,
             follow_up_mode=config.loop.follow_up,
             max_turns=config.loop.max_turns,
-            time_limit_s=config.limits.time_s,
+            limits=self.limits,
         )
 
     def _session_deps(self) -> SessionDeps:
@@ -453,7 +427,7 @@ class _ProductBuilder(ConversationBuilder):
         authorizer = self._authorizer(judges)
         parts = GuardParts(
             config=config,
-            limits=Limits(**config.limits.model_dump()),
+            limits=self.limits,
             cost_of=lambda usage, name: self.models.cost_usd(name, usage),
             validate=self.toolbox.validate,
             asset_dir=str(self.folders.assets),

@@ -1,22 +1,11 @@
 """Texts for the outcomes of runs and plans: one table for chats, programs and scripts."""
 
-from typing import Literal, NamedTuple
-
+from dirge_py.guards.limits import setting_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    LimitExceeded,
-    MaxTurns,
-    NeedsMoreTurns,
-    NotVerified,
-    Outcome,
-    Refused,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, NeedsMoreTurns, NotVerified, Outcome, Refused
+from typing import Literal, NamedTuple
+
 
 _CONTINUE = "Use /continue to continue."
 
@@ -60,6 +49,12 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
             script = Words(f"stopped after {turns}, the limit.", fix)
             # A notice has named the number of turns.
             return OutcomeText(Words("", _CONTINUE), "warning", program, script)
+        case LimitExceeded(message=limit, name="session_tokens" | "session_cost" as name):
+            key = setting_of(name)
+            program = Words(f"The run was stopped: {limit}.", f"Raise `{key}`.")
+            script = Words(f"{limit}.", f"Raise `{key}` under `[limits]`, or begin a session.")
+            chat = Words(f"Stopped: {limit}.", f"`/limits {key} N` raises it; then /continue.")
+            return OutcomeText(chat, "warning", program, script)
         case LimitExceeded(message=limit):
             program = Words(f"The run was stopped: {limit}.", "Raise that limit.")
             fix = "Raise the limit, or continue with `dirge -c -p /continue`."

@@ -2,15 +2,20 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from dirge_py.config.paths import state_dir
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, LimitsTable
 from dirge_py.conversation.conversation import Conversation
+from dirge_py.conversation.settings import LIMITS
 from dirge_py.files.versions import ReadLog
 from dirge_py.files.workspace import Workspace
+from dirge_py.guards.limits import Limits, LimitsInForce
 from dirge_py.lib.text import one_line, plural
 from dirge_py.lib.version import __version__
 from dirge_py.permission.engine import PermissionEngine
@@ -211,6 +216,20 @@ def restore_mode(
         return ()
     recorder.note_mode(gate.mode)
     return [f"the mode is {gate.mode} again: {loaded.choices.mode} held only until dirge exited."]
+
+
+def session_limits(config: Config, loaded: LoadedSession) -> LimitsInForce:
+    """Return the limits of the settings, with those that `/limits` set for this session.
+
+    A flag of this start counts more than what the session stored.
+    """
+    limits = LimitsInForce(Limits(**config.limits.model_dump()))
+    stored = loaded.choices.settings.get(LIMITS)
+    for key, most in stored.items() if isinstance(stored, dict) else ():
+        if not config.provenance.get(f"limits.{key}", "").startswith("-"):
+            with suppress(ValidationError):
+                limits.change(LimitsTable.model_validate({key: most}).model_dump(include={key}))
+    return limits
 
 
 def drop_grants(loaded: LoadedSession, recorder: Recorder) -> Sequence[str]:

@@ -82,6 +82,8 @@ class LoadedSession:
     """The tokens of all branches."""
     cost_usd: float | None = 0.0
     """The cost of all branches; None as soon as one part is unknown."""
+    least_usd: float = 0.0
+    """The part of the cost for which prices are known."""
     turns: int = 0
     """Model turns of all branches."""
     description: SessionDescription = SessionDescription()
@@ -110,6 +112,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
         grants=_grants(records),
         usage=spending.whole_usage,
         cost_usd=spending.whole_cost_usd,
+        least_usd=spending.least_usd,
         turns=spending.turns,
         description=SessionDescription(
             title=text_member(_newest(records, "title"), "title")
@@ -189,6 +192,8 @@ class SessionSpending:
     """The tokens of the last answer, until its price is recorded."""
     cost_usd: float | None = 0.0
     """The cost of all priced answers; None as soon as one price is unknown."""
+    least_usd: float = 0.0
+    """The sum of the known prices."""
     turns: int = 0
     """The number of model turns."""
 
@@ -221,6 +226,7 @@ class SessionSpending:
             usage=self.whole_usage,
             unpriced=unpriced,
             cost_usd=None if has_no_price else self.whole_cost_usd,
+            least_usd=self.least_usd,
             turns=self.turns + (is_final and answer.get("error_kind") != "context_length"),
         )
 
@@ -232,6 +238,7 @@ class SessionSpending:
             cost_usd=self.cost_usd + price
             if self.cost_usd is not None and isinstance(price, int | float)
             else None,
+            least_usd=self.least_usd + (price if isinstance(price, int | float) else 0.0),
             turns=self.turns,
         )
 

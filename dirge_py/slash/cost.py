@@ -2,21 +2,22 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import format_usd, plural
 from dirge_py.lib.text_width import align_columns
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record
-from dirge_py.slash.base import FrontEnd, command, settings_of
+from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.events import OF_TURNS, UsageReported
 from dirge_py.types.messages import Usage
+from typing import Any, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
+
+
 
 
 MAIN = "main"
@@ -176,10 +177,9 @@ async def cost(args: str, conversation: "Conversation", front: FrontEnd) -> None
         if any(r.cost_usd is None for r in requests) and any(r.cost_usd for r in requests):
             lines += ["", "A + means that the cost of some requests is unknown."]
     lines += ["", f"Requests while idle: {conversation.idle_requests}"]
-    if (settings := settings_of(front)) is not None:
-        limits = settings.limits.model_dump(exclude_none=True)
-        shown = ", ".join(f"{name} {value:,}" for name, value in limits.items())
-        lines.append(f"Limits of one run: {shown or 'none ([limits])'}")
+    limits = asdict(conversation.settings.limits.most)
+    shown = ", ".join(f"{name} {most:,}" for name, most in limits.items() if most is not None)
+    lines.append(f"Limits: {shown or 'none ([limits])'}")
     front.show("\n".join(_aligned(lines)))
 
 

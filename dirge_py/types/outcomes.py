@@ -1,14 +1,23 @@
 """How a run can end."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, Literal, TypeAlias
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.messages import Message, Usage
+from typing import Any, Literal, TypeAlias
+
 
 LimitName = Literal[
-    "input_tokens", "output_tokens", "tokens", "cost", "requests", "tool_calls", "time"
+    "input_tokens",
+    "output_tokens",
+    "tokens",
+    "cost",
+    "requests",
+    "tool_calls",
+    "time",
+    "session_tokens",
+    "session_cost",
 ]
 
 
@@ -60,7 +69,7 @@ class LimitExceeded:
     @property
     def message(self) -> str:
         """A message for people, such as `output token limit exceeded: 50123 > 50000`."""
-        name = "total_tokens" if self.name == "tokens" else self.name
+        name = re.sub(r"(^|session_)tokens$", r"\1total_tokens", self.name)
         words = name.removesuffix("s").replace("_", " ")
         return f"{words} limit exceeded: {_figure(self.used)} > {_figure(self.max)}"
 

@@ -246,7 +246,7 @@ class ChromePresenter:
                 window=min(conversation.settings.window_tokens, limits.target_tokens),
                 fold_at=limits.fold_at,
             ),
-            spending=spending_of(conversation, limits, self._run),
+            spending=spending_of(conversation, self._run),
             queued=len(controller.waiting),
             shells=running_shells(conversation),
             asides=conversation.side_questions,
@@ -330,12 +330,8 @@ class ChromePresenter:
             return  # Opening the conversation reports what is wrong.
         if config is None:
             return
-        limits, context = config.limits, config.context
+        context = config.context
         self.limits = LimitsShown(
-            cost_usd=limits.cost_usd,
-            tokens=limits.tokens,
-            input_tokens=limits.input_tokens,
-            output_tokens=limits.output_tokens,
             target_tokens=context.target_tokens,
             fold_at=context.fold_at if context.compact else None,
         )

@@ -22,16 +22,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsShown:
-    """The limits of each run, None for no limit, and of the context."""
+    """The limits of the context."""
 
-    cost_usd: float | None = None
-    """Cost of a run at most."""
-    tokens: int | None = None
-    """Tokens of a run at most, in and out."""
-    input_tokens: int | None = None
-    """Input tokens of a run at most."""
-    output_tokens: int | None = None
-    """Output tokens of a run at most."""
     target_tokens: int = 250_000
     """Tokens of a larger window that are used at most."""
     fold_at: float | None = 0.75
@@ -132,20 +124,24 @@ class StatusModel:
     """Names of extensions whose status needs the user's attention."""
 
 
-def spending_of(
-    conversation: "Conversation", limits: LimitsShown, run: "Run | None"
-) -> SpendingStatus:
+def spending_of(conversation: "Conversation", run: "Run | None") -> SpendingStatus:
     """Return cost and tokens of the conversation; `run` is the running or last one."""
-    is_capped = limits.cost_usd is not None
-    used = run.usage if run is not None else Usage()
-    mosts = (limits.tokens, limits.input_tokens, limits.output_tokens)
-    pairs = zip((used.total, used.input, used.output), mosts, strict=True)
+    limits = conversation.settings.limits.most
+    used, session = run.usage if run is not None else Usage(), conversation.usage.total
+    pairs = (
+        (used.total, limits.tokens),
+        (used.input, limits.input_tokens),
+        (used.output, limits.output_tokens),
+        (session, limits.session_tokens),
+    )
     limited = [(count, most) for count, most in pairs if most is not None]
     tokens, most_tokens = max(limited, key=lambda pair: pair[0] / pair[1], default=(0, None))
+    is_of_run = limits.cost_usd is not None
+    cost_usd = run.cost_usd if run is not None else 0.0
     return SpendingStatus(
-        cost_usd=(run.cost_usd if run is not None else 0.0) if is_capped else conversation.cost_usd,
-        least_usd=0.0 if is_capped else conversation.least_usd,
-        most_cost_usd=limits.cost_usd,
+        cost_usd=cost_usd if is_of_run else conversation.cost_usd,
+        least_usd=0.0 if is_of_run else conversation.least_usd,
+        most_cost_usd=limits.cost_usd if is_of_run else limits.session_cost_usd,
         tokens=tokens,
         most_tokens=most_tokens,
     )

@@ -139,7 +139,25 @@ async def test_a43_reaching_a_limit_is_not_passing_it(output, ends):
         assert isinstance(run.outcome, Done)
     else:
         assert run.outcome == LimitExceeded(name="output_tokens", used=50_123, max=50_000)
-    assert run.recorder.of(SystemNotice) == []
+    assert len(run.recorder.of(SystemNotice)) == (1 if ends == "done" else 0)
+
+
+async def test_the_user_is_warned_once_when_most_of_a_limit_is_used():
+    usage = Usage(input=60, output=20)
+    model = restless(3, usage=usage).will_say("done", usage=Usage(input=1))
+    config = compose(Meter(Limits(tokens=300, cost_usd=0.4), cost_of=lambda *_: 0.1).bundle())
+
+    run = await run_loop(model, "go", tools=[Tool()], config=config)
+
+    assert isinstance(run.outcome, Done)
+    words = [notice.content for notice in run.recorder.of(SystemNotice)]
+    assert words == [
+        f"{limit}. `/limits {name} N` changes it."
+        for name, limit in {
+            "tokens": "80% of a limit of this run is used: tokens, 240 of 300",
+            "cost_usd": "100% of a limit of this run is used: cost_usd, $0.40 of $0.40",
+        }.items()
+    ]
 
 
 @pytest.mark.parametrize(

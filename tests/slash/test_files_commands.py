@@ -178,10 +178,11 @@ async def test_settings_are_shown_as_far_as_they_are_set(
 ) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[ui]\ntheme = "light"\n[limits]\ncost_usd = 2.5\n')
+    project.configure("[limits]\ncost_usd = 2.5\n")
     async with project.open() as conversation:
         text = (await run_command_in(Editor(file), "/settings", conversation)).text
         assert (
-            "Limits of one run: cost_usd 2.5"
+            "Limits: cost_usd 2.5"
             in (await run_command_in(Editor(file), "/cost", conversation)).text
         )
 

@@ -20,7 +20,7 @@ from dirge_py.types.messages import Usage
 from dirge_py.ui.activity import FACES, face
 from dirge_py.ui.options import UiSettings
 from dirge_py.ui.programs import ScreenPrograms
-from dirge_py.ui.status import ContextGauge, LimitsShown, SpendingStatus, StatusModel, status_line
+from dirge_py.ui.status import ContextGauge, SpendingStatus, StatusModel, status_line
 from dirge_py.ui.terminal.notifications import Notifier, notification, passed_through
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.blocks import RetryBlock
@@ -232,7 +232,8 @@ async def test_the_branch_follows_a_checkout_by_a_command(checkout: ScriptedProj
 async def test_the_budget_of_a_run_is_told_with_what_the_run_used(project: ScriptedProject):
     project.model.will(Reply(text="Done.", usage=Usage(input=1000, output=200)))
     async with running_app(project) as driver:
-        driver.app.chrome.limits = LimitsShown(output_tokens=10_000, tokens=2_000)
+        driver.conversation.settings.set_limit("output_tokens", 10_000)
+        driver.conversation.settings.set_limit("tokens", 2_000)
         await driver.send("hello")
         await driver.idle()
         await driver.until(lambda: "1k/2k tokens" in driver.screen)

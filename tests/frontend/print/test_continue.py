@@ -43,6 +43,21 @@ def test_a_passed_limit_is_told_once(product: Product) -> None:
     )
 
 
+def test_a_session_limit_warns_on_stderr_and_stops_a_later_start(product: Product) -> None:
+    product.configure("[limits]\nsession_tokens = 100\n")
+    product.will(
+        ModelReply(text="Once.", usage=(80, 10, 0, 0)),
+        ModelReply(text="Twice.", usage=(9, 2, 0, 0)),
+    )
+    first = product.run("-p", "hello")
+    second = product.run("-c", "-p", "hello again")
+
+    assert (first.exit_code, first.stdout) == (0, "Once.\n")
+    assert "90% of a limit of this session is used: session_tokens, 90 of 100" in first.stderr
+    assert (second.exit_code, second.stdout) == (54, "Twice.\n")
+    assert "session total token limit exceeded: 101 > 100" in second.stderr
+
+
 def test_a44_a_batch_over_the_limit_does_not_run_and_the_next_run_goes_on(product: Product) -> None:
     product.configure("[limits]\ntool_calls = 3\n")
     product.will(

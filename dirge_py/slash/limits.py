@@ -1,0 +1,86 @@
+"""`/limits`: what a run and its session have used of their limits."""
+
+import re
+from typing import TYPE_CHECKING
+
+from dirge_py.config.schema import LimitsTable
+from dirge_py.guards.limits import format_amount, setting_of
+from dirge_py.lib.nearest import nearest
+from dirge_py.lib.text_width import align_columns
+from dirge_py.slash.base import FrontEnd, command
+from dirge_py.types.errors import UsageError
+from dirge_py.types.outcomes import LimitName
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+
+
+_RUN: tuple[LimitName, ...] = (
+    "cost",
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "time",
+    "requests",
+    "tool_calls",
+)
+_SESSION: tuple[LimitName, ...] = ("session_cost", "session_tokens")
+_NAMES = {setting_of(name): name for name in (*_RUN, *_SESSION)}
+_NONE = ("none", "off")
+_DECIMALS = re.compile(r"\d*\.\d+")
+
+
+@command(
+    "limits",
+    "what this run and session used of their limits; set one for this session",
+    usage="[NAME N|none]",
+    while_running="yes",
+    headless=True,
+    complete=lambda conversation: list(_NAMES),
+)
+async def limits(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not args:
+        front.show(_table(conversation))
+        return
+    key, _, written = args.partition(" ")
+    if key not in _NAMES:
+        near = nearest(key, _NAMES)
+        hint = f"Did you mean {near}?" if near else f"Limits: {', '.join(_NAMES)}."
+        raise UsageError(f"There is no limit {key!r}.", hint=hint)
+    amount = written.strip().removeprefix("$").replace("_", "").replace(",", "")
+    if not amount:
+        raise UsageError("Which limit?", hint=f"For example: /limits {key} 5, /limits {key} none.")
+    most: float | None = int(amount) if amount.isdecimal() else None
+    if most is None and _DECIMALS.fullmatch(amount):
+        most = float(amount)
+    try:
+        if most is None and amount not in _NONE:
+            raise ValueError(amount)
+        LimitsTable.model_validate({key: most})
+    except ValueError:  # Pydantic's errors are some, too.
+        unit = " whole" if _NAMES[key] not in ("cost", "session_cost", "time") else ""
+        raise UsageError(
+            f"{written.strip()!r} is no limit.", hint=f"Give a{unit} number above 0, or none."
+        ) from None
+    conversation.settings.set_limit(key, most)
+    since = " from the next run on" if key == "time_s" else ""
+    shown = "no longer limited" if most is None else f"at most {format_amount(_NAMES[key], most)}"
+    front.show(f"{key}: {shown}{since}, for this session.", tone="good")
+
+
+def _table(conversation: "Conversation") -> str:
+    limits = conversation.settings.limits
+    of_run, of_session = limits.run_used(), limits.used_by_session()
+    rows = [("", "used", "allowed")]
+    for key, name in _NAMES.items():
+        used = of_session[name] if name in of_session else of_run.get(name, 0)
+        most = getattr(limits.most, key)
+        allowed = "no limit" if most is None else format_amount(name, most)
+        rows.append((key, format_amount(name, used), allowed))
+    lines = align_columns(rows, right=(1, 2))
+    first_of_session = 1 + len(_RUN)
+    run = "This run" if conversation.is_running else "The last run"
+    parts = [run, *lines[:first_of_session], "", "This session", *lines[first_of_session:]]
+    if conversation.cost_usd is None:
+        parts += ["", "The price of some requests is unknown: they are not in the cost."]
+    return "\n".join(parts)
