@@ -2,16 +2,33 @@
 
 import re
 from collections.abc import Mapping
-from dirge_py.config.provider_schema import Bound, EMPTY_TABLE, ModelEntry, Positive, PositiveNumber, ProviderEntry, RolesTable, Table, setting
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    field_validator,
+    model_validator,
+)
+
+from dirge_py.config.provider_schema import (
+    EMPTY_TABLE,
+    Bound,
+    ModelEntry,
+    Positive,
+    PositiveNumber,
+    ProviderEntry,
+    RolesTable,
+    Table,
+    setting,
+)
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation, fatal_error_problem
-from functools import cache
-from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator, model_validator
-from typing import Annotated, Any, Literal
-
-
 
 SEED_NAMES: Mapping[str, str] = {
     "phased_workflow_enabled": "enabled",

@@ -8,10 +8,20 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
 from dirge_py.agent_loop.dispatch import call_outside_run
 from dirge_py.agent_loop.history import check_resumable, open_calls
 from dirge_py.agent_loop.queues import InputQueue, QueuedInput
-from dirge_py.conversation.deps import ConversationDeps, ForkOptions, Pictures, RunSettings, SessionDeps, WorkEnvironment
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    ForkOptions,
+    Pictures,
+    RunSettings,
+    SessionDeps,
+    WorkEnvironment,
+)
 from dirge_py.conversation.log import ConversationLog
 from dirge_py.conversation.queue import PendingInserts
 from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
@@ -21,14 +31,21 @@ from dirge_py.session.drafts import SessionDrafts
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import AgentEnd, ContextCompacted, LoopEvent, MessageEnd, OF_TURNS, Sink, SystemNotice, UsageReported
+from dirge_py.types.events import (
+    OF_TURNS,
+    AgentEnd,
+    ContextCompacted,
+    LoopEvent,
+    MessageEnd,
+    Sink,
+    SystemNotice,
+    UsageReported,
+)
 from dirge_py.types.extensions import Extension
 from dirge_py.types.hooks import CallDecision, Context, Hooks
 from dirge_py.types.messages import Message, Origin, Usage, UserMessage, user_text
 from dirge_py.types.outcomes import Cancelled, Outcome
 from dirge_py.types.tools import LoopTool, LoopToolResult
-from pathlib import Path
-from typing import Any, Protocol, TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from dirge_py.context.hooks import ContextHooks

@@ -11,7 +11,7 @@ from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import AgentEnd, ForkEvent
 from dirge_py.types.messages import TextBlock, UserMessage
-from dirge_py.types.outcomes import Cancelled
+from dirge_py.types.outcomes import Cancelled, NeedsMoreTurns
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -223,7 +223,7 @@ class ChatController:
         self._view.flush_events()
         if unsent := [typed_text(m) for m in run.unsent if is_typed or m.origin in _TYPED]:
             self._view.give_back("\n".join(unsent))
-        if isinstance(outcome, Cancelled):
+        if isinstance(outcome, Cancelled | NeedsMoreTurns):
             self.take_queue_back()
         else:
             # Typed in the last moment, when the loop had already read its queues.

@@ -1,11 +1,23 @@
 """Texts for the outcomes of runs and plans: one table for chats, programs and scripts."""
 
+from typing import Literal, NamedTuple
+
 from dirge_py.guards.limits import setting_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural
-from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, NeedsMoreTurns, NotVerified, Outcome, Refused
-from typing import Literal, NamedTuple
-
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    NeedsMoreTurns,
+    NotVerified,
+    Outcome,
+    Refused,
+)
 
 _CONTINUE = "Use /continue to continue."
 
@@ -61,7 +73,8 @@ def outcome_text(outcome: Outcome) -> OutcomeText:
             chat, script = Words(f"Stopped: {limit}.", _CONTINUE), Words(f"{limit}.", fix)
             return OutcomeText(chat, "warning", program, script)
         case NeedsMoreTurns(turn=turn):
-            chat = Words("The requested turn has ended; the run needs more.", _CONTINUE)
+            step = "/step takes the next turn, /continue all of them; a prompt comes before it."
+            chat = Words(f"Turn {turn} has ended; the run needs more.", step)
             program = Words(f"The run pauses after turn {turn}.", "Continue it with `Continue()`.")
             return OutcomeText(chat, "plain", program)
         case NotVerified(reason=reason):

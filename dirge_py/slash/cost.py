@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import format_usd, plural
 from dirge_py.lib.text_width import align_columns
@@ -12,7 +14,6 @@ from dirge_py.session.record import Record
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.types.events import OF_TURNS, UsageReported
 from dirge_py.types.messages import Usage
-from typing import Any, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation

@@ -1,4 +1,4 @@
-"""`/continue`, `/stop`, `/btw`, `/init`, `/tasks` and `/todos`: runs and background commands."""
+"""Commands of runs, such as `/continue`, `/step` and `/stop`, and of background commands."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -41,9 +41,33 @@ async def continue_run(args: str, conversation: "Conversation", front: FrontEnd)
     if args:
         hint = "Send them as a prompt: it continues the run, too."
         raise UsageError("/continue takes no arguments.", hint=hint)
+    await _continue(conversation, front, single_turn=False)
+
+
+@command(
+    "step",
+    "one turn, then wait: with PROMPT, or the next turn; in a run, wait after this turn",
+    usage="[PROMPT]",
+    while_running="yes",
+)
+async def step(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    if not conversation.is_running:
+        if args:
+            conversation.send(await conversation.attach(args), single_turn=True)
+        else:
+            await _continue(conversation, front, single_turn=True)
+    elif args:
+        hint = "A prompt during a run steers it; /step alone waits after this turn."
+        raise UsageError("A run is active: /step can't begin another.", hint=hint)
+    else:
+        conversation.interject()
+        front.show("The run waits after the calls of this turn; then /step takes the next turn.")
+
+
+async def _continue(conversation: "Conversation", front: FrontEnd, *, single_turn: bool) -> None:
     interruption = conversation.interruption
     if interruption is None:
-        conversation.continue_run()
+        conversation.continue_run(single_turn=single_turn)
         return
     choices: Mapping[str, CallChoice] | None = {}
     if interruption.undecided:
@@ -53,7 +77,8 @@ async def continue_run(args: str, conversation: "Conversation", front: FrontEnd)
     if choices is None:
         front.show("Not continued. /continue asks again; a prompt starts without it.")
         return
-    conversation.continue_run(decide_calls(interruption, choices))
+    decisions = decide_calls(interruption, choices)
+    conversation.continue_run(decisions, single_turn=single_turn)
 
 
 @command("stop", "stop the run after this turn, when its calls are done", while_running="yes")

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 from dataclasses import field
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.types.messages import Message, Usage
 from typing import Any, Literal, TypeAlias
 
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types.messages import Message, Usage
 
 LimitName = Literal[
     "input_tokens",

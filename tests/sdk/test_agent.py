@@ -4,6 +4,12 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dirge_py
 from dirge_py import Agent, AgentResult, Blocks, LoopError, Sampling, Text, tool
 from dirge_py.agent_loop import AbortSignal, Hooks, StreamOptions, TurnInfo
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
@@ -16,18 +22,22 @@ from dirge_py.types.errors import ConfigError, DirgeError, NoProvider
 from dirge_py.types.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
 from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, TextDelta
 from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, Usage
-from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, LimitExceeded, MaxTurns, Outcome, Refused
+from dirge_py.types.outcomes import (
+    AwaitingConfirmation,
+    Cancelled,
+    Done,
+    Failed,
+    HookTerminated,
+    LimitExceeded,
+    MaxTurns,
+    Outcome,
+    Refused,
+)
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall, text_result
-from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, echo, results
 from tests.support.fake_service import FakeService, ModelReply
-from typing import Any
-
-import pytest
-
-import dirge_py
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,6 @@
-"""`/continue` in the UI."""
+"""`/continue` and `/step` in the UI."""
 
-from tests.support.app_driver import running_app
+from tests.support.app_driver import WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 
 ONE_TURN = "[loop]\nmax_turns = 1\n"
@@ -36,3 +36,46 @@ async def test_with_nothing_to_carry_on_it_says_so(project: ScriptedProject):
         await driver.idle()
         await driver.send("/continue")
         await driver.until(lambda: "the last answer is complete" in driver.text)
+
+
+async def test_a_step_is_one_turn_and_text_comes_before_the_next(project: ScriptedProject):
+    for _ in range(3):
+        project.model.will_call("ls", path=".")
+    project.model.will_say("All done.")
+    async with running_app(project) as driver:
+        await driver.send("/step look around")
+        await driver.until(lambda: "Turn 1 has ended" in driver.text)
+        await driver.idle()
+        assert len(project.model.seen) == 1
+
+        await driver.send("/step")
+        await driver.until(lambda: "Turn 2 has ended" in driver.text)
+        await driver.idle()
+        assert len(project.model.seen) == 2
+
+        await driver.send("/step but quickly")
+        await driver.until(lambda: driver.text.count("has ended; the run needs more") == 3)
+        await driver.idle()
+        assert driver.sent[-1] == "but quickly"
+
+        await driver.send("/continue")
+        await driver.until(lambda: "All done." in driver.text)
+        await driver.idle()
+
+
+async def test_a_step_during_a_run_waits_after_its_turn(project: ScriptedProject):
+    project.model.will_call("bash", command=WAITING_COMMAND).will_say("All done.")
+    async with running_app(project, mode="yolo") as driver:
+        await driver.send("go")
+        await driver.begun()
+        await driver.send("/step now")
+        await driver.until(lambda: "can't begin another" in driver.text)
+        await driver.send("/step")
+        await driver.until(lambda: "waits after the calls of this turn" in driver.text)
+        driver.release_command()
+        await driver.until(lambda: "Stopped after this turn" in driver.text)
+        await driver.idle()
+        assert len(project.model.seen) == 1
+        await driver.send("/step")
+        await driver.until(lambda: "All done." in driver.text)
+        await driver.idle()

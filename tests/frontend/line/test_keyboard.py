@@ -281,3 +281,14 @@ class TrustedFolder:
 
     def answer(self, *, is_trusted: bool) -> None:
         self.answers.append(is_trusted)
+
+
+async def test_step_takes_one_turn_and_waits_for_the_next(project: ScriptedProject) -> None:
+    project.model.will_call("ls", path=".").will_say("All done.")
+    tty = LineDriver(project)
+    async with keyboard(tty) as keys:
+        await keys.send("/step look around")
+        await tty.tells("Turn 1 has ended; the run needs more.")
+        assert len(project.model.seen) == 1
+        await keys.send("/step")
+        await tty.tells("All done.")
