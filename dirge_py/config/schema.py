@@ -184,6 +184,7 @@ class ToolsTable(Table):
     fatal_errors: list[str] = setting(
         list, "Errors of tools that end the run: kinds, or names of exceptions."
     )
+    most_calls: dict[str, Positive] = setting(dict, "The most calls of tools by name, in one run.")
     environment: list[str] = setting(list, "Further variables for commands; never keys.")
 
     @field_validator("fatal_errors")

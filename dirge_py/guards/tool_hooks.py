@@ -1,9 +1,10 @@
-"""Hooks around tool calls: availability, bounded retries, redacted results; and claims of calls."""
+"""Hooks around tool calls: availability, bounds, redacted results; and the claims of calls."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from dirge_py.lib.text import plural
 from dirge_py.types.hooks import (
     AfterToolCallResult,
     Context,
@@ -44,6 +45,29 @@ def hide_unavailable_tools() -> Hooks:
         return ToolOverride(text, details={"outcome": "error"})
 
     return Hooks(name="availability", transform_context=offered, before_tool_call=answered)
+
+
+def limit_tool_calls(most: Mapping[str, int]) -> Hooks:
+    """Return hooks that refuse calls of a tool beyond its limit in `most`. Create them per run.
+
+    The tool stays in the list that the model gets: services cache a request from its tools on.
+    """
+    calls: Counter[str] = Counter()
+
+    def before(_info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        limit = most.get(call.name)
+        if limit is None:
+            return None
+        calls[call.name] += 1
+        if calls[call.name] <= limit:
+            return None
+        text = (
+            f"Not run: `{call.name}` may be called {plural(limit, 'time')} in one run, and was. "
+            "Don't call it again: continue with what you have, or use another tool."
+        )
+        return ToolOverride(text, details={"outcome": "suppressed", "synthetic": "suppressed"})
+
+    return Hooks(name="most calls", before_tool_call=before if most else None)
 
 
 def limit_tool_retries(most: int) -> Hooks:

@@ -247,7 +247,8 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
     Raises ConfigError: `[tools]` or a flag names a tool that does not exist.
     """
     known = [*tool_names(), *others]
-    for name in (*(config.tools.enabled or ()), *config.tools.disabled):
+    tools = config.tools
+    for name in (*(tools.enabled or ()), *tools.disabled, *tools.most_calls):
         if name not in known:
             near = nearest(name, known)
             hint = f"Did you mean `{near}`?" if near else f"The tools are: {', '.join(known)}."

@@ -31,6 +31,7 @@ from dirge_py.guards.repetition import StormBreaker
 from dirge_py.guards.tool_hooks import (
     end_at_fatal_errors,
     hide_unavailable_tools,
+    limit_tool_calls,
     limit_tool_retries,
 )
 from dirge_py.lib.lean_dataclass import dataclass
@@ -211,6 +212,7 @@ class Guards:
             hide_unavailable_tools(),
             meter.bundle(),
             self._storm.bundle(),
+            limit_tool_calls(parts.config.tools.most_calls),
             limit_tool_retries(parts.config.tools.retries),
             end_at_fatal_errors(frozenset(parts.config.tools.fatal_errors)),
             self.context.bundle(run.model),
