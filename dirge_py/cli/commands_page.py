@@ -33,9 +33,12 @@ _MORE: Mapping[str, str] = {
     "memory": "memory.md",
     "mode": "permissions.md",
     "plugins": "plugins.md",
+    "limits": "config.md#limits",
     "prompt": "context.md",
+    "recall": "sessions.md#finding-what-was-said",
     "rewind": "sessions.md#going-back",
     "sessions": "sessions.md",
+    "step": "loop.md",
     "tools": "tools.md",
     "why": "permissions.md",
 }

@@ -1,4 +1,4 @@
-"""`dirge embed`: prints embeddings of texts, for scripts. Nothing else in dirge uses embeddings."""
+"""`dirge embed`: prints embeddings of texts, for scripts."""
 
 import asyncio
 import json

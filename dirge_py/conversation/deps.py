@@ -2,9 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
-
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -24,6 +21,8 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
+from pathlib import Path
+from typing import Any, Literal, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.hooks import ContextHooks
@@ -31,7 +30,10 @@ if TYPE_CHECKING:
     from dirge_py.context.system_prompt import CachePrefixMonitor
     from dirge_py.context.view import ContextReport
     from dirge_py.processes.runner import Shells
+    from dirge_py.providers.embeddings import Embeddings
     from dirge_py.session.file_states import UncommittedDiff
+
+
 
 
 
@@ -215,6 +217,8 @@ class SessionDeps:
     """Undoes compactions."""
     context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
     """Describes what would be sent of these messages."""
+    embed: "Callable[..., Awaitable[Embeddings]] | None" = None
+    """`providers.embeddings.embed_texts` for the settings; None: the conversation has none."""
     durable: DurableContext | None = None
     """The engine that model and tool calls go through."""
 

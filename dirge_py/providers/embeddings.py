@@ -1,4 +1,4 @@
-"""Texts as vectors, for `dirge embed`. Conversations don't use them.
+"""Texts as vectors, for `dirge embed` and `/recall --semantic`.
 
     provider = EmbeddingProvider("openai", settings, http)
     answer = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
@@ -283,6 +283,24 @@ def configured_embeddings(
         raise ConfigError(problem, hint=hint)
     settings = provider_settings(config, chosen, Redactor(), is_main=True)
     return EmbeddingProvider(wire, settings, http, run_attempt=run_attempt)
+
+
+async def embed_texts(
+    config: Config,
+    http: HttpClient,
+    texts: Sequence[str],
+    *,
+    model: str,
+    notice: Callable[[str], None],
+) -> Embeddings:
+    """The vectors of `texts` by `model` (`[alias/]id`; "": the usual one of the main provider).
+
+    Raises ConfigError: that provider has no embeddings; ProviderError: it refused.
+    """
+    alias, model_id = split_model_name(config, model)
+    attempt = partial(retry_embedding, notice=notice)
+    provider = configured_embeddings(config, http, alias=alias, run_attempt=attempt)
+    return await provider.embed(EmbeddingRequest(input=texts, model=model_id))
 
 
 def split_model_name(config: Config, model: str) -> tuple[str | None, str]:

@@ -4,38 +4,17 @@
 `ConversationBuilder` with other parts (`sdk/assembly.py`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import (
-    ContextParts,
-    context_parts,
-    file_reader,
-    relay_to,
-    summarise_with,
-)
+from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, summarise_with
 from dirge_py.context.prompts import follow_prompt
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.todo.extension import Todo
@@ -45,6 +24,7 @@ from dirge_py.guards.judge import SideModels
 from dirge_py.guards.limits import SideUsage
 from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.garbage_collector import begin_collecting
+from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
@@ -62,18 +42,7 @@ from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    session_limits,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -88,6 +57,15 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from dirge_py.providers.embeddings import Embeddings, embed_texts
+else:
+    embed_texts = late("dirge_py.providers.embeddings", "embed_texts")
 
 
 def build(
@@ -422,8 +400,14 @@ class _ProductBuilder(ConversationBuilder):
             uncommitted=self._working_tree().text,
             view=view,
             context_report=partial(view.report, prompt=self.prompt, tools=self.toolbox.loop_tools),
+            embed=self._embed,
             durable=self.durable,
         )
+
+    async def _embed(
+        self, texts: Sequence[str], *, model: str, notice: Callable[[str], None]
+    ) -> "Embeddings":
+        return await embed_texts(self.config, self.client, texts, model=model, notice=notice)
 
     def _notices(self, of_choices: Sequence[str]) -> Sequence[str]:
         loaded = self.loaded

@@ -50,7 +50,7 @@ OF_OTHER_PROGRAMS = {
     *OF_SEARCHES,
     *OF_GIT,
 }
-OF_SLASH_COMMANDS = {"--chain", "--file", "--undo", "--user"}
+OF_SLASH_COMMANDS = {"--semantic", "--chain", "--file", "--undo", "--user"}
 EXAMPLE_ALIASES = {"/m"}
 OF_LINE_MODE = {"/queue"}
 SUBCOMMANDS = (

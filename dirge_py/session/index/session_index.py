@@ -10,34 +10,20 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from dirge_py.lib.file_lock import hold_lock
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.session.index.sources import FileMarks, SessionTotals, are_unchanged, decode_marks, read_appended, read_whole, searchable_texts, sessions_in
+from dirge_py.session.record import Record
+from dirge_py.session.store import SessionSummary, damaged_sessions, list_sessions, newest_first
+from dirge_py.types.errors import UsageError
 from importlib import import_module
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TYPE_CHECKING, TypeVar
 from unicodedata import normalize
 
-from dirge_py.lib.file_lock import hold_lock
-from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.index.sources import (
-    FileMarks,
-    SessionTotals,
-    are_unchanged,
-    decode_marks,
-    read_appended,
-    read_whole,
-    searchable_texts,
-    sessions_in,
-)
-from dirge_py.session.record import Record
-from dirge_py.session.store import (
-    SessionSummary,
-    damaged_sessions,
-    list_sessions,
-    newest_first,
-)
-from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -278,6 +264,21 @@ class IndexTables:
                 answer.append(query.match(str(text), kind=kind, **place))
         return answer
 
+    def newest(self, project: str, kinds: Collection[str], limit: int) -> list[SearchMatch]:
+        """The newest texts of these kinds, whole, the newest first."""
+        rows = self._execute(
+            "SELECT id, seq, at, kind, text FROM texts JOIN sessions"
+            " ON sessions.key = texts.session WHERE project = ?"
+            f" AND kind IN ({', '.join('?' * len(kinds))}) ORDER BY at DESC, seq DESC LIMIT ?",
+            (project, *kinds, limit),
+        )
+        return [
+            SearchMatch(
+                project=project, session_id=session_id, seq=seq, at=at, kind=kind, snippet=text
+            )
+            for session_id, seq, at, kind, text in rows
+        ]
+
     def _delete(self, key: int) -> None:
         if self._has_words:
             # FTS5 deletes a row only if given the same text that it has indexed.
@@ -375,6 +376,19 @@ class SessionIndex:
             return found
         journals = (self._matches_in_journal(query, s) for s in self._list_journals(projects))
         return [match for found in islice(filter(None, journals), limit) for match in found]
+
+    def newest_texts(self, kinds: Collection[str], limit: int) -> list[SearchMatch]:
+        """The newest whole texts of these kinds in this project, as `snippet`s, the newest first.
+
+        Raises UsageError: the index can't be used.
+        """
+        texts = self._query(
+            [self._project], lambda tables: tables.newest(self._project, kinds, limit)
+        )
+        if texts is None and (self._folder / self._project).is_dir():
+            hint = "`dirge sessions reindex` rebuilds it, if there is space on the disk."
+            raise UsageError("the index of the sessions can't be used.", hint=hint)
+        return texts or []
 
     def rebuild(self) -> int | None:
         """Rebuild the index of all projects; returns the number of sessions, None if it failed."""

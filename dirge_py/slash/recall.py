@@ -1,0 +1,187 @@
+"""`/recall`: finds what was said in the sessions of this project, and noted in memory."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from dirge_py.config.paths import state_dir
+from dirge_py.extensions.memory.extension import Memory
+from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import plural, truncate, visible
+from dirge_py.session.ids import project_id
+from dirge_py.session.index.session_index import SearchMatch, SearchQuery, SessionIndex
+from dirge_py.session.index.vectors import (
+    likeness,
+    read_vectors,
+    text_key,
+    unit_vector,
+    vector_file,
+    write_vectors,
+)
+from dirge_py.slash.base import FrontEnd, command
+from dirge_py.types.errors import ConfigError, UsageError
+from dirge_py.types.memory import StoreName
+from dirge_py.types.messages import AssistantMessage, UserMessage
+
+if TYPE_CHECKING:
+    from dirge_py.conversation.conversation import Conversation
+
+
+_KINDS = ("prompt", "answer", "summary")
+"""The kinds of texts that are embedded: results would be many, and are in the files anyway."""
+_MOST_PASSAGES = 4_000
+_TEXTS_AT_ONCE = 256
+"""OpenAI takes 300,000 tokens in one request (its API reference, `input` of embeddings)."""
+_PASSAGE_CHARS = 1_500
+"""Longer texts are split: models of embeddings take a few thousand tokens, some only 500."""
+_MOST_SHOWN = 8
+_SHOWN_CHARS = 200
+_USAGE = (
+    "/recall WORDS finds texts with these words, /recall --semantic TEXT texts with its meaning."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a text."""
+
+    place: str
+    """Where it is, for people."""
+    text: str
+    """The text, on one line."""
+
+
+@command(
+    "recall",
+    "find what was said in this project's sessions and noted in memory; --semantic: by meaning",
+    usage="[--semantic [--model [ALIAS/]ID]] TEXT",
+    while_running="yes",
+    headless=True,
+)
+async def recall(args: str, conversation: "Conversation", front: FrontEnd) -> None:
+    words = args.split()
+    is_semantic, model = False, ""
+    while words and words[0].startswith("--"):
+        flag = words.pop(0)
+        if flag == "--semantic":
+            is_semantic = True
+        elif flag == "--model" and words:
+            model = words.pop(0)
+        else:
+            raise UsageError(f"/recall has no {flag!r}, or it lacks a value.", hint=_USAGE)
+    if not words:
+        raise UsageError("Recall what?", hint=_USAGE)
+    if model and not is_semantic:
+        raise UsageError("--model needs --semantic.", hint=_USAGE)
+    if is_semantic:
+        front.show(await _by_meaning(" ".join(words), model, conversation, front))
+    else:
+        front.show(await _by_words(words, conversation))
+
+
+async def _by_words(words: Sequence[str], conversation: "Conversation") -> str:
+    query = SearchQuery(words)
+    index = _index(conversation)
+    noted = [each for each in await _noted(conversation) if query.matches(each.text)]
+    matches = await asyncio.to_thread(index.search, words, limit=_MOST_SHOWN)
+    lines = [_line(passage) for passage in noted]
+    lines += [f"{_place(match)}\n  {visible(match.snippet)}" for match in matches]
+    return "\n".join(lines) or "Nothing found. /recall --semantic TEXT searches by meaning."
+
+
+async def _by_meaning(text: str, model: str, conversation: "Conversation", front: FrontEnd) -> str:
+    """What is nearest in meaning. Raises ConfigError or ProviderError: there are no embeddings."""
+    embed = conversation.session.embed
+    if embed is None:
+        raise UsageError("This conversation has no settings for embeddings.", hint=_USAGE)
+    passages = [*await _noted(conversation), *await _said(conversation)]
+    passages = list({passage.text: passage for passage in passages}.values())[:_MOST_PASSAGES]
+    if not passages:
+        return "Nothing to search yet: this project has no sessions and no notes."
+    try:
+        answer = await embed([text], model=model, notice=front.show)
+    except ConfigError as error:
+        hint = error.hint.replace("`--provider`", "`/recall --semantic --model ALIAS/ID TEXT`")
+        hint = f"{hint} /recall TEXT searches by words.".strip()
+        raise ConfigError(error.message, hint=hint) from error
+    wanted = unit_vector(answer.embeddings[0])
+    folder = _state_dir(conversation) / "vectors"
+    file = vector_file(folder, project_id(conversation.cwd), answer.model)
+    keys = {passage.text: text_key(passage.text) for passage in passages}
+    known = await asyncio.to_thread(read_vectors, file)
+    # Only what can be compared: the service may have replaced the model.
+    vectors = {
+        key: known[key] for key in keys.values() if key in known and len(known[key]) == len(wanted)
+    }
+    new = [each for each, key in keys.items() if key not in vectors]
+    if new:
+        front.show(f"Asking {answer.model} for the embeddings of {plural(len(new), 'text')}.")
+    try:
+        for start in range(0, len(new), _TEXTS_AT_ONCE):
+            batch = new[start : start + _TEXTS_AT_ONCE]
+            rows = (await embed(batch, model=model, notice=front.show)).embeddings
+            vectors |= {keys[t]: unit_vector(row) for t, row in zip(batch, rows, strict=True)}
+    finally:
+        if new and vectors:
+            await asyncio.to_thread(write_vectors, file, vectors)
+    scores = await asyncio.to_thread(
+        lambda: {each: likeness(wanted, vectors[key]) for each, key in keys.items()}
+    )
+    ranked = sorted(passages, key=lambda passage: -scores[passage.text])[:_MOST_SHOWN]
+    lines = [f"{scores[passage.text]:.2f}  {_line(passage)}" for passage in ranked]
+    return "\n".join([f"Nearest in meaning, by {answer.model} (1.00 is the same):", *lines])
+
+
+async def _noted(conversation: "Conversation") -> list[Passage]:
+    memory = conversation.extension(Memory)
+    if memory is None:
+        return []
+    stores: Sequence[StoreName] = get_args(StoreName)
+    return [
+        Passage(f"memory: {memory.provider.where(store)}", line.strip())
+        for store in stores
+        for line in (await memory.provider.read(store)).splitlines()
+        if line.strip()
+    ]
+
+
+async def _said(conversation: "Conversation") -> list[Passage]:
+    """The texts of all sessions of the project, the newest first, in pieces."""
+    texts = await asyncio.to_thread(_index(conversation).newest_texts, _KINDS, _MOST_PASSAGES)
+    if conversation.session_id is None:
+        # This session is not stored.
+        spoken = (
+            " ".join(message.text.split())
+            for message in conversation.messages
+            if isinstance(message, UserMessage | AssistantMessage)
+        )
+        texts = [
+            *(
+                SearchMatch(project="", session_id="this", seq=0, at="now", kind="text", snippet=w)
+                for w in spoken
+            ),
+            *texts,
+        ]
+    return [
+        Passage(_place(match), match.snippet[start : start + _PASSAGE_CHARS])
+        for match in texts
+        for start in range(0, len(match.snippet), _PASSAGE_CHARS)
+    ]
+
+
+def _index(conversation: "Conversation") -> SessionIndex:
+    return SessionIndex(_state_dir(conversation), project_id(conversation.cwd))
+
+
+def _state_dir(conversation: "Conversation") -> Path:
+    journal = conversation.timeline.file
+    return journal.parents[2] if journal is not None else state_dir()
+
+
+def _place(match: SearchMatch) -> str:
+    return f"session {match.session_id}, {match.at[:10]}, {match.kind}"
+
+
+def _line(passage: Passage) -> str:
+    return f"{visible(passage.place)}\n  {visible(truncate(passage.text, _SHOWN_CHARS))}"
