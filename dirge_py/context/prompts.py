@@ -1,7 +1,8 @@
 """Named prompts, `prompts/<name>.md`: additions to the system prompt.
 
 A file may begin with YAML between lines of `---`: `description` (for lists), `deny_tools` (denied
-while it is in use) and `chunk_s` (the seconds that a service may be silent within an answer).
+while it is in use), `allow_tools` (all others are denied and not offered), `model` (used with it),
+and `chunk_s` (the seconds that a service may be silent within an answer).
 """
 
 import math
@@ -22,7 +23,7 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEYS = ("description", "deny_tools", "chunk_s")
+_KEYS = ("description", "deny_tools", "allow_tools", "model", "chunk_s")
 _NO_PROMPTS = "Prompts are files `prompts/<name>.md` next to your config.toml."
 _SLIP = 0.7
 """How similar a name must be to that of a tool to be taken for a typo."""
@@ -38,12 +39,23 @@ class NamedPrompt:
     """The text for the model."""
     deny_tools: tuple[str, ...] = ()
     """Names of tools that may not be called, in lower case."""
+    allow_tools: tuple[str, ...] | None = None
+    """Names of the only tools that are offered, in lower case; None: all."""
+    model: str = ""
+    """The model that it is used with, as `[alias/]id[:level]`; empty: the chosen one."""
     source: str = ""
     """The path of its file."""
     description: str = ""
     """Its purpose, on one line."""
     chunk_s: float | None = None
     """The seconds that a service may be silent within an answer; None: as the settings say."""
+
+    def effects(self) -> Sequence[str]:
+        """Return what it changes besides the system prompt, as texts for lists."""
+        effects = [f"denies {', '.join(self.deny_tools)}"] if self.deny_tools else []
+        if self.allow_tools is not None:
+            effects.append(f"allows only {', '.join(self.allow_tools) or 'no tools'}")
+        return [*effects, f"uses {self.model}"] if self.model else effects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +103,9 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
     return NamedPrompt(
         name=file.name,
         text=text[marked.end() if marked else 0 :].strip(),
-        deny_tools=_denied(head.get("deny_tools", []), file.source, known_tools),
+        deny_tools=_tools(head, "deny_tools", file.source, known_tools) or (),
+        allow_tools=_tools(head, "allow_tools", file.source, known_tools),
+        model=_model(head.get("model"), file.source),
         source=file.source,
         description=" ".join(str(head.get("description") or "").split()),
         chunk_s=_seconds(head.get("chunk_s"), file.source),
@@ -125,7 +139,9 @@ class PromptBook:
         """Each tool that the prompt in use denies, with a text that names the prompt."""
         if self.current is None:
             return {}
-        return dict.fromkeys(self.current.deny_tools, f"prompt {self.current.name}")
+        allowed = self.current.allow_tools
+        others = [] if allowed is None else [t for t in self._known_tools if t not in allowed]
+        return dict.fromkeys((*self.current.deny_tools, *others), f"prompt {self.current.name}")
 
     def describe(self, name: str) -> str:
         """Return the description of a prompt for lists, or what is wrong with it."""
@@ -133,8 +149,7 @@ class PromptBook:
             prompt = self.find(name)
         except ConfigError as error:
             return f"cannot be used: {error.message}"
-        denied = f"denies {', '.join(prompt.deny_tools)}" if prompt.deny_tools else ""
-        return "; ".join(part for part in (prompt.description, denied) if part)
+        return "; ".join(part for part in (prompt.description, *prompt.effects()) if part)
 
     def find(self, name: str) -> NamedPrompt:
         """Return the prompt. Raises UsageError if there is none, ConfigError if it is invalid."""
@@ -268,18 +283,31 @@ def _seconds(value: Any, source: str) -> float | None:
     return float(value)
 
 
-def _denied(value: Any, source: str, known_tools: Sequence[str]) -> tuple[str, ...]:
-    names = [value] if isinstance(value, str) else value
+def _model(value: Any, source: str) -> str:
+    if value is not None and not (isinstance(value, str) and value.strip()):
+        raise ConfigError(f"{source}: `model` is not the name of a model.", hint=_SHAPE)
+    return (value or "").strip()
+
+
+def _tools(
+    head: Mapping[str, Any], key: str, source: str, known_tools: Sequence[str]
+) -> tuple[str, ...] | None:
+    if key not in head:
+        return None
+    names = [head[key]] if isinstance(head[key], str) else head[key]
     if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
-        raise ConfigError(f"{source}: `deny_tools` is not a list of tools.", hint=_SHAPE)
-    denied = [name.strip().lower() for name in names]
-    for name in denied:
+        raise ConfigError(f"{source}: `{key}` is not a list of tools.", hint=_SHAPE)
+    tools = [name.strip().lower() for name in names]
+    for name in tools:
         near = get_close_matches(name, known_tools, 1, _SLIP) if name not in known_tools else []
         if near:
             raise ConfigError(
-                f"{source}: `deny_tools` names {name!r}.", hint=f"Did you mean `{near[0]}`?"
+                f"{source}: `{key}` names {name!r}.", hint=f"Did you mean `{near[0]}`?"
             )
-    return tuple(dict.fromkeys(denied))
+    return tuple(dict.fromkeys(tools))
 
 
-_SHAPE = "Between lines of `---`: `description: text`, `deny_tools: [edit, bash]`, `chunk_s: 600`."
+_SHAPE = (
+    "Between lines of `---`: `description: text`, `deny_tools: [edit, bash]`, "
+    "`allow_tools: [read, grep]`, `model: alias/id`, `chunk_s: 600`."
+)

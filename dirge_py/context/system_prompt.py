@@ -192,12 +192,14 @@ class SystemPrompt:
         return [(section.name, estimate_text(section.text)) for section in sections]
 
     def _sections(self, tool_names: Sequence[str]) -> list[Section]:
+        prompt = self.prompts.current
+        allowed = prompt.allow_tools if prompt is not None else None
         standard = standard_sections(
-            tool_names=tool_names,
+            tool_names=[t for t in tool_names if allowed is None or t.lower() in allowed],
             environment=describe_environment(self._cwd, today=datetime.date.today()),
             project_files=format_project_files(self.project_files.files),
             replacement=self._replacement,
-            named=prompt_section(self.prompts.current),
+            named=prompt_section(prompt),
             addition=self._addition,
         )
         return edit_sections([*standard, *self._more_sections()], self._edits)

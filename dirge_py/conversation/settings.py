@@ -13,6 +13,7 @@ from dirge_py.types.llm import ModelOption, ThinkingLevel
 
 if TYPE_CHECKING:
     from dirge_py.agent_loop.answer_schema import AnswerSchema
+    from dirge_py.context.prompts import NamedPrompt
 
 LIMITS = "limits"
 """The name under which a session stores limits that were set for it."""
@@ -31,6 +32,8 @@ class ConversationSettings:
         """The selected thinking level."""
         self.prompts = deps.run.prompts
         """The prompts kept in files; a selected one holds from the next run on."""
+        self._model_before: tuple[str, str, ThinkingLevel] | None = None
+        """The model of the prompt in use, and what was selected before it."""
         self.limits = deps.run.limits
         """The limits of runs and of the session."""
         self.answer_schema: AnswerSchema | None = None
@@ -57,6 +60,26 @@ class ConversationSettings:
             self.thinking = level
         self._note_model()
         return self.model
+
+    def choose_prompt(self, name: str | None) -> "NamedPrompt | None":
+        """Use this prompt and its model from the next run on; None: none, and the model before.
+
+        Raises UsageError: there is no such prompt; ConfigError: it or its model can't be used.
+        """
+        if self.prompts is None:
+            raise UsageError("There are no prompts.")
+        prompt = self.prompts.find(name) if name is not None else None
+        if prompt is not None and prompt.model:
+            self._models.resolve(prompt.model)
+        self.prompts.choose(name)
+        before, self._model_before = self._model_before, None
+        if before is not None and self.model == before[0]:
+            _, self.model, self.thinking = before
+            self._note_model()
+        if prompt is not None and prompt.model:
+            was = (self.model, self.thinking)
+            self._model_before = (self.set_model(prompt.model), *was)
+        return prompt
 
     def set_thinking(self, level: ThinkingLevel) -> None:
         self.thinking = level

@@ -1,21 +1,15 @@
 """Hooks around tool calls: availability, bounds, redacted results; and the claims of calls."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-
+from dirge_py.agent_loop.answer_schema import TOOL as ANSWER_TOOL
 from dirge_py.lib.text import plural
-from dirge_py.types.hooks import (
-    AfterToolCallResult,
-    Context,
-    Hooks,
-    StopRun,
-    ToolOverride,
-    TurnInfo,
-)
+from dirge_py.types.hooks import AfterToolCallResult, Context, Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import Claim, LoopToolResult, ToolCall
+
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 
@@ -45,6 +39,26 @@ def hide_unavailable_tools() -> Hooks:
         return ToolOverride(text, details={"outcome": "error"})
 
     return Hooks(name="availability", transform_context=offered, before_tool_call=answered)
+
+
+def offer_only(allowed: Collection[str], by: str) -> Hooks:
+    """Return hooks that offer only the tools with these names (lower case), as `by` says."""
+
+    def offered(info: TurnInfo) -> Context:
+        left = [tool for tool in info.context.tools if may_be_called(tool.name)]
+        return replace(info.context, tools=left)
+
+    def answered(_info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        if may_be_called(call.name):
+            return None
+        names = ", ".join(f"`{name}`" for name in sorted(allowed)) or "no tools"
+        text = f"`{call.name}` is not available: the {by} allows only {names}."
+        return ToolOverride(text, details={"outcome": "denied"})
+
+    def may_be_called(name: str) -> bool:
+        return name.lower() in allowed or name == ANSWER_TOOL
+
+    return Hooks(name="allowed tools", transform_context=offered, before_tool_call=answered)
 
 
 def limit_tool_calls(most: Mapping[str, int]) -> Hooks:

@@ -328,6 +328,7 @@ class _ProductBuilder(ConversationBuilder):
         self.limits = session_limits(config, loaded)
         stored = (loaded.choices.model, loaded.choices.thinking)
         self.model, self.thinking = self.directory.start_with(*stored)
+        self._use_model_of_prompt()
         if recorder is None:
             return ()
         self.gate.history.on_record = recorder.note_decision
@@ -335,6 +336,15 @@ class _ProductBuilder(ConversationBuilder):
         if (self.model, self.thinking) != stored:
             recorder.note_model(self.model, thinking=self.thinking)
         return (*restore_mode(config, self.gate, loaded, recorder), *drop_grants(loaded, recorder))
+
+    def _use_model_of_prompt(self) -> None:
+        """Start with the model of the prompt that `--prompt` names, unless a flag names one."""
+        prompt, chosen = self.prompt.prompts.current, self.config.origin.chosen
+        if self.options.prompt is None or prompt is None or not prompt.model:
+            return
+        if chosen.model is None and chosen.provider is None:
+            self.model, level = self.directory.resolve(prompt.model)
+            self.thinking = level or self.thinking
 
     def _deps(self, notices: Sequence[str]) -> ConversationDeps:
         self.authorizer, self.guards = self._guards()

@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol, get_args
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -20,20 +17,9 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.tool_hooks import (
-    end_at_fatal_errors,
-    hide_unavailable_tools,
-    limit_tool_calls,
-    limit_tool_retries,
-)
+from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.sdk.stop_checks import GateServices, gates
@@ -44,6 +30,9 @@ from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ShellCommand, ToolValidator
+from pathlib import Path
+from typing import Protocol, get_args
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +199,7 @@ class Guards:
             run.bundle,
             *extensions.hooks(context, "first"),
             hide_unavailable_tools(),
+            *self._allowed_tools(),
             meter.bundle(),
             self._storm.bundle(),
             limit_tool_calls(parts.config.tools.most_calls),
@@ -233,6 +223,12 @@ class Guards:
             *parts.calls.last,
             parts.calls.permission,
         ]
+
+    def _allowed_tools(self) -> Sequence[Hooks]:
+        prompt = self._parts.prompts.current if self._parts.prompts is not None else None
+        if prompt is None or prompt.allow_tools is None:
+            return ()
+        return [offer_only(prompt.allow_tools, f"prompt {prompt.name}")]
 
     def _stop_checks(self, run: RunSettings, meter: Meter) -> Sequence[Hooks]:
         services = self._parts.gates

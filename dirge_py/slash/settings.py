@@ -130,7 +130,7 @@ def _prompt_names(conversation: "Conversation") -> list[str]:
 
 @command(
     "prompt",
-    "use one of your prompts, with the tools it denies",
+    "use one of your prompts, with the tools and the model it names",
     usage="[NAME|none]",
     while_running="no",
     complete=_prompt_names,
@@ -148,12 +148,13 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
         name = await front.pick("Prompt", choices, current=current)
     if name is None:
         return
-    chosen = book.choose(None if name == _NONE else name)
+    chosen = conversation.settings.choose_prompt(None if name == _NONE else name)
     if chosen is None:
         front.show("No prompt is in use from the next run on.", tone="good")
         return
-    denied = f" It denies {', '.join(chosen.deny_tools)}." if chosen.deny_tools else ""
-    front.show(f"The prompt {chosen.name} is in use from the next run on.{denied}", tone="good")
+    effects = chosen.effects()
+    note = f" It {' and '.join(effects)}." if effects else ""
+    front.show(f"The prompt {chosen.name} is in use from the next run on.{note}", tone="good")
 
 
 @command(

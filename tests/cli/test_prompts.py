@@ -7,7 +7,7 @@ import pytest
 from dirge_py import slash
 from dirge_py.frontend.print.print_mode import PrintFront
 from dirge_py.slash.registry import discover
-from dirge_py.types.errors import UsageError
+from dirge_py.types.errors import DirgeError, UsageError
 from tests.support.fake_service import ModelReply
 from tests.support.product import Product
 from tests.support.project import ScriptedProject
@@ -134,3 +134,78 @@ async def test_prompts_are_listed_with_what_they_deny(project: ScriptedProject) 
         assert "  plan  denies write, edit\n* terse\n  none" in listed
         with pytest.raises(UsageError, match="there is no prompt 'x'"):
             await typed("/prompt x", conversation)
+
+
+async def test_a_prompt_that_allows_tools_offers_only_these_and_refuses_others(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "look", "---\nallow_tools: [Read]\n---\nLook.")
+    project.model.will_call("bash", command="touch made").will_say("Seen.").will_say("Free.")
+    async with project.open() as conversation:
+        shown = await typed("/prompt look", conversation)
+        assert "It allows only read." in shown.shown[-1]
+        await conversation.send("look")
+        await typed("/prompt none", conversation)
+        await conversation.send("work")
+
+    looked, _, worked = project.model.seen
+    assert [tool.name for tool in looked.tools] == ["read"]
+    assert "bash" in [tool.name for tool in worked.tools]
+    result = next(m for m in conversation.messages if m.role == "toolResult")
+    assert result.text == "`bash` is not available: the prompt look allows only `read`."
+    assert not (project.folder / "made").exists()
+    assert "`bash`" not in looked.system_prompt
+    assert "`bash`" in worked.system_prompt
+
+
+async def test_a_prompts_model_is_used_with_it_and_the_one_before_comes_back(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
+    async with project.open() as conversation:
+        shown = await typed("/prompt fast", conversation)
+        assert "It uses fake/gpt-4.1." in shown.shown[-1]
+        assert conversation.settings.model == "fake/gpt-4.1"
+        await typed("/prompt none", conversation)
+        assert conversation.settings.model == "fake/gpt-4o"
+        # A model that you choose meanwhile stays.
+        await typed("/prompt fast", conversation)
+        await typed("/model fake/other", conversation)
+        await typed("/prompt none", conversation)
+        assert conversation.settings.model == "fake/other"
+
+
+async def test_a_prompt_whose_model_does_not_exist_changes_nothing(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "odd", "---\nmodel: anthropic/x\n---\nBe odd.")
+    async with project.open() as conversation:
+        book = conversation.settings.prompts
+        assert book is not None
+        with pytest.raises(DirgeError):
+            await typed("/prompt odd", conversation)
+        assert (book.current, conversation.settings.model) == (None, "fake/gpt-4o")
+
+
+@pytest.mark.parametrize(("flags", "model"), [((), "gpt-4.1"), (("-m", "m2"), "m2")])
+def test_a_start_with_a_prompt_uses_its_model_unless_a_flag_names_one(
+    product: Product, flags: tuple[str, ...], model: str
+) -> None:
+    prompt(product.config_dir, "fast", "---\nmodel: gpt-4.1\n---\nBe quick.")
+    product.will(ModelReply(text="Hi.")).run("-p", "--prompt", "fast", *flags, "x")
+    assert product.service.requests[0].json["model"] == model
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        ("model: [a]", "`model` is not the name of a model"),
+        ("allow_tools: 3", "`allow_tools` is not a list of tools"),
+        ("allow_tools: [reed]", "Did you mean `read`?"),
+    ],
+)
+def test_a_wrong_head_is_named(product: Product, head: str, words: str) -> None:
+    prompt(product.config_dir, "odd", f"---\n{head}\n---\nBe odd.")
+    result = product.run("-p", "--prompt", "odd", "x")
+    assert result.exit_code == 2
+    assert words in result.stderr
