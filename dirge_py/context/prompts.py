@@ -2,13 +2,14 @@
 
 A file may begin with YAML between lines of `---`: `description` (for lists), `deny_tools` (denied
 while it is in use), `allow_tools` (all others are denied and not offered), `model` (used with it),
-and `chunk_s` (the seconds that a service may be silent within an answer).
+`plugins` (the only ones that act; not in a project's prompt, since plugins may be checks) and
+`chunk_s` (the seconds that a service may be silent within an answer).
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
@@ -23,7 +24,7 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEYS = ("description", "deny_tools", "allow_tools", "model", "chunk_s")
+_KEYS = ("description", "deny_tools", "allow_tools", "model", "plugins", "chunk_s")
 _NO_PROMPTS = "Prompts are files `prompts/<name>.md` next to your config.toml."
 _SLIP = 0.7
 """How similar a name must be to that of a tool to be taken for a typo."""
@@ -43,6 +44,8 @@ class NamedPrompt:
     """Names of the only tools that are offered, in lower case; None: all."""
     model: str = ""
     """The model that it is used with, as `[alias/]id[:level]`; empty: the chosen one."""
+    plugins: tuple[str, ...] | None = None
+    """Names of the only plugins that act; None: all."""
     source: str = ""
     """The path of its file."""
     description: str = ""
@@ -55,6 +58,8 @@ class NamedPrompt:
         effects = [f"denies {', '.join(self.deny_tools)}"] if self.deny_tools else []
         if self.allow_tools is not None:
             effects.append(f"allows only {', '.join(self.allow_tools) or 'no tools'}")
+        if self.plugins is not None:
+            effects.append(f"uses {', '.join(self.plugins) or 'no'} plugins")
         return [*effects, f"uses {self.model}"] if self.model else effects
 
 
@@ -68,6 +73,8 @@ class PromptFile:
     """The path of the file."""
     read: Callable[[], bytes] = field(repr=False)
     """Returns its bytes, or raises OSError."""
+    is_of_project: bool = False
+    """Whether it belongs to the project, not to the user."""
 
 
 def prompt_files(folder: Path) -> list[PromptFile]:
@@ -79,7 +86,8 @@ def prompt_files(folder: Path) -> list[PromptFile]:
 
 def prompts_in_bytes(files: Mapping[str, bytes]) -> list[PromptFile]:
     """Return the prompts among files that were read before, by path."""
-    return _named({Path(path): partial(bytes, content) for path, content in files.items()})
+    named = _named({Path(path): partial(bytes, content) for path, content in files.items()})
+    return [replace(file, is_of_project=True) for file in named]
 
 
 def _named(files: Mapping[Path, Callable[[], bytes]]) -> list[PromptFile]:
@@ -106,6 +114,7 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
         deny_tools=_tools(head, "deny_tools", file.source, known_tools) or (),
         allow_tools=_tools(head, "allow_tools", file.source, known_tools),
         model=_model(head.get("model"), file.source),
+        plugins=_plugins(head, file),
         source=file.source,
         description=" ".join(str(head.get("description") or "").split()),
         chunk_s=_seconds(head.get("chunk_s"), file.source),
@@ -289,15 +298,29 @@ def _model(value: Any, source: str) -> str:
     return (value or "").strip()
 
 
+def _plugins(head: Mapping[str, Any], file: PromptFile) -> tuple[str, ...] | None:
+    if "plugins" not in head:
+        return None
+    if file.is_of_project:
+        hint = "Copy it to your own prompts."
+        text = f"{file.source}: a project's prompt can't choose your `plugins`."
+        raise ConfigError(text, hint=hint)
+    return tuple(dict.fromkeys(_names(head, "plugins", file.source)))
+
+
+def _names(head: Mapping[str, Any], key: str, source: str) -> list[str]:
+    names = [head[key]] if isinstance(head[key], str) else head[key]
+    if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
+        raise ConfigError(f"{source}: `{key}` is not a list of {_LISTED[key]}.", hint=_SHAPE)
+    return [name.strip() for name in names]
+
+
 def _tools(
     head: Mapping[str, Any], key: str, source: str, known_tools: Sequence[str]
 ) -> tuple[str, ...] | None:
     if key not in head:
         return None
-    names = [head[key]] if isinstance(head[key], str) else head[key]
-    if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
-        raise ConfigError(f"{source}: `{key}` is not a list of tools.", hint=_SHAPE)
-    tools = [name.strip().lower() for name in names]
+    tools = [name.lower() for name in _names(head, key, source)]
     for name in tools:
         near = get_close_matches(name, known_tools, 1, _SLIP) if name not in known_tools else []
         if near:
@@ -307,6 +330,7 @@ def _tools(
     return tuple(dict.fromkeys(tools))
 
 
+_LISTED = {"deny_tools": "tools", "allow_tools": "tools", "plugins": "plugins"}
 _SHAPE = (
     "Between lines of `---`: `description: text`, `deny_tools: [edit, bash]`, "
     "`allow_tools: [read, grep]`, `model: alias/id`, `chunk_s: 600`."

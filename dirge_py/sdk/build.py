@@ -11,12 +11,13 @@ from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.hooks import ContextParts, context_parts, file_reader, relay_to, summarise_with
-from dirge_py.context.prompts import follow_prompt
+from dirge_py.context.prompts import NamedPrompt, follow_prompt
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
 from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
+from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
@@ -324,6 +325,8 @@ class _ProductBuilder(ConversationBuilder):
             stored=settings.get("prompt"),
             note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
         )
+        self._gate_plugins(self.prompt.prompts.current)
+        self.prompt.prompts.on_change.append(self._gate_plugins)
         self.todo.load(settings.get("todo"))
         self.limits = session_limits(config, loaded)
         stored = (loaded.choices.model, loaded.choices.thinking)
@@ -336,6 +339,12 @@ class _ProductBuilder(ConversationBuilder):
         if (self.model, self.thinking) != stored:
             recorder.note_model(self.model, thinking=self.thinking)
         return (*restore_mode(config, self.gate, loaded, recorder), *drop_grants(loaded, recorder))
+
+    def _gate_plugins(self, prompt: NamedPrompt | None) -> None:
+        """Let only the plugins act that the prompt in use names."""
+        if (plugins := self.extensions.find(Plugins)) is not None:
+            allowed = prompt.plugins if prompt is not None else None
+            plugins.allow_only(allowed, by=f"The prompt {prompt.name}" if prompt else "")
 
     def _use_model_of_prompt(self) -> None:
         """Start with the model of the prompt that `--prompt` names, unless a flag names one."""

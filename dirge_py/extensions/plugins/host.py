@@ -31,6 +31,7 @@ from dirge_py.extensions.plugins.registration import (
     Registration,
     hook_order,
 )
+from dirge_py.lib.nearest import nearest
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
@@ -47,7 +48,7 @@ from dirge_py.types.extensions import (
 from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, StopRun, ToolOverride, TurnInfo
 from dirge_py.types.messages import UserMessage, joined_text
 from dirge_py.types.outcomes import HookTerminated
-from dirge_py.types.tools import Interceptor
+from dirge_py.types.tools import Interceptor, ToolCall
 
 
 class PluginHost(Plugins):
@@ -92,17 +93,37 @@ class PluginHost(Plugins):
     def hooks(self, run: RunContext | None = None) -> Sequence[Hooks]:
         hooks = [
             bundle
-            for plugin in self._plugins
+            for plugin in self._active
             for bundle in hook_bundles(self._caller, plugin.name, plugin.hooks)
         ]
         if not any(plugin.tools for plugin in self._plugins):
             return hooks
-        return [Hooks(name="plugins", transform_context=self._without_dropped_tools), *hooks]
+        tools = Hooks(
+            name="plugins",
+            transform_context=self._without_dropped_tools,
+            before_tool_call=self._refuse_dropped_tools,
+        )
+        return [tools, *hooks]
 
     def around_tool(self, run: RunContext | None = None) -> Sequence[Interceptor]:
         """Return the interceptors, outermost first: those of every tool, then of single ones."""
         hooks = self._hooks_around_tools()
         return [partial(call_around_tool, self._caller, hook) for hook in hooks]
+
+    def allow_only(self, names: Sequence[str] | None, by: str = "") -> None:
+        super().allow_only(names, by)
+        known = {plugin.name for plugin in self._plugins}
+        for name in names or ():
+            if name not in known:
+                meant = nearest(name, known)
+                hint = f" Did you mean `{meant}`?" if meant else ""
+                self._tell(f"{by} names the plugin `{name}`, which there isn't.{hint}")
+
+    @property
+    def _active(self) -> Sequence[Plugin]:
+        """The plugins that may act now."""
+        allowed = self._allowed
+        return [each for each in self._plugins if allowed is None or each.name in allowed]
 
     def tools(self) -> Sequence[Tool[Any]]:
         return [tool for plugin in self._plugins for tool in plugin.live_tools]
@@ -131,7 +152,7 @@ class PluginHost(Plugins):
 
     def on_event(self, event: LoopEvent) -> None:
         """Queue the event for the plugins that watch it; never waits."""
-        for plugin in self._plugins:
+        for plugin in self._active:
             if watchers := plugin.at(event.type):
                 queue = self._queues.setdefault(plugin.name, EventQueue(self._caller))
                 queue.put(watchers, event)
@@ -205,14 +226,24 @@ class PluginHost(Plugins):
         self._notify(text)
 
     def _at(self, point: str) -> list[Registration]:
-        return [hook for plugin in self._plugins for hook in plugin.at(point)]
+        return [hook for plugin in self._active for hook in plugin.at(point)]
 
     def _hooks_around_tools(self) -> list[Registration]:
         return sorted(self._at(AROUND_TOOL), key=lambda hook: bool(hook.tool))
 
-    def _without_dropped_tools(self, info: TurnInfo) -> Context | None:
+    def _dropped_tools(self) -> set[str]:
+        """The names of tools whose plugin is off, or may not act now."""
         ours = {tool.name for plugin in self._plugins for _, tool in plugin.tools}
-        dropped = ours - {tool.name for tool in self.tools()}
+        return ours - {tool.name for plugin in self._active for tool in plugin.live_tools}
+
+    def _refuse_dropped_tools(self, _info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        if self._allowed is None or call.name not in self._dropped_tools():
+            return None
+        text = f"`{call.name}` is not available: its plugin is off now. Continue without it."
+        return ToolOverride(text, details={"outcome": "denied"})
+
+    def _without_dropped_tools(self, info: TurnInfo) -> Context | None:
+        dropped = self._dropped_tools()
         tools = [tool for tool in info.context.tools if tool.name not in dropped]
         return replace(info.context, tools=tools) if len(tools) < len(info.context.tools) else None
 

@@ -80,6 +80,15 @@ class Plugins(Extension):
 
     def __init__(self) -> None:
         self._run_order: Sequence[tuple[str, Sequence[str]]] = ()
+        self._allowed: frozenset[str] | None = None
+
+    def allow_only(self, names: Sequence[str] | None, by: str = "") -> None:
+        """Let only these plugins act: their hooks and tools; None: all. `by` is named in notices.
+
+        Commands and keys of the others stay: only the user calls them.
+        """
+        self._allowed = frozenset(names) if names is not None else None
+        self._run_order = ()
 
     def report(self) -> Sequence[PluginReport]:
         """Return the state of every plugin, in order."""
