@@ -233,7 +233,7 @@ class Meter:
 
     def _warn(self, info: TurnInfo, name: LimitName, used: float, most: float) -> None:
         warned = self._limits.warned if name.startswith("session_") else self._warned
-        if used < most * _WARN_AT or name in warned:
+        if not most or used < most * _WARN_AT or name in warned:
             return
         warned.add(name)
         whose, key = ("session" if name.startswith("session_") else "run"), setting_of(name)
