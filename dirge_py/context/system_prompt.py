@@ -8,6 +8,7 @@ import platform
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import takewhile
 from operator import is_
 from pathlib import Path
@@ -25,7 +26,8 @@ from dirge_py.context.tokens import estimate_text
 from dirge_py.files.workspace import Workspace
 from dirge_py.git.repository import read_head
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.extensions import Section
+from dirge_py.types.errors import UsageError
+from dirge_py.types.extensions import Section, SectionChange
 from dirge_py.types.llm import (
     LlmContext,
     StreamEvent,
@@ -68,6 +70,44 @@ def standard_sections(
         Section(name="prompt", priority=45, text=named),
         Section(name="addition", priority=50, text=addition),
     ]
+
+
+def change_sections(changes: Sequence[SectionChange]) -> PromptEdit:
+    """Return an edit that makes these changes, in the order of their priorities.
+
+    The edit raises UsageError if there is no section of such a name.
+    """
+    ordered = sorted(changes, key=lambda change: change.priority)
+
+    def edit(sections: Sequence[Section]) -> Sequence[Section]:
+        for change in ordered:
+            check_section_name(change.section, sections)
+        return [part for section in sections for part in _changed(section, ordered)]
+
+    return edit
+
+
+def check_section_name(name: str, sections: Sequence[Section]) -> None:
+    """Raise UsageError, with the names that there are, if no section has this name."""
+    names = [section.name for section in sections]
+    if name not in names:
+        hint = f"There are: {', '.join(dict.fromkeys(names))}."
+        raise UsageError(f"the system prompt has no section `{name}`.", hint=hint)
+
+
+def _changed(section: Section, changes: Sequence[SectionChange]) -> Iterator[Section]:
+    """Yield what is in the place of `section` after `changes` (by priority)."""
+    ours = [change for change in changes if change.section == section.name]
+    inserted = {how: [c for c in ours if c.how == how] for how in ("before", "after")}
+    instead = next((change for change in ours if change.how in ("replace", "remove")), None)
+    for change in inserted["before"]:
+        yield replace(section, name=change.name or section.name, text=change.text, moves=False)
+    if instead is None:
+        yield section
+    elif instead.how == "replace":
+        yield replace(section, text=instead.text, moves=False)
+    for change in inserted["after"]:
+        yield replace(section, name=change.name or section.name, text=change.text, moves=False)
 
 
 def edit_sections(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:

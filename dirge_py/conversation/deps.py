@@ -2,6 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
 from dirge_py.agent_loop.queues import QueueMode
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.durable import DurableContext
@@ -21,8 +24,6 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message, Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
-from pathlib import Path
-from typing import Any, Literal, TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from dirge_py.context.hooks import ContextHooks

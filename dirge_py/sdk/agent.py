@@ -54,6 +54,7 @@ from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool
 from dirge_py.types.errors import ConfigError, LoopError, SessionError
 from dirge_py.types.events import Sink
+from dirge_py.types.extensions import Section
 from dirge_py.types.hooks import CallDecision, Hooks
 from dirge_py.types.llm import StreamFn, ThinkingLevel
 from dirge_py.types.messages import Message
@@ -105,6 +106,7 @@ class Agent:
     * `model`: `provider/id[:level]`, its key in the provider's usual variable; or any name, with a
       `stream_fn` that answers instead of a provider.
     * `tools`: results of `@tool`, or any `LoopTool`; two of one name are a `ConfigError`.
+    * `system_prompt`: a text, or sections that are sorted by their priority.
     * `bundles`: hooks, or functions that make them anew for each run; `interceptors` wrap tool
       calls; `guardrails` check texts (`extensions.guardrails.checks`).
     * `asker`: `deny`, `defer`, `abort`, a function asked about each call, or an `Asker`. `allow`
@@ -128,7 +130,7 @@ class Agent:
         model: str = "",
         *,
         tools: Sequence[Tool[Any] | LoopTool] = (),
-        system_prompt: str = "",
+        system_prompt: str | Sequence[Section] = "",
         stream_fn: StreamFn | None = None,
         bundles: Sequence[HookSource] = (),
         interceptors: Sequence[Interceptor] = (),
@@ -154,7 +156,7 @@ class Agent:
                 name=model, stream_fn=stream_fn, thinking=thinking, sampling=sampling or Sampling()
             ),
             tools=distinct(tools),
-            system_prompt=system_prompt,
+            system_prompt=system_prompt if isinstance(system_prompt, str) else tuple(system_prompt),
             bundles=tuple(bundles),
             interceptors=tuple(interceptors),
             guardrails=guardrails,

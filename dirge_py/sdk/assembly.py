@@ -148,8 +148,8 @@ class Blueprint:
     """The model, and how it is called."""
     tools: Sequence[Tool[Any] | LoopTool] = ()
     """The tools; their names differ."""
-    system_prompt: str = ""
-    """The system prompt, before the sections of extensions."""
+    system_prompt: str | Sequence[Section] = ""
+    """The system prompt; a text comes before the sections of extensions."""
     bundles: Sequence[HookSource] = ()
     """Hooks of each run."""
     interceptors: Sequence[Interceptor] = ()
@@ -438,8 +438,9 @@ class ProgramModels:
         return find_model_profile(provider, model_id)
 
 
-def join_prompt(text: str, extensions: ExtensionSet) -> str:
-    """The system prompt of a program, with the sections of extensions after it."""
-    own = Section(name="program", priority=0, text=text)
-    sections = sorted((own, *extensions.prompt_sections()), key=lambda section: section.priority)
+def join_prompt(prompt: str | Sequence[Section], extensions: ExtensionSet) -> str:
+    """The system prompt of a program and the sections of extensions, by priority."""
+    if isinstance(prompt, str):
+        prompt = [Section(name="program", priority=0, text=prompt)]
+    sections = sorted((*prompt, *extensions.prompt_sections()), key=lambda each: each.priority)
     return "\n\n".join(each.text for each in extensions.edit_prompt(sections) if each.text)

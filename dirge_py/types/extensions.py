@@ -135,6 +135,23 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SectionChange:
+    """A change of one section of the system prompt; see `context.system_prompt.change_sections`."""
+
+    section: str
+    """The name of the section, as `/context` shows it."""
+    how: Literal["before", "after", "replace", "remove"]
+    """Insert the text before or after it, or replace or remove it."""
+    text: str = ""
+    """The text; none to remove it."""
+    priority: int = 50
+    """Texts at one place come in this order, the lowest first; of several replacements and
+    removals of a section the one with the lowest counts."""
+    name: str = ""
+    """What `/context` calls an inserted text; empty: the name of the section."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
     """The run that hooks are made for."""
 

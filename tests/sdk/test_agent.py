@@ -20,6 +20,7 @@ from dirge_py.testing import FakeClock, ScriptedModel, assert_balanced, assert_e
 from dirge_py.tools.base import ToolContext
 from dirge_py.types.errors import ConfigError, DirgeError, NoProvider
 from dirge_py.types.events import MessageUpdate, RetryNotice, SystemNotice, ToolExecutionStart
+from dirge_py.types.extensions import Section
 from dirge_py.types.llm import LlmContext, StreamDone, StreamEvent, TextDelta
 from dirge_py.types.messages import AssistantMessage, TextBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import (
@@ -619,3 +620,13 @@ async def test_the_sampling_of_a_start_replaces_that_of_the_settings(
         sent = service.requests[-1].json["options"]
 
     assert (sent["temperature"], sent["top_p"]) == (0.1, 0.5)
+
+
+async def test_a_system_prompt_of_sections_is_sorted_by_priority() -> None:
+    model = ScriptedModel().will_say("hi")
+    sections = [
+        Section(name="rules", priority=10, text="Keep to the rules."),
+        Section(name="role", priority=0, text="You are a clerk."),
+    ]
+    await Agent("m", stream_fn=model.stream_fn, system_prompt=sections).run("hello")
+    assert model.seen[0].system_prompt == "You are a clerk.\n\nKeep to the rules."

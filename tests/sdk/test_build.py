@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from dirge_py.config.load import load
+from dirge_py.context.system_prompt import change_sections
 from dirge_py.frontend.print.print_mode import PolicyAsker
 from dirge_py.sdk.build import build
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.testing import ScriptedModel
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, NoProvider, UsageError
-from dirge_py.types.extensions import Extension, Section
+from dirge_py.types.extensions import Extension, Section, SectionChange
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 
 ENTRY = '[providers.fake]\ntype = "openai"\nmodel = "gpt-4o"\napi_key_env = "FAKE_KEY"\n'
@@ -162,6 +163,30 @@ async def test_edits_of_the_prompt_reach_the_model(environment: dict[str, str]) 
 
     prompt = model.seen[0].system_prompt
     assert (prompt.startswith("Be brief."), prompt.endswith("That is all.")) == (True, True)
+
+
+async def test_single_sections_of_the_prompt_are_changed(environment: dict[str, str]) -> None:
+    model = ScriptedModel().will_say("hi")
+    change = change_sections(
+        [
+            SectionChange(section="identity", how="replace", text="You are a clerk."),
+            SectionChange(section="environment", how="before", text="Mind the house rules."),
+            SectionChange(section="working", how="remove"),
+        ]
+    )
+    options = BuildOptions(session=SessionChoice(kind="none"), prompt_edits=[change])
+    conversation = build(
+        load(environment=environment), PolicyAsker(), options, stream_fn=model.stream_fn
+    )
+
+    await conversation.send("hello")
+    report = conversation.context_report()
+    await conversation.close()
+
+    prompt = model.seen[0].system_prompt
+    assert prompt.startswith("You are a clerk.\n\n# Tools")
+    assert "Mind the house rules.\n\n# Environment" in prompt
+    assert report is not None
 
 
 async def test_a_prompt_says_how_long_a_service_may_be_silent(

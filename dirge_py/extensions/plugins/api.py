@@ -23,7 +23,14 @@ from dirge_py.extensions.plugins.registration import (
 from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import FunctionTool, ToolOptions
 from dirge_py.types.errors import DirgeError, ToolFailed
-from dirge_py.types.extensions import Command, CommandBody, HookReport, KeyBinding, PluginReport
+from dirge_py.types.extensions import (
+    Command,
+    CommandBody,
+    HookReport,
+    KeyBinding,
+    PluginReport,
+    SectionChange,
+)
 from dirge_py.types.hooks import Defer, EditArgs, ToolOverride
 from dirge_py.types.tools import Operation, ToolExecutionMode
 
@@ -261,9 +268,39 @@ class PluginApi:
         """End the run. Return it or raise it."""
         return PluginStop(reason)
 
-    def prompt(self, *, prepend: str = "", append: str = "", override: str = "") -> PromptChange:
-        """Change the system prompt; `override` needs `allow_override = true` in the settings."""
-        return PromptChange(prepend=prepend, append=append, override=override)
+    def prompt(
+        self,
+        *,
+        prepend: str = "",
+        append: str = "",
+        override: str = "",
+        changes: Sequence[SectionChange] = (),
+    ) -> PromptChange:
+        """Change the system prompt; `override` needs `allow_override = true` in the settings.
+
+        `changes` are those of single sections (`section`); they come before the other ones.
+        """
+        return PromptChange(
+            prepend=prepend, append=append, override=override, changes=tuple(changes)
+        )
+
+    def section(
+        self,
+        name: str,
+        text: str = "",
+        *,
+        how: Literal["before", "after", "replace", "remove"] = "after",
+        priority: int = 50,
+    ) -> SectionChange:
+        """Insert `text` before or after the section `name`, or replace or remove the section.
+
+        Of several texts at one place that with the lowest priority comes first; of several
+        replacements it counts. To replace and remove needs `allow_override = true`.
+        """
+        if how not in ("before", "after", "replace", "remove"):
+            raise PluginError(f"`how` can't be {how!r}: before, after, replace or remove.")
+        label = f"plugin {self.name}"
+        return SectionChange(section=name, text=text, how=how, priority=priority, name=label)
 
     # -- inside
 

@@ -28,6 +28,7 @@ from dirge_py.extensions.plugins.calls import (
 from dirge_py.extensions.plugins.registration import AROUND_TOOL, Registration
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import LoopEvent
+from dirge_py.types.extensions import SectionChange
 from dirge_py.types.hooks import HOOK_NAMES, AfterToolCallResult, Hooks, StopRun, ToolOverride
 from dirge_py.types.messages import TextBlock, user_text
 from dirge_py.types.outcomes import HookTerminated
@@ -136,6 +137,8 @@ class PromptChange:
     """The text after it."""
     override: str = ""
     """The text in its place."""
+    changes: tuple[SectionChange, ...] = ()
+    """Changes of single sections."""
 
 
 class PluginStop(StopRun):

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from dirge_py.agent_loop.cancellation import GRACE_S
+from dirge_py.context.system_prompt import change_sections, check_section_name
 from dirge_py.extensions.plugins.api import Plugin, PluginApi
 from dirge_py.extensions.plugins.calls import (
     PluginFailure,
@@ -43,6 +44,7 @@ from dirge_py.types.extensions import (
     PromptCheck,
     RunContext,
     Section,
+    SectionChange,
     Summarize,
 )
 from dirge_py.types.hooks import HOOK_NAMES, Context, Hooks, StopRun, ToolOverride, TurnInfo
@@ -263,20 +265,38 @@ class PluginHost(Plugins):
 
     def edit_prompt(self, sections: Sequence[Section]) -> Sequence[Section]:
         """Return the sections as plugins change them; of each kind of change the first wins."""
-        allowed = {p.name for p in self._plugins if p.settings.get("allow_override") is True}
         chosen: dict[str, Section] = {}
+        changes: list[SectionChange] = []
         for hook in self._at("before_prompt_build"):
             change: PromptChange | None = self._caller.ask_blocking(hook, tuple(sections))
             if change is None:
                 continue
-            if change.override and hook.plugin not in allowed:
-                setting = f"`allow_override = true` under [plugins.{hook.plugin}]"
-                self._caller.failed(hook, PluginFailure(f"to replace the prompt set {setting}"))
+            if problem := self._objection(hook, change, sections):
+                self._caller.failed(hook, PluginFailure(problem))
                 continue
+            changes += change.changes
             for kind in ("prepend", "override", "append"):
                 if text := getattr(change, kind):
                     priority = 100 if kind == "append" else 0
                     section = Section(name=f"plugin {hook.plugin}", priority=priority, text=text)
                     chosen.setdefault(kind, section)
+        sections = change_sections(changes)(sections)
         before, after = ([chosen[kind]] if kind in chosen else [] for kind in ("prepend", "append"))
         return [*before, *([chosen["override"]] if "override" in chosen else sections), *after]
+
+    def _objection(
+        self, hook: Registration, change: PromptChange, sections: Sequence[Section]
+    ) -> str:
+        """Return why this change of the prompt can't be made; "" if it can."""
+        replaces = any(each.how in ("replace", "remove") for each in change.changes)
+        if change.override or replaces:
+            settings = next(p.settings for p in self._plugins if p.name == hook.plugin)
+            if settings.get("allow_override") is not True:
+                setting = f"`allow_override = true` under [plugins.{hook.plugin}]"
+                return f"to replace {'parts of ' * (not change.override)}the prompt set {setting}"
+        try:
+            for each in change.changes:
+                check_section_name(each.section, sections)
+        except UsageError as error:
+            return f"{error.message} {error.hint}"
+        return ""

@@ -40,6 +40,61 @@ def test_case_a36_a69_each_kind_of_change_is_taken_from_the_first_that_has_it(
     assert built(plugin_folder) == "B before\n\nYou are an agent.\n\nKeep to the rules.\n\nA behind"
 
 
+def changing_sections(*changes: dict[str, Any]) -> Register:
+    def register(dirge: Any) -> None:
+        @dirge.on("before_prompt_build")
+        def change(sections: Any) -> Any:
+            return dirge.prompt(changes=[dirge.section(**change) for change in changes])
+
+    return register
+
+
+def test_e03_texts_come_before_and_after_a_section_by_priority(plugin_folder: PluginFolder):
+    plugin_folder.add(
+        "a",
+        changing_sections(
+            {"name": "rules", "text": "late", "how": "before", "priority": 60},
+            {"name": "identity", "text": "A behind"},
+        ),
+    ).add(
+        "b",
+        changing_sections(
+            {"name": "rules", "text": "early", "how": "before", "priority": 40},
+            {"name": "identity", "text": "B behind"},
+        ),
+    )
+    assert built(plugin_folder).split("\n\n") == [
+        "You are an agent.",
+        "A behind",
+        "B behind",
+        "early",
+        "late",
+        "Keep to the rules.",
+    ]
+
+
+def test_e03_sections_are_replaced_and_removed_only_with_leave(plugin_folder: PluginFolder):
+    plugin_folder.add(
+        "bold",
+        changing_sections(
+            {"name": "rules", "text": "No rules.", "how": "replace", "priority": 10},
+            {"name": "rules", "how": "remove"},
+            {"name": "identity", "how": "remove"},
+        ),
+    )
+    assert built(plugin_folder) == build_prompt(SECTIONS)
+    assert "to replace parts of the prompt set `allow_override = true`" in plugin_folder.notices[0]
+    # Of several changes in the place of a section that with the lowest priority counts.
+    assert built(plugin_folder, settings={"bold": {"allow_override": True}}) == "No rules."
+
+
+def test_e03_an_unknown_section_is_named_and_changes_nothing(plugin_folder: PluginFolder):
+    plugin_folder.add("a", changing_sections({"name": "ruls", "text": "x"}))
+    assert built(plugin_folder) == build_prompt(SECTIONS)
+    text = "the system prompt has no section `ruls`. There are: identity, rules."
+    assert text in plugin_folder.notices[0]
+
+
 def test_without_plugins_the_prompt_is_the_same(plugin_folder: PluginFolder):
     assert built(plugin_folder) == build_prompt(SECTIONS)
 
