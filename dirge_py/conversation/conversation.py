@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dirge_py.agent_loop.dispatch import call_outside_run
@@ -28,6 +29,7 @@ from dirge_py.conversation.run import Queues, Run, RunExecutor, RunRequest
 from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.session.drafts import SessionDrafts
+from dirge_py.session.record import NO_RECORD
 from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.types.errors import DirgeError
@@ -52,6 +54,8 @@ if TYPE_CHECKING:
     from dirge_py.context.shape import OmittedMessage
     from dirge_py.context.view import ContextReport
     from dirge_py.session.transcript import InterruptedRun
+
+
 
 
 
@@ -120,6 +124,8 @@ class Conversation:
         """Drafts and queued input, stored for the next start."""
         self.journal_seq: int | None = None
         """The journal record of the event that sinks receive now."""
+        self._process = token_hex(2)
+        self._delivered = 0
         deps.relay.sink = self.report
 
     # -- parts and state
@@ -143,6 +149,19 @@ class Conversation:
     def session_id(self) -> str | None:
         recorder = self.session.recorder
         return recorder.session_id if recorder is not None else None
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event that sinks receive now, unique in its session.
+
+        That of its record if it is stored; else `RECORD.PROCESS.N`: the Nth event of this process,
+        after that record. `Store.events_since` takes both.
+        """
+        recorder = self.session.recorder
+        if recorder is not None and self.journal_seq is not None:
+            return recorder.written_id
+        last = recorder.last_id if recorder is not None else ""
+        return f"{last or NO_RECORD}.{self._process}.{self._delivered}"
 
     @property
     def exclusive_owner(self) -> ExclusiveOwner | None:
@@ -526,6 +545,7 @@ class Conversation:
             self._deliver(run, SystemNotice(self._deps.late_notices.pop(0)))
 
     def _deliver(self, run: Run | None, event: LoopEvent) -> None:
+        self._delivered += 1
         if run is not None:
             run.on_event(event, self.journal_seq)
         for sink in list(self._sinks):

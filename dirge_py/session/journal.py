@@ -196,6 +196,11 @@ class Journal:
         """Whether nothing is on disk yet."""
         return self._leaf is None
 
+    @property
+    def last_id(self) -> str:
+        """The id of the last record; "" if there is none."""
+        return self._leaf or ""
+
     def append(
         self,
         type: str,  # noqa: A002 - the member's name on disk

@@ -24,6 +24,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 
 VERSION = 1
 
+NO_RECORD = "0"
+"""Stands for a record before the first one, in ids of events."""
 _ENVELOPE = ("v", "seq", "ts", "type", "id", "parent")
 _CRC_NAME = b',"crc":"'
 _CRC_LENGTH = len(_CRC_NAME) + 8 + len(b'"}')

@@ -115,10 +115,17 @@ class Recorder:
         """The unfinished state of a killed run, until the conversation continues."""
         self.written_seq: int | None = None
         """The number of the last event's record; None if it has none (yet)."""
+        self.written_id = ""
+        """The id of that record."""
 
     @property
     def session_id(self) -> str:
         return self._journal.id
+
+    @property
+    def last_id(self) -> str:
+        """The id of the newest record; "" for none."""
+        return self._journal.last_id
 
     @property
     def path(self) -> Path:
@@ -340,7 +347,7 @@ class Recorder:
                     )
                 return False
             self._waiting.pop(0)
-            self.written_seq = record.seq
+            self.written_seq, self.written_id = record.seq, record.id
         if self._is_failing:
             self._is_failing = False
             self._on_notice("The session is saved again; nothing was lost.")

@@ -22,7 +22,7 @@ from dirge_py.session.codec import decode_message
 from dirge_py.session.history import LoadedSession, replay, title_of
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
 from dirge_py.session.journal import Clock, Journal, lock_session
-from dirge_py.session.record import Record, decode, parse_timestamp
+from dirge_py.session.record import NO_RECORD, Record, decode, parse_timestamp
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
 from dirge_py.session.segments import (
     READ_FLAGS,
@@ -277,12 +277,21 @@ class Store:
         """Read all files of a session, with what is damaged or missing. Raises as `view`."""
         return read_segments(self._path(self.find(name)))
 
-    def events_since(self, name: str, seq: int) -> Sequence[Record]:
-        """The records after the record `seq`, in order, even while another process writes.
+    def events_since(self, name: str, seen: int | str) -> Sequence[Record]:
+        """The records after those that were seen, in order, even while another process writes.
 
-        Events carry the `seq` of their record as `journal_seq`. Raises SessionError as `view`.
+        `seen` is the `journal_seq` of the last event, 0 for none, or the `event_id` of any event.
+        Raises SessionError as `view`, or if no record belongs to that id.
         """
-        return [record for record in self.read_files(name).scan.records if record.seq > seq]
+        records = self.read_files(name).scan.records
+        if isinstance(seen, str):
+            record_id = seen.partition(".")[0]
+            seqs = {record.id: record.seq for record in records} | {NO_RECORD: 0}
+            if record_id not in seqs:
+                hint = "Read the session from the start: `events_since(name, 0)`."
+                raise SessionError(f"session {name} has no event {seen!r}.", hint=hint)
+            seen = seqs[record_id]
+        return [record for record in records if record.seq > seen]
 
     def continuation(self, name: str) -> Continuation:
         """The decision the session waits for. Raises SessionError: no such session or decision."""

@@ -73,6 +73,7 @@ class NativeLines:
         if isinstance(event, ForkEvent) or (isinstance(event, MessageUpdate) and not self._partial):
             return
         line = self._head(event.type)
+        line["event_id"] = self._conversation.event_id
         if self._conversation.journal_seq is not None:
             line["journal_seq"] = self._conversation.journal_seq
         self._write(one_line({**line, **_fields(event)}))

@@ -5,6 +5,8 @@ import subprocess
 
 import pytest
 
+from dirge_py.session.store import Store
+from dirge_py.types.errors import SessionError
 from tests.support.fake_service import ModelReply
 from tests.support.product import ComputedReply, HeldReply, Product, finish
 
@@ -143,6 +145,36 @@ def test_claude_lines_come_in_their_order(product: Product) -> None:
     assert lines[2]["message"]["content"][0]["tool_use_id"] == call["id"]
     assert {line["session_id"] for line in lines} == {product.journals[0].stem}
     assert set(lines[-1]) == RESULT_KEYS
+
+
+def test_the_ids_of_native_events_are_unique_and_resume_from_the_journal(
+    product: Product,
+) -> None:
+    product.will(ModelReply(calls=[("ls", {"path": "."})]), ModelReply(text="one"))
+    product.will(ModelReply(text="two"))
+    flags = ("-p", "--output-format", "stream-json", "--event-format", "native")
+    first = product.run(*flags, "--include-partial-messages", "x")
+    second = product.run("-c", *flags, "y")
+
+    events = [line for line in (*first.lines, *second.lines) if line["type"] != "result"]
+    ids = [event["event_id"] for event in events]
+    assert len(set(ids)) == len(ids)
+    [path] = product.journals
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    known = {record["id"]: record["seq"] for record in records}
+    for event in events:
+        record_id, _, rest = event["event_id"].partition(".")
+        assert record_id in known or record_id == "0"
+        if "journal_seq" in event:
+            assert (known[record_id], rest) == (event["journal_seq"], "")
+
+    folder = path.parent
+    store = Store(folder.parent.parent, product.project, app_version="0")
+    for event in events:
+        tail = store.events_since(path.stem, event["event_id"])
+        assert [r.id for r in tail] == list(known)[known.get(event["event_id"][:12], 0) :]
+    with pytest.raises(SessionError, match=r"has no event 'nothing\.1'"):
+        store.events_since(path.stem, "nothing.1")
 
 
 def test_native_lines_are_numbered_events(product: Product) -> None:
