@@ -22,6 +22,7 @@ from dataclasses import replace
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import LoopEvent, MessageUpdate, Phase, ToolExecutionUpdate
+from dirge_py.types.tools import is_internal
 
 CAPACITY = 100
 """A subscription with this many entries is full."""
@@ -83,6 +84,8 @@ class _Entry:
         if isinstance(event, ToolExecutionUpdate) and isinstance(own, ToolExecutionUpdate):
             # Each update holds all that there is to show by then, so the last one is enough.
             if event.tool_call_id != own.tool_call_id:
+                return False
+            if is_internal(event.partial_result) != is_internal(own.partial_result):
                 return False
             self._event = event
             return True

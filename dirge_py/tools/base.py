@@ -20,6 +20,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import FileError, ToolFailed
 from dirge_py.types.questions import Question, QuestionAnswer
 from dirge_py.types.tools import (
+    Audience,
     Claim,
     Interceptor,
     LoopToolResult,
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from dirge_py.tools.todo_list import TodoList
     from dirge_py.tools.web.service import WebService
     from dirge_py.types.memory import MemoryUpdate, StoreName
+
+
+
 
 
 
@@ -154,10 +158,23 @@ class ToolContext:
         """Return the `app` object of the embedder; None without one."""
         return self.services.app
 
-    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Show the progress as text and, if known, as a share. Callable from any thread."""
-        update = text_result(text) if done is None else text_result(text, done=done, total=total)
-        self.on_update(update)
+    def progress(
+        self,
+        text: str,
+        done: float | None = None,
+        total: float | None = None,
+        *,
+        audience: Audience = "user",
+    ) -> None:
+        """Show the progress as text and, if known, as a share. Callable from any thread.
+
+        `audience="internal"` is for details, such as what a tool tries: the terminal UI shows it
+        only where the call is expanded, and JSON output leaves it out.
+        """
+        details: dict[str, Any] = {} if done is None else {"done": done, "total": total}
+        if audience != "user":
+            details["audience"] = audience
+        self.on_update(text_result(text, **details))
 
     def stop_if_aborted(self) -> None:
         """Raise in the thread of a call if the run was aborted, so that nothing changes."""

@@ -265,6 +265,15 @@ def text_result(
     )
 
 
+Audience = Literal["user", "internal"]
+"""Who a report of progress is for: the user, or only somebody who looks at the details."""
+
+
+def is_internal(partial_result: LoopToolResult) -> bool:
+    """Whether a report of progress (`tools.base.ToolContext.progress`) is not for the user."""
+    return partial_result.details.get("audience") == "internal"
+
+
 def structured_result(value: Any, text: str = "") -> LoopToolResult:
     """Return a result with a JSON value for programs; the model gets `text`, else the JSON."""
     return text_result(text or json.dumps(value, ensure_ascii=False), structured=value)

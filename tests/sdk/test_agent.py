@@ -523,6 +523,28 @@ async def test_progress_is_told_while_a_tool_runs(model: ScriptedModel) -> None:
     ]
 
 
+async def test_progress_that_is_internal_replaces_no_report_for_the_user(
+    model: ScriptedModel,
+) -> None:
+    @tool(op="read")
+    def slow(ctx: dirge_py.ToolContext) -> str:
+        ctx.progress("half", 1, 2)
+        ctx.progress("trying the mirror", audience="internal")
+        ctx.progress("trying the other mirror", audience="internal")
+        return "whole"
+
+    model.will_call("slow").will_say("ok")
+    async with Agent(stream_fn=model.stream_fn, tools=[slow]) as agent:
+        run = agent.start("go")
+        await run
+        events = [event async for event in run.events()]
+
+    updates = [e.partial_result for e in events if e.type == "tool_execution_update"]  # type: ignore[union-attr]
+    # A late reader gets the last report for each audience.
+    assert [update.text for update in updates] == ["half", "trying the other mirror"]
+    assert [update.details.get("audience") for update in updates] == [None, "internal"]
+
+
 async def test_prompts_come_as_text_or_blocks(agent: Agent, model: ScriptedModel) -> None:
     model.will_say("a").will_say("b")
     await agent.run(Text("one"))

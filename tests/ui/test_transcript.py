@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from dirge_py.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate
 from dirge_py.types.messages import AssistantMessage, TextBlock
 from dirge_py.types.outcomes import Failed
+from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for, theme_names
 from dirge_py.ui.transcript.blocks import NoticeBlock, TranscriptBlock
 from dirge_py.ui.transcript.diff import paint_diff
@@ -214,6 +215,22 @@ def test_terminal_commands_in_output_are_only_text():
     page.append(block)
 
     assert page.text == "● bash x\n  ab [bold]c"
+
+
+def test_internal_progress_is_shown_only_where_the_call_is_expanded():
+    block = ToolBlock("c", "fetch_all", {"path": "x"})
+    block.set_state("running")
+    block.show_progress(text_result("half", done=1, total=2))
+    block.show_progress(text_result("trying the mirror", audience="internal"))
+
+    def shown(*, expanded: bool) -> list[str]:
+        strips = block.paint(60, STYLES, expanded=expanded)
+        return [strip.text.strip() for strip in strips[1:]]
+
+    assert shown(expanded=False) == ["half"]
+    assert shown(expanded=True) == ["half", "trying the mirror"]
+    block.finish("done", {}, is_error=False, took_ms=0)
+    assert shown(expanded=True) == ["done"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from dirge_py.slash.base import Choice
 from dirge_py.types.events import MessageUpdate
+from dirge_py.types.tools import text_result
 from dirge_py.ui.terminal.input import TerminalInput
 from dirge_py.ui.transcript.blocks import NoticeBlock
 from dirge_py.ui.transcript.positions import whole_text
@@ -107,7 +108,7 @@ async def test_the_view_stays_when_what_is_above_it_changes(project: ScriptedPro
         await s.d.pilot.pause()
         before = s.lines[:8]
         for lines in (3, 6, 1):
-            tool.show_progress("x\n" * lines, {})
+            tool.show_progress(text_result("x\n" * lines))
             s.view.touch(tool)
             await s.settled()
             assert s.lines[:8] == before

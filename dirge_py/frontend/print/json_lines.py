@@ -17,6 +17,7 @@ from dirge_py.types.events import (
     MessageStart,
     MessageUpdate,
     PlanPhase,
+    ToolExecutionUpdate,
 )
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -32,7 +33,7 @@ from dirge_py.types.messages import (
     UserMessage,
 )
 from dirge_py.types.outcomes import Outcome
-from dirge_py.types.tools import LoopToolResult
+from dirge_py.types.tools import LoopToolResult, is_internal
 
 EventFormat = Literal["claude", "native"]
 WriteLine = Callable[[str], None]
@@ -71,6 +72,8 @@ class NativeLines:
     def on_event(self, event: LoopEvent) -> None:
         # The events of forks are for screens; other events have the same data.
         if isinstance(event, ForkEvent) or (isinstance(event, MessageUpdate) and not self._partial):
+            return
+        if isinstance(event, ToolExecutionUpdate) and is_internal(event.partial_result):
             return
         line = self._head(event.type)
         line["event_id"] = self._conversation.event_id

@@ -290,7 +290,7 @@ class TranscriptRenderer:
                 block.set_call(event.tool_name, event.args)
                 block.set_state("running")
             case events.ToolExecutionUpdate():
-                block.show_progress(event.partial_result.text, event.partial_result.details)
+                block.show_progress(event.partial_result)
             case events.ToolExecutionEnd(deferred=True):
                 block.set_state("waiting")
             case events.ToolExecutionEnd():

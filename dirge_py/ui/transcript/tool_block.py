@@ -11,6 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dirge_py.lib.text import clean
+from dirge_py.types.tools import LoopToolResult, is_internal
 from dirge_py.ui.theme.styles import Styles
 from dirge_py.ui.transcript import diff
 from dirge_py.ui.transcript.blocks import (
@@ -99,6 +100,7 @@ class ToolBlock(TranscriptBlock):
         self._answers: Sequence[tuple[str, str]] = ()
         self._pictures: Sequence[str] = ()
         self._note = ""
+        self._details = ""
         self._is_command = False
         self._folder: str | None = None
         """The folder in which a command ran; None, before its end, stands for its argument."""
@@ -106,7 +108,9 @@ class ToolBlock(TranscriptBlock):
 
     @property
     def can_expand(self) -> bool:
-        return bool(self._output or self._diff or "\n" in main_argument(self._args))
+        return bool(
+            self._output or self._details or self._diff or "\n" in main_argument(self._args)
+        )
 
     def set_call(self, name: str, args: Any) -> None:
         self._name, self._args = clean(name), args
@@ -119,9 +123,14 @@ class ToolBlock(TranscriptBlock):
             self.state = state
             self.changed()
 
-    def show_progress(self, text: str, details: Mapping[str, Any]) -> None:
-        self._output = clean(text[-_LIVE_OUTPUT:]).rstrip("\n")
-        self._progress.on_event(details)
+    def show_progress(self, report: LoopToolResult) -> None:
+        """Show the report; one that is not for the user only while the block is expanded."""
+        text = clean(report.text[-_LIVE_OUTPUT:]).rstrip("\n")
+        if is_internal(report):
+            self._details = text
+        else:
+            self._output = text
+            self._progress.on_event(report.details)
         self.changed()
 
     def finish(
@@ -135,7 +144,7 @@ class ToolBlock(TranscriptBlock):
         shown = text[:LONGEST_OUTPUT]
         if more := len(text) - len(shown):
             shown += f"\n… {more} more characters, in the session"
-        self._output = clean(shown).strip("\n")
+        self._output, self._details = clean(shown).strip("\n"), ""
         self._note = _note(details, took_ms)
         if self.state == "ok":
             self._todo = todo_items(details) if self._name == "todo" else ()
@@ -178,6 +187,9 @@ class ToolBlock(TranscriptBlock):
         return head + painted.strips + (paint_hidden(hidden, width, styles) if hidden else [])
 
     def _paint_body(self, width: int, styles: Styles, *, expanded: bool) -> list[Strip]:
+        if expanded and self._details:
+            lines = [*self._output.split("\n"), self._details] if self._output else [self._details]
+            return self._paint_output(lines, width, styles)
         if not self._output:
             return []
         if self._todo and not expanded:

@@ -50,6 +50,29 @@ def test_a_plugin_refuses_a_call_and_the_model_reads_why(product: Product) -> No
     assert not (product.project / "generated").exists()
 
 
+def test_internal_progress_of_a_tool_is_not_in_json_output(product: Product) -> None:
+    plugin(
+        product,
+        "lookup",
+        '''
+        def register(dirge):
+            @dirge.tool(op="read")
+            async def lookup(key: str, ctx) -> str:
+                """Look up a value by key."""
+                ctx.progress("half")
+                ctx.progress("trying the mirror", audience="internal")
+                return "found"
+        ''',
+    )
+    product.will(ModelReply(calls=[("lookup", {"key": "a"})]), ModelReply(text="done"))
+    shape = ("--output-format", "stream-json", "--event-format", "native")
+    result = product.run("-p", *shape, "--allow", "read:**", "x")
+
+    updates = [line for line in result.lines if line["type"] == "tool_execution_update"]
+    [content] = [update["partial_result"]["content"] for update in updates]
+    assert content == [{"type": "text", "text": "half"}]
+
+
 def test_edited_arguments_are_judged_by_the_rules(product: Product) -> None:
     """The model's call would be allowed; the plugin's version is not."""
     plugin(
