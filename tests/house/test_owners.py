@@ -19,7 +19,7 @@ from tests.house.source import (
 
 MODULE_OWNERS = {
     "subprocess": ("processes/",),
-    "socket": ("providers/", "tools/web/", "processes/sandbox/"),
+    "socket": ("providers/", "tools/web/", "processes/sandbox/", "testing/"),
     "httpx": ("providers/", "tools/web/"),
     "textual": ("ui/",),
     "dirge_py.ui.app": ("ui/actions.py", "ui/commands/", "ui/run.py"),
@@ -59,8 +59,13 @@ WRITERS = {
 """Who may create, change or remove files, and what."""
 
 STARTERS = ("processes/",)
-LISTENERS = ("processes/sandbox/proxy.py", "processes/sandbox/relay.py")
-"""Who may wait for connections: the way out of a sandbox, in a folder or a network of its own."""
+LISTENERS = (
+    "processes/sandbox/proxy.py",
+    "processes/sandbox/relay.py",
+    "testing/fake_service.py",
+)
+"""Who may wait for connections: the way out of a sandbox, in a folder or a network of its own; and a
+service for tests."""
 
 SHELLS = (
     "processes/running_command.py",
@@ -70,7 +75,12 @@ SHELLS = (
 )
 """Who may start a shell: for the command lines that a model or a person wrote, and no others."""
 
-LINE_READERS = ("cli/flags.py", "cli/trust.py", "processes/sandbox/")
+LINE_READERS = (
+    "cli/flags.py",
+    "cli/trust.py",
+    "processes/sandbox/",
+    "testing/fake_service.py",
+)
 """Who may read by the line: what a person types, a table of the kernel, the head of a request."""
 
 _WRITING_CALLS = re.compile(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.providers.wires import wire_of
-from tests.providers.wires.model_reply import BreakKind
+from dirge_py.testing.wire_formats import wire_of
+from dirge_py.testing.wire_formats.model_reply import BreakKind
 from tests.support.fake_service import ModelReply, NoReply, RawReply, ServiceReply
 
 JSON = {"content-type": "application/json"}

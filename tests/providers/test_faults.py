@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from dirge_py.testing.wire_formats import wire_of
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamDone, StreamError
-from tests.providers.wires import wire_of
 from tests.support.fake_service import ModelReply, NoReply, RawReply
 from tests.support.provider_client import (
     JSON_LINES,

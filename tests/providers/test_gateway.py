@@ -9,10 +9,10 @@ from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
+from dirge_py.testing.wire_formats import BASE_PATHS
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done, Failed
 from tests.providers.peers import ARGUMENTS, KEY, gateway, mock_server
-from tests.providers.wires import BASE_PATHS
 from tests.support.loop_runs import Tool, run_loop
 from tests.support.provider_client import KINDS
 

@@ -21,11 +21,11 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.testing import assert_balanced
+from dirge_py.testing.wire_formats import wire_of
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done
-from tests.providers.wires import wire_of
 from tests.security.sizes import IS_WHOLE, size
 from tests.support.fake_service import FakeService, ModelReply, RawReply, cut
 from tests.support.loop_runs import Tool, run_loop

@@ -21,11 +21,11 @@ from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.recording_redaction import BodyRedactor
 from dirge_py.providers.replay import RecordedExchange
 from dirge_py.providers.settings import ProviderSettings
+from dirge_py.testing.wire_formats import wire_of
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamEvent, TextDelta
 from tests.providers.recordings import over
-from tests.providers.wires import wire_of
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
 from tests.support.provider_client import KEY, KINDS, Client, short, text_of
 

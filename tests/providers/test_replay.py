@@ -21,6 +21,7 @@ from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks
+from dirge_py.testing.wire_formats import wire_of
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (
@@ -37,7 +38,6 @@ from dirge_py.types.llm import (
 )
 from dirge_py.types.messages import user_text
 from tests.providers.recordings import over
-from tests.providers.wires import wire_of
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply, cut
 from tests.support.provider_client import KINDS, Client, short
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dirge_py.providers.openai_responses import ResponsesParser, unpack_item
 from dirge_py.providers.stream_parser import ServiceError
+from dirge_py.testing.wire_formats.responses import events as written
 from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
@@ -26,7 +27,6 @@ from dirge_py.types.messages import (
     Usage,
     user_text,
 )
-from tests.providers.wires.responses import events as written
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, RawReply
 from tests.support.provider_client import Client, calls_of, done_of, text_of, thinking_of

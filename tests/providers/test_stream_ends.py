@@ -20,9 +20,9 @@ from dirge_py.providers.openai import OpenAIParser
 from dirge_py.providers.openai_responses import ResponsesParser
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.stream_parser import NdjsonDecoder, SseDecoder
+from dirge_py.testing.wire_formats import wire_of
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamError, TextDelta
-from tests.providers.wires import wire_of
 from tests.security.sizes import size
 from tests.support.fake_service import ModelReply, NoReply, RawReply
 from tests.support.provider_client import JSON_LINES, done_of, text_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.providers.wires import wire_of
+from dirge_py.testing.wire_formats import wire_of
 
 _NAMED = frozenset({"anthropic", "openai-responses"})
 """The formats that name an event before they send it."""

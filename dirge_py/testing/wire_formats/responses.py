@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.providers.wires.model_reply import ModelReply, as_json, split
+from dirge_py.testing.wire_formats.model_reply import ModelReply, as_json, split
 
 _STOPS = {"length": "max_output_tokens", "max_tokens": "max_output_tokens"}
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.providers.wires.model_reply import ModelReply, as_json, split
+from dirge_py.testing.wire_formats.model_reply import ModelReply, as_json, split
 
 
 def events(say: ModelReply) -> list[str]:
@@ -17,7 +17,7 @@ def events(say: ModelReply) -> list[str]:
         "cache_read_input_tokens": read,
         "output_tokens": 1,
     }
-    message = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
@@ -42,10 +42,15 @@ def events(say: ModelReply) -> list[str]:
         sent += _block(next(number), {"type": "text", "text": ""}, deltas)
     for name, arguments in say.calls:
         index = next(number)
-        opening = {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": {}}
+        tool_use: dict[str, Any] = {
+            "type": "tool_use",
+            "id": f"toolu_{index}",
+            "name": name,
+            "input": {},
+        }
         pieces = ["", *split(as_json(arguments), say.delta_chars)]
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-        sent += _block(index, opening, deltas)
+        sent += _block(index, tool_use, deltas)
     stop = say.stop or ("tool_use" if say.calls else "end_turn")
     delta = {"stop_reason": stop, "stop_sequence": None}
     sent.append(_named({"type": "message_delta", "delta": delta, "usage": {"output_tokens": out}}))

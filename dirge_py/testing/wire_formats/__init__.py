@@ -1,4 +1,4 @@
-"""One module per wire format: `events(reply)` returns a streamed answer in pieces."""
+"""The wire formats of model services, one module each: `events(reply)` is a streamed answer."""
 
 import importlib
 from types import ModuleType
@@ -10,7 +10,7 @@ BASE_PATHS = {
     "gemini": "",
     "ollama": "",
 }
-"""By provider type: what its base URL ends in."""
+"""What the base URL of each provider type ends in."""
 
 _PATHS = {
     "/v1/messages": "anthropic",
@@ -22,15 +22,15 @@ _PATHS = {
 
 
 def wire_at(path: str) -> ModuleType:
-    """The wire format for requests to `path`."""
+    """Return the module of the format for requests to `path`."""
     name = next((name for part, name in _PATHS.items() if part in path), "openai")
     return _loaded(name)
 
 
 def wire_of(kind: str) -> ModuleType:
-    """The format of a provider type."""
+    """Return the module of the format of a provider type."""
     return _loaded(kind.removeprefix("openai-"))
 
 
 def _loaded(name: str) -> ModuleType:
-    return importlib.import_module(f"tests.providers.wires.{name}")
+    return importlib.import_module(f"dirge_py.testing.wire_formats.{name}")

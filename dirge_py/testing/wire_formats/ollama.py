@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.providers.wires.model_reply import ModelReply, split
+from dirge_py.testing.wire_formats.model_reply import ModelReply, split
 
 _HEAD = {"model": "fake", "created_at": "2026-01-01T00:00:00.000000Z"}
 
