@@ -64,8 +64,8 @@ LISTENERS = (
     "processes/sandbox/relay.py",
     "testing/fake_service.py",
 )
-"""Who may wait for connections: the way out of a sandbox, in a folder or a network of its own; and a
-service for tests."""
+"""Who may wait for connections: the way out of a sandbox, in a folder or a network of its own;
+and a service for tests."""
 
 SHELLS = (
     "processes/running_command.py",
