@@ -4,24 +4,13 @@ import asyncio
 
 from dirge_py.frontend.event_text import describe_event
 from dirge_py.providers.scripted import Reply
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    EscalationActivated,
-    MessageEnd,
-    RepairStats,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, CompactionStarted, ContextCompacted, ContextReplaced, EscalationActivated, MessageEnd, RepairStats, ToolExecutionEnd, ToolExecutionStart
 from dirge_py.types.messages import AssistantMessage, TextBlock, user_text
 from dirge_py.types.outcomes import Done, HookTerminated, LimitExceeded, NeedsMoreTurns
 from dirge_py.types.tools import text_result
 from dirge_py.ui.theme.styles import load_theme, styles_for
 from dirge_py.ui.transcript.renderer import TranscriptRenderer
-from tests.support.app_driver import WAITING_COMMAND, AppDriver, running_app
+from tests.support.app_driver import AppDriver, WAITING_COMMAND, running_app
 from tests.support.project import ScriptedProject
 from tests.ui.test_transcript import Page
 
@@ -370,7 +359,7 @@ def test_endings_by_hooks_and_single_turns_are_told() -> None:
     assert seen(START, AgentEnd(messages=(), outcome=stopped)) == (
         "! Stopped at before_tool_call: the plugin said so"
     )
-    assert "Use /continue" in seen(START, AgentEnd(messages=(), outcome=NeedsMoreTurns(turn=1)))
+    assert "/continue all" in seen(START, AgentEnd(messages=(), outcome=NeedsMoreTurns(turn=1)))
 
 
 # -- help
