@@ -1,4 +1,4 @@
-# make run | test | check | peers | gateway | security | crash | bench: each makes what it needs in .venv and nowhere else.
+# make run | test | check | peers | gateway | security | crash | endurance | bench: each makes what it needs in .venv and nowhere else.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ SECURITY_SIZE ?= full
 
 PEERS := .peers
 
-.PHONY: run test check peers gateway security crash bench clean
+.PHONY: run test check peers gateway security crash endurance bench clean
 
 run: $(VENV)/.installed
 	@if [ ! -t 0 ] || [ ! -t 1 ]; then \
@@ -44,6 +44,10 @@ security: $(VENV)/.tested
 # Programs killed at a thousand moments, session files damaged in ten thousand ways: half an hour.
 crash: $(VENV)/.tested
 	SECURITY_SIZE=whole $(BIN)/python -m pytest -m crash -p no:xdist $(ARGS)
+
+# 1,500 scripts of weak models through the whole product, with a table: two minutes.
+endurance: $(VENV)/.tested
+	ENDURANCE=all $(BIN)/python -m pytest -p no:xdist $(ARGS) tests/endurance
 
 bench: $(VENV)/.tested
 	$(BIN)/python bench/startup.py

@@ -1,0 +1,38 @@
+"""Weak models through the whole product: nothing is lost, everything ends, nothing ends in silence.
+
+`make endurance` plays all scripts and prints the table; every run of the tests plays a sample.
+"""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.endurance.faults import weak_models
+from tests.endurance.player import Played, Player, table
+
+SAMPLE, ALL = 200, 1500
+LEAST_REPAIRED = 0.95
+
+
+@pytest.fixture
+async def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Played]:
+    monkeypatch.chdir(tmp_path)
+    player = Player(tmp_path)
+    count = ALL if os.environ.get("ENDURANCE") == "all" else SAMPLE
+    return [await player.play(model) for model in weak_models(count)]
+
+
+async def test_weak_models_finish_and_change_nothing_else(
+    runs: list[Played], capsys: pytest.CaptureFixture[str]
+) -> None:
+    if os.environ.get("ENDURANCE"):
+        with capsys.disabled():
+            sys.stdout.write(f"\n{table(runs)}\n")
+    broken = Counter(problem for run in runs for problem in run.problems)
+    unrepaired = broken.pop("not repaired", 0)
+    assert not broken, table(runs)
+    repairable = sum(run.model.expected == "repaired" for run in runs)
+    assert unrepaired <= (1 - LEAST_REPAIRED) * repairable, table(runs)
