@@ -56,10 +56,6 @@ if TYPE_CHECKING:
     from dirge_py.session.transcript import InterruptedRun
 
 
-
-
-
-
 _OWNER_EXIT_S = 3.0
 """How long `close` waits for the exclusive owner to give the conversation up."""
 _logger = logging.getLogger(__name__)

@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from dirge_py.session.file_states import UncommittedDiff
 
 
-
-
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkOptions:
     """How a fork differs from the conversation it starts from, its parent.

@@ -1,7 +1,7 @@
 """Hooks around tool calls: availability, bounds, redacted results; and the claims of calls."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from dirge_py.agent_loop.answer_schema import TOOL as ANSWER_TOOL

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-
-
 MAIN = "main"
 SUMMARY = "summarize"
 ASIDE = "asked on the side"

@@ -39,15 +39,6 @@ if TYPE_CHECKING:
     from dirge_py.types.memory import MemoryUpdate, StoreName
 
 
-
-
-
-
-
-
-
-
-
 def check_path_text(path: str) -> str:
     """Return the path. Raises ValueError if no file can have this name."""
     try:

@@ -45,12 +45,6 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 
-
-
-
-
-
-
 _MOST_PARSED = 64
 _JSON_SCALARS = (str, int, float, bool, type(None))
 
