@@ -35,6 +35,8 @@ MOST_EMPTY = 3
 
 EMPTY_KIND = "empty_answer"
 """The `Failed.kind` of a run whose model gave no answer."""
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+"""Characters without width; models send them in place of an answer."""
 
 EMPTY = (
     "Your answer was empty: it had neither text nor a tool call. Continue with the task. If it is "
@@ -105,7 +107,7 @@ def ask_again(*, scavenges: bool = False, can_ask: Callable[[], bool] = lambda: 
             return None
         if name := call_as_text(message, tools):
             return _ask_for_call(info, name, can_ask=can_ask())
-        if message.calls or message.text.strip() or info.turn == terminated_turn + 1:
+        if message.calls or _says_something(message.text) or info.turn == terminated_turn + 1:
             return None
         return _ask_for_answer(info, can_ask=can_ask())
 
@@ -140,6 +142,10 @@ def _ask_for_answer(info: TurnInfo, *, can_ask: bool) -> TurnUpdate | None:
     raise StopRun(Failed(kind=EMPTY_KIND, message=text, hint=_EMPTY_HINT))
 
 
+def _says_something(text: str) -> bool:
+    return bool(text.translate(_INVISIBLE).strip())
+
+
 def _is_about_silence(message: Message) -> bool:
     return isinstance(message, UserMessage) and message.text == EMPTY
 
@@ -149,7 +155,7 @@ def _has_answer(messages: Sequence[Message]) -> bool:
     return any(
         isinstance(message, AssistantMessage)
         and message.stop_reason in ("stop", "length")
-        and bool(message.text.strip())
+        and _says_something(message.text)
         and not (message.calls or is_about_written_call(following))
         for message, following in pairwise(messages)
     )
@@ -178,7 +184,7 @@ def call_as_text(message: AssistantMessage, tools: Sequence[LoopTool]) -> str:
         written = {signature(name, given) for name, given, *_ in calls_in_text(message, tools)}
         if not made <= written:
             return ""  # The model has made them itself.
-    is_silent = not text.strip()
+    is_silent = not _says_something(text)
     for call in (*_meant(text, names), *_meant(thoughts, names, must_end=not is_silent)):
         if signature(call.name, call.arguments) not in made:
             return call.name

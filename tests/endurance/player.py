@@ -17,7 +17,7 @@ from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamOptions
 from dirge_py.types.messages import Message, ToolResultMessage, UserMessage
-from dirge_py.types.outcomes import Done, HookTerminated, MaxTurns, Outcome
+from dirge_py.types.outcomes import Done, MaxTurns, Outcome
 from dirge_py.types.tools import ToolCall
 from tests.endurance.faults import FILES, WeakModel
 from tests.support.project import ScriptedProject
@@ -25,7 +25,7 @@ from tests.support.project import ScriptedProject
 CAP = 60
 """The turns after which a run ends by its limit, so that a loop was never noticed."""
 NOTICED_AFTER = 6
-"""How many repeated calls a loop may have before it is noticed."""
+"""How many repeated calls of a loop may run before it is noticed."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Played:
     has_run: bool = False
     """Whether a call ran with the arguments that the model meant."""
     noticed_after: int | None = None
-    """The number of the call at which a loop was noticed."""
+    """The number of calls that ran before a loop was noticed."""
     was_told: bool = False
     """Whether the model was told about a fault of its answer."""
 
@@ -69,7 +69,7 @@ class Played:
 
     @property
     def repeats(self) -> int | None:
-        """The repeated calls until the loop was noticed."""
+        """The repeated calls that ran until the loop was noticed; None: it never was."""
         if self.noticed_after is None or isinstance(self.outcome, MaxTurns):
             return None
         return max(0, self.noticed_after - self.model.period)
@@ -151,11 +151,11 @@ class Player:
             if isinstance(message, ToolResultMessage):
                 calls += 1
                 if message.details.get("outcome") == "suppressed":
-                    played.noticed_after = played.noticed_after or calls
+                    played.noticed_after = played.noticed_after or calls - 1
             elif isinstance(message, UserMessage):
                 played.was_told = True
                 played.noticed_after = played.noticed_after or calls
-        if isinstance(played.outcome, HookTerminated):
+        if isinstance(played.outcome, Done) and played.outcome.stopped_by:
             played.noticed_after = played.noticed_after or calls
 
 

@@ -7,7 +7,7 @@ from dirge_py.agent_loop.answer_schema import TOOL
 from dirge_py.agent_loop.history import CALL_AS_TEXT
 from dirge_py.guards.broken_answers import EMPTY, ask_again
 from dirge_py.guards.recovery import resume_broken_answers
-from dirge_py.guards.stop_checks import nudge, stop_check
+from dirge_py.guards.stop_checks import StopCheck, stop_checks
 from dirge_py.providers.scripted import Reply
 from dirge_py.testing import ScriptedModel, assert_balanced
 from dirge_py.types.messages import ToolCallBlock, user_text
@@ -149,7 +149,7 @@ async def test_a_call_without_a_name_is_no_answer_either():
 
 
 async def test_a_finished_run_does_not_fail_because_a_check_gets_no_answer():
-    check = stop_check("check", lambda info: nudge("Are you sure?"), most=1)
+    check = stop_checks([StopCheck(name="check", ask=lambda info: "Are you sure?")])
     run = await run_with("It is 4.", Reply(), Reply(), more=[check])
 
     assert nudges(run) == ["Are you sure?", EMPTY]
