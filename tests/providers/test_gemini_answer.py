@@ -54,7 +54,7 @@ async def test_a_whole_answer_arrives_in_order(gemini):
     assert first != second
     assert ended(events) == [(first, {"p": 1}), (second, {})]
     assert done_of(events).stop_reason == "toolUse"
-    assert done_of(events).usage == Usage(input=100, output=7, cache_read=60)
+    assert done_of(events).usage == Usage(input=100, output=7, cache_read=60, reasoning=1)
 
 
 async def test_thoughts_and_what_tools_put_into_the_prompt_are_counted(gemini):
@@ -68,7 +68,7 @@ async def test_thoughts_and_what_tools_put_into_the_prompt_are_counted(gemini):
     first = chunk({"text": "x"}, usageMetadata={"promptTokenCount": 10})
     events = await gemini(streamed(first, chunk(finishReason="STOP", usageMetadata=counts))).ask()
 
-    assert done_of(events).usage == Usage(input=15, output=23, cache_read=4)
+    assert done_of(events).usage == Usage(input=15, output=23, cache_read=4, reasoning=20)
 
 
 async def test_a_given_id_is_kept_unless_history_has_it(gemini):

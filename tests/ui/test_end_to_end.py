@@ -254,7 +254,7 @@ def bash(command: str) -> tuple[str, dict[str, object]]:
 def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
     replies = [
         ModelReply(calls=[bash("git push here there"), bash("npm run build"), bash("touch made")]),
-        ModelReply(calls=[bash("git push -q"), bash("echo up; sleep 300")]),
+        ModelReply(calls=[bash("git push -q"), bash(">u;echo up;sleep 300")]),
         ModelReply(text="It goes on without me."),
     ]
     with FakeService(replies) as service:
@@ -274,7 +274,7 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         tmux.resize(60, 20)
         tmux.answer("y")
 
-        tmux.sees("echo up; sleep 300")
+        tmux.sees(">u;echo up;sleep 300")
         assert (tmp_path / "made").exists()
         settings = (tmp_path / "config/config.toml").read_text()
         assert 'match = "git push *"' in settings
@@ -292,7 +292,7 @@ def test_questions_and_commands_of_one_visit(tmux: Tmux, tmp_path: Path):
         tmux.enter("/tasks")
         tmux.sees("sh1   running")
         tmux.press("C-d")
-        tmux.sees("Ended with the session: sh1 (`echo up; sleep 300`).")
+        tmux.sees("Ended with the session: sh1 (`>u;echo up;sleep 300`).")
 
 
 def test_the_demo_mends_its_project_and_says_how_it_went(tmux: Tmux):

@@ -73,7 +73,7 @@ def test_an_answer_that_is_cut_is_gone_on_with(product: Product) -> None:
 
     assert result.exit_code == 0
     assert "and the second." in result.stdout
-    assert re.match(r"dirge: retrying \(attempt 1\): ", result.stderr), result.stderr
+    assert re.match(r"dirge: retrying in 1 s \(attempt 1\): ", result.stderr), result.stderr
     assert user_texts(product)[-1].startswith("[Your answer was cut off by a broken connection.")
 
 

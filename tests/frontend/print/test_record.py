@@ -24,6 +24,7 @@ OF_ONE_RUN = frozenset(
         "cost_usd",
         "total_cost_usd",
         "ts",
+        "event_id",
         "session_id",
         "run_id",
         "id",
