@@ -167,6 +167,10 @@ class _PathWriter:
             place = FileLocation(folder, os.path.basename(path), path)
             if now.kind == "folder":
                 try:
+                    # Snapshots hold no empty folders: those inside go with it.
+                    for _, inner, _, inside in os.fwalk(place.name, topdown=False, dir_fd=folder):
+                        for name in inner:
+                            os.rmdir(name, dir_fd=inside)
                     os.rmdir(place.name, dir_fd=folder)
                 except FileNotFoundError:
                     pass  # It was removed with the last file in it.

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from tests.security.sizes import size
@@ -73,6 +73,10 @@ def parents_of(root, path):
 # Each try takes a second: making a smaller one of what failed would take minutes.
 @settings(max_examples=size(3, 400), deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(first=changes, second=changes)
+@example(
+    first=[("write", b"a", b"one\n")],
+    second=[("write", b"a/x", b"one\n"), ("write", b"a/b/y", b""), ("remove", b"a/b/y", None)],
+)
 def test_each_of_two_states_comes_back_exactly(first, second):
     with tempfile.TemporaryDirectory() as base:
         asyncio.run(go_to_and_fro(Path(base), first, second))
