@@ -277,7 +277,7 @@ def configured_embeddings(
         entries = all_entries(config).items()
         speaking = (name for name, entry in entries if wire_of(entry.type) in EMBEDDING_FORMATS)
         able = [name for name in speaking if has_access(config, name)]
-        hint = f"Configure one that speaks {', '.join(EMBEDDING_FORMATS)}."
+        hint = f"Configure a provider of type {' or '.join(EMBEDDING_FORMATS)}."
         hint = f"Choose one with `--provider`: {', '.join(able)}." if able else hint
         problem = f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings."
         raise ConfigError(problem, hint=hint)
