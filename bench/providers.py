@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
+from dirge_py.testing.wire_formats import BASE_PATHS, wire_of
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, TextDelta
 from dirge_py.types.messages import user_text
-from tests.providers.wires import BASE_PATHS, wire_of
 from tests.support.fake_service import FakeService, ModelReply, NoReply, RawReply, ServiceReply
 from tests.support.provider_client import KINDS
 

@@ -14,10 +14,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from dirge_py.lib.identity_cache import IdentityCache
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -33,11 +32,6 @@ from dirge_py.lib.schemas import (
 )
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.types.tools import ArgumentProblem, InvalidArguments
-
-if TYPE_CHECKING:
-    from dirge_py.lib.lenient_json import read_value
-else:
-    read_value = late("dirge_py.lib.lenient_json", "read_value")
 
 ArgumentValidator: TypeAlias = Callable[[Any], Mapping[str, Any]]
 """Returns the arguments to use, or raises ValueError (preferably InvalidArguments)."""
@@ -482,6 +476,8 @@ def _from_text(text: str, wanted: frozenset[str]) -> tuple[str, Any] | None:
 def _parsed(text: str, first: str, kind: type) -> Any:
     if not text.lstrip().startswith(first):
         return None
+    from dirge_py.lib.lenient_json import read_value  # noqa: PLC0415 - most JSON needs none
+
     try:
         value = json.loads(text, strict=False)
     except RecursionError:

@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from dirge_py.agent_loop.argument_repair import (
     RepairedArguments,
@@ -14,7 +14,6 @@ from dirge_py.agent_loop.argument_repair import (
     schema_for_model,
 )
 from dirge_py.agent_loop.tool_names import suggested_tools
-from dirge_py.lib.lazy import late
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
@@ -44,11 +43,6 @@ from dirge_py.types.tools import (
     exception_names,
     text_result,
 )
-
-if TYPE_CHECKING:
-    from dirge_py.lib.lenient_json import read_object
-else:
-    read_object = late("dirge_py.lib.lenient_json", "read_object")
 
 ABORTED = text_result(
     "Aborted while it ran. What it had done by then was not undone: look before you repeat it.",
@@ -304,6 +298,8 @@ def parse_arguments(raw: str, *, may_repair: bool = True) -> ParsedArguments:
     except ValueError as error:
         place = error.pos if isinstance(error, json.JSONDecodeError) else 0
         reason = _at(raw, place, str(error).partition(": line ")[0])
+    from dirge_py.lib.lenient_json import read_object  # noqa: PLC0415 - most JSON needs none
+
     reading = read_object(raw)
     if reading.problem:
         reason = _at(raw, reading.position, reading.problem)

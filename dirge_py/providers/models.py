@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.access import key_place, provider_access
@@ -19,7 +19,6 @@ from dirge_py.config.models import (
 from dirge_py.config.provider_schema import PROFILE_FIELDS
 from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, wire_of
-from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
@@ -47,11 +46,6 @@ from dirge_py.types.llm import (
 )
 from dirge_py.types.messages import Usage
 from dirge_py.types.sampling import Sampling
-
-if TYPE_CHECKING:
-    from dirge_py.providers.sampling import SamplingFilter
-else:
-    SamplingFilter = late("dirge_py.providers.sampling", "SamplingFilter")
 
 _LISTING_S = 10.0
 
@@ -194,6 +188,8 @@ class ModelDirectory:
         made = find_provider(wire).make(settings, self._client.of(settings, wire))
         if wire in OFFLINE:
             return made
+        from dirge_py.providers.sampling import SamplingFilter  # noqa: PLC0415 - before a request
+
         sampling = SamplingFilter(
             settings, wire=wire, configured=self._sampling, notify=self._notify
         )

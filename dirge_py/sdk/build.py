@@ -47,7 +47,6 @@ from dirge_py.guards.judge import SideModels
 from dirge_py.guards.limits import SideUsage
 from dirge_py.guards.tool_hooks import redact_results
 from dirge_py.lib.garbage_collector import begin_collecting
-from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
@@ -93,9 +92,7 @@ from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
 
 if TYPE_CHECKING:
-    from dirge_py.providers.embeddings import Embeddings, embed_texts
-else:
-    embed_texts = late("dirge_py.providers.embeddings", "embed_texts")
+    from dirge_py.providers.embeddings import Embeddings
 
 
 def build(
@@ -455,6 +452,8 @@ class _ProductBuilder(ConversationBuilder):
     async def _embed(
         self, texts: Sequence[str], *, model: str, notice: Callable[[str], None]
     ) -> "Embeddings":
+        from dirge_py.providers.embeddings import embed_texts  # noqa: PLC0415 - for one command
+
         return await embed_texts(self.config, self.client, texts, model=model, notice=notice)
 
     def _notices(self, of_choices: Sequence[str]) -> Sequence[str]:

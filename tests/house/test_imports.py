@@ -114,3 +114,17 @@ def _python(code: str) -> str:
     return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
+
+
+def test_every_bench_can_be_imported() -> None:
+    bench = ROOT / "bench"
+    names = sorted(path.stem for path in bench.glob("*.py"))
+    child = subprocess.run(
+        [sys.executable, "-c", f"import {', '.join(names)}"],
+        cwd=bench,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert child.returncode == 0, child.stderr
