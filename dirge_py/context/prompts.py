@@ -2,8 +2,9 @@
 
 A file may begin with YAML between lines of `---`: `description` (for lists), `deny_tools` (denied
 while it is in use), `allow_tools` (all others are denied and not offered), `model` (used with it),
-`plugins` (the only ones that act; not in a project's prompt, since plugins may be checks) and
-`chunk_s` (the seconds that a service may be silent within an answer).
+`plugins` (the only ones that act; not in a project's prompt, since plugins may be checks),
+`fs_reach` (the only folders that may be read or changed), `memory` (`own`: instead of the
+project's) and `chunk_s` (the seconds that a service may be silent within an answer).
 """
 
 import math
@@ -14,17 +15,21 @@ from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
+from dirge_py.types.tools import PathLimit
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEYS = ("description", "deny_tools", "allow_tools", "model", "plugins", "chunk_s")
+_KEYS = (
+    *("description", "deny_tools", "allow_tools", "model", "plugins", "fs_reach", "memory"),
+    "chunk_s",
+)
 _NO_PROMPTS = "Prompts are files `prompts/<name>.md` next to your config.toml."
 _SLIP = 0.7
 """How similar a name must be to that of a tool to be taken for a typo."""
@@ -46,6 +51,10 @@ class NamedPrompt:
     """The model that it is used with, as `[alias/]id[:level]`; empty: the chosen one."""
     plugins: tuple[str, ...] | None = None
     """Names of the only plugins that act; None: all."""
+    path_limits: tuple[PathLimit, ...] = ()
+    """The only folders that may be read, and changed."""
+    memory: Literal["shared", "own"] = "shared"
+    """`own`: it has a memory of its own instead of the project's."""
     source: str = ""
     """The path of its file."""
     description: str = ""
@@ -60,6 +69,8 @@ class NamedPrompt:
             effects.append(f"allows only {', '.join(self.allow_tools) or 'no tools'}")
         if self.plugins is not None:
             effects.append(f"uses {', '.join(self.plugins) or 'no'} plugins")
+        effects += [limit.describe() for limit in self.path_limits]
+        effects += ["has its own memory"] if self.memory == "own" else []
         return [*effects, f"uses {self.model}"] if self.model else effects
 
 
@@ -115,6 +126,8 @@ def parse_prompt(file: PromptFile, *, known_tools: Sequence[str] = ()) -> NamedP
         allow_tools=_tools(head, "allow_tools", file.source, known_tools),
         model=_model(head.get("model"), file.source),
         plugins=_plugins(head, file),
+        path_limits=_path_limits(head, file),
+        memory=_memory(head.get("memory", "shared"), file.source),
         source=file.source,
         description=" ".join(str(head.get("description") or "").split()),
         chunk_s=_seconds(head.get("chunk_s"), file.source),
@@ -196,21 +209,23 @@ def open_prompts(
     return book
 
 
-class DeniesTools(Protocol):
+class LimitsTools(Protocol):
     """The part of a permission gate that a prompt changes."""
 
     denied_tools: Mapping[str, str]
     """Each denied tool, with a text that says what denies it."""
+    path_limits: Sequence[PathLimit]
+    """The only folders that may be read, and changed."""
 
 
 def follow_prompt(
     book: PromptBook,
-    gate: DeniesTools,
+    gate: LimitsTools,
     *,
     stored: object = None,
     note: Callable[[str], None] = lambda name: None,
 ) -> None:
-    """Make `gate` deny what the prompt in use denies, now and after each choice.
+    """Make `gate` deny what the prompt in use denies and limits, now and after each choice.
 
     `stored` is the name in the session, which a flag overrides. `note` stores each choice.
     """
@@ -222,11 +237,15 @@ def follow_prompt(
     elif book.current is not None and book.current.name != stored:
         note(book.current.name)
 
-    def changed(prompt: NamedPrompt | None) -> None:
+    def limit(prompt: NamedPrompt | None) -> None:
         gate.denied_tools = book.denied_tools
+        gate.path_limits = prompt.path_limits if prompt is not None else ()
+
+    def changed(prompt: NamedPrompt | None) -> None:
+        limit(prompt)
         note(prompt.name if prompt is not None else "")
 
-    gate.denied_tools = book.denied_tools
+    limit(book.current)
     book.on_change.append(changed)
 
 
@@ -236,6 +255,8 @@ def prompt_section(prompt: NamedPrompt | None) -> str:
         return ""
     denied = ", ".join(prompt.deny_tools)
     note = f"\n\nDo not call these tools, they are denied now: {denied}." if denied else ""
+    limits = "; ".join(limit.describe() for limit in prompt.path_limits)
+    note += f"\n\nAll else is denied now: a tool {limits}." if limits else ""
     return f"{prompt.text}{note}".strip()
 
 
@@ -308,6 +329,28 @@ def _plugins(head: Mapping[str, Any], file: PromptFile) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(_names(head, "plugins", file.source)))
 
 
+def _path_limits(head: Mapping[str, Any], file: PromptFile) -> tuple[PathLimit, ...]:
+    reach = head.get("fs_reach", {})
+    if not isinstance(reach, dict) or not set(reach) <= set(_REACH):
+        text = f"{file.source}: `fs_reach` has only the lists `read` and `write`."
+        raise ConfigError(text, hint=_REACH_SHAPE)
+    return tuple(
+        PathLimit(
+            op=op,
+            folders=tuple(_names(reach, key, file.source)),
+            by=f"prompt {file.name}",
+        )
+        for key, op in _REACH.items()
+        if key in reach
+    )
+
+
+def _memory(value: Any, source: str) -> Literal["shared", "own"]:
+    if value not in ("shared", "own"):
+        raise ConfigError(f"{source}: `memory` must be `shared` or `own`.", hint=_SHAPE)
+    return cast(Literal["shared", "own"], value)
+
+
 def _names(head: Mapping[str, Any], key: str, source: str) -> list[str]:
     names = [head[key]] if isinstance(head[key], str) else head[key]
     if not isinstance(names, list) or not all(isinstance(n, str) and n.strip() for n in names):
@@ -330,7 +373,11 @@ def _tools(
     return tuple(dict.fromkeys(tools))
 
 
-_LISTED = {"deny_tools": "tools", "allow_tools": "tools", "plugins": "plugins"}
+_LISTED = {"deny_tools": "tools", "allow_tools": "tools", "plugins": "plugins"} | dict.fromkeys(
+    ("read", "write"), "folders"
+)
+_REACH: Mapping[str, Literal["read", "edit"]] = {"read": "read", "write": "edit"}
+_REACH_SHAPE = "Write, for example, `fs_reach: {read: [src, docs], write: [docs]}`."
 _SHAPE = (
     "Between lines of `---`: `description: text`, `deny_tools: [edit, bash]`, "
     "`allow_tools: [read, grep]`, `model: alias/id`, `chunk_s: 600`."

@@ -20,7 +20,7 @@ from dirge_py.permission.protected import why_protected, why_secret
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, anchored, parse_rule, permits
 from dirge_py.processes.programs import program_problem, remembered_closed_folders
 from dirge_py.types.errors import UsageError
-from dirge_py.types.tools import Claim, ShellCommand
+from dirge_py.types.tools import Claim, PathLimit, ShellCommand
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,6 +47,7 @@ class PermissionEngine:
     a protected one if `workspace.originals` says that no snapshot holds it. Decisions use the file
     system but open no files except git's own, ignore files that a search obeys, and certificates.
     `denied_tools` maps the tools that are switched off to what switched them off (`prompt NAME`);
+    `path_limits` name the only folders that may be read or changed, and hold in every mode;
     `history` holds the past decisions for `/why`; `home` is the physical home folder.
     """
 
@@ -62,6 +63,7 @@ class PermissionEngine:
     ) -> None:
         self.history = DecisionLog()
         self._denied_tools: Mapping[str, str] = {}
+        self.path_limits: Sequence[PathLimit] = ()
         self._workspace = workspace
         self.home = os.path.realpath(os.fspath(home or Path.home()))
         self._places = PathResolver(
@@ -182,6 +184,9 @@ class PermissionEngine:
         try:
             request = self._request(claims, cwd or self._workspace.cwd)
             if not by:
+                beyond = self._beyond_limits(request)
+                if beyond:
+                    return uniform_decision(request, "deny", "deny-rule", beyond)
                 return decide(request, self._policy)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
@@ -217,8 +222,9 @@ class PermissionEngine:
         """Whether a search must skip this file (`Workspace.withheld`): reading it would ask."""
         self._refresh_policy()
         try:
-            facts = (PathFact("read", self._places.find(real)),)
-            return decide(CallFacts(facts), self._policy).effect != "allow"
+            request = CallFacts((PathFact("read", self._places.find(real)),))
+            beyond = self._beyond_limits(request)
+            return bool(beyond) or decide(request, self._policy).effect != "allow"
         except Exception:
             return True
 
@@ -234,6 +240,28 @@ class PermissionEngine:
             if claim.op in ("mcp", "plugin"):
                 names += [f"{claim.op}_tool", str(claim.resource).lower()]
         return next((self._denied_tools[name] for name in names if name in self._denied_tools), "")
+
+    def _beyond_limits(self, request: CallFacts) -> str:
+        """Return why a path limit denies the call, or "".
+
+        What a command reads isn't known, so a limit of reading denies every command; one of
+        changing denies those that aren't read-only.
+        """
+        for limit in self.path_limits:
+            roots = [self._real(folder) for folder in limit.folders]
+            for fact in request.facts:
+                if isinstance(fact, PathFact):
+                    is_beyond = fact.op == limit.op and not is_below_any(fact.place.real, roots)
+                else:
+                    is_beyond = isinstance(fact, CommandFact) and bool(
+                        limit.op == "read" or fact.refusal
+                    )
+                if is_beyond:
+                    return f"{limit.by} {limit.describe()}: {fact.resource} {_BEYOND[type(fact)]}"
+        return ""
+
+    def _real(self, folder: str) -> str:
+        return os.path.realpath(os.path.join(self._workspace.cwd, os.path.expanduser(folder)))
 
     def _request(self, claims: Sequence[Claim], cwd: str) -> CallFacts:
         facts: list[Fact] = []
@@ -288,6 +316,9 @@ class PermissionEngine:
             roots=tuple(roots),
         )
         return read_command(command, lookups)
+
+
+_BEYOND = {PathFact: "is elsewhere", CommandFact: "may touch other files"}
 
 
 def suggest_flags(decision: Decision) -> str:
@@ -383,6 +414,7 @@ class ForkPermissionEngine(PermissionEngine):
     def _refresh_policy(self) -> None:
         parent = self._parent
         self.denied_tools = parent.denied_tools
+        self.path_limits = parent.path_limits
         self._policy = replace(
             self._policy,
             rules=(*self._first, *parent.rules),

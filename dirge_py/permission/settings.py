@@ -54,17 +54,15 @@ def open_engine(
     *,
     is_sandboxed: bool = False,
     project_rules: Sequence[Rule] = (),
-    denied_tools: Mapping[str, str] | None = None,
     anchors: Anchors = _NO_ANCHORS,
     make: Callable[..., PermissionEngine] = PermissionEngine,
 ) -> PermissionEngine:
     """Return the permission engine of one conversation.
 
     `output_dir` holds its own output, and is readable. `is_sandboxed`: commands run in a sandbox
-    that was tested. `project_rules` are those of a trusted project; `denied_tools` maps the tools
-    that are switched off to what switched them off. `anchors` are added to those of the workspace;
-    `make` is the class of the engine. Raises UsageError if a flag holds an invalid rule, and
-    ConfigError if a `[[permission.rule]]` is invalid, or a project wants to allow something.
+    that was tested. `project_rules` are those of a trusted project. `anchors` are added to those of
+    the workspace; `make` is the class of the engine. Raises UsageError if a flag holds an invalid
+    rule, and ConfigError if a `[[permission.rule]]` is invalid, or a project wants to allow one.
     """
     for rule in project_rules:
         if rule.effect == "allow":
@@ -87,7 +85,6 @@ def open_engine(
         settings=[*settings_folders(environment), *own_file],
         own_output_dirs=[output_dir] if output_dir is not None else [],
     )
-    engine.denied_tools = denied_tools or {}
     workspace.withheld = engine.withholds
     return engine
 

@@ -351,8 +351,8 @@ class _ProductBuilder(ConversationBuilder):
             stored=settings.get("prompt"),
             note=partial(recorder.note_setting, "prompt") if recorder else lambda name: None,
         )
-        self._gate_plugins(self.prompt.prompts.current)
-        self.prompt.prompts.on_change.append(self._gate_plugins)
+        self._limit_extensions(self.prompt.prompts.current)
+        self.prompt.prompts.on_change.append(self._limit_extensions)
         self.todo.load(settings.get("todo"))
         self.limits = session_limits(config, loaded)
         stored = (loaded.choices.model, loaded.choices.thinking)
@@ -366,8 +366,10 @@ class _ProductBuilder(ConversationBuilder):
             recorder.note_model(self.model, thinking=self.thinking)
         return (*restore_mode(config, self.gate, loaded, recorder), *drop_grants(loaded, recorder))
 
-    def _gate_plugins(self, prompt: NamedPrompt | None) -> None:
-        """Let only the plugins act that the prompt in use names."""
+    def _limit_extensions(self, prompt: NamedPrompt | None) -> None:
+        """Let only the plugins act that the prompt in use names, with its memory."""
+        if (memory := self.extensions.find(Memory)) is not None:
+            memory.use_scope(prompt.name if prompt is not None and prompt.memory == "own" else "")
         if (plugins := self.extensions.find(Plugins)) is not None:
             allowed = prompt.plugins if prompt is not None else None
             plugins.allow_only(allowed, by=f"The prompt {prompt.name}" if prompt else "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.config.schema import Config
+from dirge_py.context.prompts import follow_prompt
 from dirge_py.extensions.memory.store import open_memory
 from dirge_py.extensions.web.extension import web_access
 from dirge_py.files.workspace import Workspace
@@ -72,8 +73,8 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         None,
         is_sandboxed=would_be_sandboxed(config),
         project_rules=options.project_rules,
-        denied_tools=make_prompt_book(config, options).denied_tools,
     )
+    follow_prompt(make_prompt_book(config, options), gate)
     runner = Runner(EnvironmentPolicy())
     services = ToolServices(
         files=workspace,

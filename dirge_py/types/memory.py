@@ -4,7 +4,7 @@ There are two stores: `memory` is about one project, `user` about the user.
 """
 
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import DirgeError
@@ -77,3 +77,11 @@ class MemoryProvider(Protocol):
 
     def where(self, store: StoreName) -> str:
         """Return the place of a store, for the user."""
+
+
+@runtime_checkable
+class SupportsScopes(Protocol):
+    """A memory provider that can keep several memories of a project."""
+
+    def use_scope(self, scope: str) -> None:
+        """Use the project's memory named `scope` from now on; "": the shared one."""

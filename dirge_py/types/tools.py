@@ -54,6 +54,25 @@ class Claim:
     """An `execute` whose command runs on after the call: a change, even if it only reads."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathLimit:
+    """The only folders in which tools may read, or change, files."""
+
+    op: Literal["read", "edit"]
+    """What is limited."""
+    folders: tuple[str, ...]
+    """The folders, as they were written: relative to the start folder, `~` for the home folder;
+    none: nothing may be read or changed."""
+    by: str
+    """What sets the limit, for reasons: `prompt NAME`."""
+
+    def describe(self) -> str:
+        """Return what it allows: "reads only below src, docs"."""
+        verb = "reads" if self.op == "read" else "changes"
+        where = f"only below {', '.join(self.folders)}" if self.folders else "no file"
+        return f"{verb} {where}"
+
+
 def command_in_folder(command: str, folder: str, cwd: str) -> str:
     """Return a command line that does in `cwd` what `command` does in `folder`; both are absolute.
 

@@ -158,6 +158,80 @@ async def test_a_prompt_that_allows_tools_offers_only_these_and_refuses_others(
     assert "`bash`" in worked.system_prompt
 
 
+async def test_fs_reach_limits_what_is_read_searched_and_changed(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    head = "fs_reach: {read: [src, docs], write: [docs]}"
+    prompt(tmp_path / "config", "docs", f"---\n{head}\n---\nDocument.")
+    for name in ("src", "docs"):
+        (project.folder / name).mkdir()
+        (project.folder / name / "a.txt").write_text(f"words in {name}\n", encoding="utf-8")
+    (project.folder / "other.txt").write_text("words elsewhere\n", encoding="utf-8")
+    (project.folder / "docs" / "link.txt").symlink_to(project.folder / "other.txt")
+    calls = [
+        ("read", {"path": "src/a.txt"}),
+        ("read", {"path": "other.txt"}),
+        ("read", {"path": "docs/link.txt"}),
+        ("grep", {"pattern": "words", "path": "docs"}),
+        ("write", {"path": "docs/new.txt", "content": "x"}),
+        ("write", {"path": "src/new.txt", "content": "x"}),
+        ("bash", {"command": "cat other.txt"}),
+    ]
+    for tool, arguments in calls:
+        project.model.will_call(tool, **arguments)
+    project.model.will_say("Done.").will_call("read", path="other.txt").will_say("Free.")
+    async with project.open() as conversation:
+        shown = await typed("/prompt docs", conversation)
+        assert "It reads only below src, docs and changes only below docs." in shown.shown[-1]
+        await conversation.send("work")
+        limited = [m for m in conversation.messages if m.role == "toolResult"]
+        await typed("/prompt none", conversation)
+        await conversation.send("work")
+        free = [m for m in conversation.messages if m.role == "toolResult"][-1]
+
+    assert [m.is_error for m in limited] == [False, True, True, False, False, True, True]
+    assert "prompt docs reads only below src, docs: " in limited[1].text
+    assert "elsewhere" not in limited[3].text and "words in docs" in limited[3].text
+    assert not (project.folder / "src" / "new.txt").exists()
+    assert (project.folder / "docs" / "new.txt").exists()
+    assert "may touch other files" in limited[6].text
+    assert "words elsewhere" in free.text
+
+
+@pytest.mark.parametrize("flags", [("--yolo",), ("--allow", "execute:**")])
+def test_a_limit_of_changing_allows_commands_that_only_look(
+    product: Product, flags: tuple[str, ...]
+) -> None:
+    prompt(product.config_dir, "docs", "---\nfs_reach: {write: []}\n---\nLook.")
+    result = product.will(
+        ModelReply(calls=[("bash", {"command": "ls"}), ("bash", {"command": "touch made"})]),
+        ModelReply(text="done"),
+    ).ask("--prompt", "docs", *flags, "x")
+    [denial] = result.json["permission_denials"]
+    assert denial["tool_input"]["command"] == "touch made"
+    assert "a tool changes no file" in system_prompt(product)
+
+
+async def test_a_prompt_with_its_own_memory_neither_reads_nor_changes_the_shared_one(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "own", "---\nmemory: own\n---\nReview.")
+    project.model.will_say("One.").will_say("Two.")
+    async with project.open() as conversation:
+        await typed("/remember the shared note", conversation)
+        await typed("/prompt own", conversation)
+        await typed("/remember the reviewer's note", conversation)
+        await conversation.send("x")
+        await typed("/prompt none", conversation)
+        await conversation.send("y")
+        shown = await typed("/memory", conversation)
+
+    own, shared = (str(request.system_prompt) for request in project.model.seen)
+    assert "the reviewer's note" in own and "the shared note" not in own
+    assert "the shared note" in shared and "the reviewer's note" not in shared
+    assert "the shared note" in shown.shown[-1]
+
+
 async def test_a_prompts_model_is_used_with_it_and_the_one_before_comes_back(
     project: ScriptedProject, tmp_path: Path
 ) -> None:
@@ -202,6 +276,10 @@ def test_a_start_with_a_prompt_uses_its_model_unless_a_flag_names_one(
         ("model: [a]", "`model` is not the name of a model"),
         ("allow_tools: 3", "`allow_tools` is not a list of tools"),
         ("allow_tools: [reed]", "Did you mean `read`?"),
+        ("fs_reach: [src]", "`fs_reach` has only the lists `read` and `write`"),
+        ("fs_reach: {reed: [src]}", "`fs_reach` has only the lists `read` and `write`"),
+        ("fs_reach: {read: 3}", "`read` is not a list of folders"),
+        ("memory: mine", "`memory` must be `shared` or `own`"),
     ],
 )
 def test_a_wrong_head_is_named(product: Product, head: str, words: str) -> None:

@@ -11,7 +11,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.extensions import Extension, ExtensionHost, RunContext, Section
 from dirge_py.types.hooks import Hooks
-from dirge_py.types.memory import MemoryProvider, RecalledMemory
+from dirge_py.types.memory import MemoryProvider, RecalledMemory, SupportsScopes
 from dirge_py.types.messages import Message
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ class Memory(Extension):
         self._notify = notify
         self._notified: set[str] = set()
         self._recalled: RecalledMemory | None = None
+
+    def use_scope(self, scope: str) -> None:
+        """Use a separate memory of the project named `scope`; "": the shared one."""
+        if isinstance(self.provider, SupportsScopes):
+            self.provider.use_scope(scope)
+        elif scope:
+            self._notify(f"Prompt {scope} uses the shared memory: yours has no separate ones.")
 
     def hooks(self, run: RunContext) -> Sequence[Hooks]:
         """Return no hooks, but read memory again for a new prompt; it then stays for the run."""

@@ -50,6 +50,7 @@ class FileMemory:
         max_chars: int = MAX_CHARS,
         redact: Callable[[str], str] = lambda text: text,
     ) -> None:
+        self._shared = project_file
         self._files: dict[StoreName, Path] = {"memory": project_file, "user": user_file}
         self._max_chars = max_chars
         self._redact = redact
@@ -79,6 +80,11 @@ class FileMemory:
 
     async def sync(self, messages: Sequence[Message]) -> None:
         """Do nothing: every update was on disk when it returned."""
+
+    def use_scope(self, scope: str) -> None:
+        """Use the file of `scope` (`MEMORY.<scope>.md`) for the project; "": the shared one."""
+        name = f"{self._shared.stem}.{scope}{self._shared.suffix}" if scope else self._shared.name
+        self._files["memory"] = self._shared.with_name(name)
 
     def where(self, store: StoreName) -> str:
         return str(self._files[store])
