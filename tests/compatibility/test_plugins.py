@@ -53,7 +53,7 @@ def test_protected_paths_keeps_files_from_being_changed(plugged: Callable[..., O
     assert not (home.project / "a.lock").exists()
 
 
-def test_confirm_destructive_holds_a_command_back(plugged: Callable[..., OldHome]) -> None:
+def test_confirm_destructive_blocks_a_command(plugged: Callable[..., OldHome]) -> None:
     home = plugged("confirm_destructive")
     (home.project / "build").mkdir()
     call = ("bash", {"command": "rm -rf build"})
@@ -65,7 +65,7 @@ def test_confirm_destructive_holds_a_command_back(plugged: Callable[..., OldHome
     assert not (home.project / "build").exists()
 
 
-def test_tools_of_plugins_are_offered_and_run(plugged: Callable[..., OldHome]) -> None:
+def test_tools_of_old_plugins_are_offered_and_run(plugged: Callable[..., OldHome]) -> None:
     home = plugged("custom_tool", "count_words")
     (home.project / "a.py").write_text("class A:\n    def f(self): ...\n")
     (home.project / "a.txt").write_text("one two two\n")
@@ -79,7 +79,7 @@ def test_tools_of_plugins_are_offered_and_run(plugged: Callable[..., OldHome]) -
     assert json.loads(counted) == {"two": 2, "one": 1}
 
 
-def test_plugins_that_watch_hear_of_runs_and_turns(plugged: Callable[..., OldHome]) -> None:
+def test_old_plugins_get_run_and_turn_events(plugged: Callable[..., OldHome]) -> None:
     home = plugged("turn_timing", "notify")
     home.service.will(says("I look.", ("list_dir", {"path": "."})), says("Seen."))
     result = home.try_to_run("-p", "What is here?")
@@ -95,7 +95,7 @@ def everything(plugged: Callable[..., OldHome]) -> OldHome:
     return home
 
 
-def test_every_point_is_asked_and_every_event_told(plugged: Callable[..., OldHome]) -> None:
+def test_old_plugins_get_every_hook_and_every_event(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     (home.project / "a.txt").write_text("four")
     home.service.will(
@@ -112,7 +112,7 @@ def test_every_point_is_asked_and_every_event_told(plugged: Callable[..., OldHom
     assert "registered everything" in log
 
 
-def test_what_points_answer_counts(plugged: Callable[..., OldHome]) -> None:
+def test_answers_of_old_hooks_take_effect(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     (home.project / "a.txt").write_text("four")
     home.service.will(
@@ -140,21 +140,21 @@ def test_what_points_answer_counts(plugged: Callable[..., OldHome]) -> None:
     assert home.sent_texts[-1] == "The plugin was here."
 
 
-def test_a_plugin_refuses_and_stops_prompts(plugged: Callable[..., OldHome]) -> None:
+def test_old_plugin_can_refuse_and_stop_prompts(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     for prompt in ("refuse this prompt", "stop this prompt"):
         assert home.try_to_run("-p", prompt).exit_code == 1
     assert home.service.requests == []
 
 
-def test_a_call_that_a_plugin_defers_waits(plugged: Callable[..., OldHome]) -> None:
+def test_call_deferred_by_an_old_plugin_waits(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     home.service.will(says("I wait.", ("bash", {"command": "echo defer me"})))
     result = home.ask("Wait.", code=11)
     assert "The plugin wants a person to look." in json.dumps(result)
 
 
-def test_commands_of_plugins_run(plugged: Callable[..., OldHome]) -> None:
+def test_commands_of_old_plugins_run(plugged: Callable[..., OldHome]) -> None:
     home = everything(plugged)
     result = home.try_to_run("-p", "/everything at once")
     assert result.stdout == "everything: at once\n"

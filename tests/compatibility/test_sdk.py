@@ -50,11 +50,11 @@ def imported() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("module", "name"), sorted(set(imported())))
-def test_a_name_is_still_imported_from_where_it_was(module: str, name: str) -> None:
+def test_former_module_paths_still_import(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
 
 
-def test_every_public_name_is_there() -> None:
+def test_every_former_public_name_exists() -> None:
     for name in SURFACE["library"]:
         assert name in dirge_py.__all__
         assert getattr(dirge_py, name) is not None
@@ -102,14 +102,14 @@ EXAMPLES: dict[str, tuple[list[Any], tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("title", EXAMPLES)
-def test_a_program_of_the_page_runs(home: Homes, title: str) -> None:
+def test_programs_of_the_former_sdk_page_run(home: Homes, title: str) -> None:
     plain = home("plain")
     replies, words, last = EXAMPLES[title]
     plain.service.will(*replies)
     assert run_example(plain, title, *words).endswith(last)
 
 
-def test_a_decision_is_made_later_by_another_process(home: Homes) -> None:
+def test_deferred_decision_is_made_by_another_process(home: Homes) -> None:
     plain = home("plain")
     plain.service.will(says("", ("deploy", {"host": "staging"})), says("Done."))
     title = "Decisions later"
@@ -117,7 +117,7 @@ def test_a_decision_is_made_later_by_another_process(home: Homes) -> None:
     assert run_example(plain, title, "yes") == "deployed to staging\n"
 
 
-def test_the_program_of_the_testing_page_runs(home: Homes) -> None:
+def test_program_of_the_former_testing_page_runs(home: Homes) -> None:
     assert run_example(home("plain"), "Testing with a scripted model", page="testing") == ""
 
 
@@ -127,7 +127,7 @@ def run_example(home: OldHome, title: str, *words: str, page: str = "sdk") -> st
     return home.run(*words, script=script)
 
 
-def test_a_program_goes_on_in_a_session_of_the_product(
+def test_sdk_program_continues_a_session_of_the_product(
     home: Homes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`Agent.from_config()` reads the settings, and the thread is the session."""

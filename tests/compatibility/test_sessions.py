@@ -26,27 +26,27 @@ def sessions(home: Homes) -> OldHome:
     return home("sessions")
 
 
-def test_each_session_is_listed_as_it_was(sessions: OldHome) -> None:
+def test_old_sessions_are_listed_unchanged(sessions: OldHome) -> None:
     before = json.loads(sessions.kept("listed.json"))["sessions"]
     now = json.loads(sessions.run("sessions", "list", "--json"))["sessions"]
     assert holds(now, before)
     assert len(now) == len(before) == len(LAST_ANSWERS) + 1
 
 
-def test_a_session_is_exported_as_it_was(sessions: OldHome) -> None:
+def test_old_session_exports_unchanged(sessions: OldHome) -> None:
     before = json.loads(sessions.kept("exported.json"))
     assert holds(sessions.export("tools"), before)
     markdown = sessions.run("sessions", "export", "tools", "--format", "md")
     assert markdown == sessions.kept("exported.md")
 
 
-def test_what_was_said_is_found(sessions: OldHome) -> None:
+def test_search_finds_text_of_old_sessions(sessions: OldHome) -> None:
     found = json.loads(sessions.run("sessions", "search", "beta.txt", "there", "--json"))
     assert "tools" in json.dumps(found)
 
 
 @pytest.mark.parametrize("name", LAST_ANSWERS)
-def test_a_session_goes_on_with_what_was_said(sessions: OldHome, name: str) -> None:
+def test_old_session_continues_with_its_history(sessions: OldHome, name: str) -> None:
     said = len(sessions.export(name)["messages"])
     sessions.service.will(says("It goes on."))
     result = sessions.ask("--resume", name, "Go on.")
@@ -56,7 +56,7 @@ def test_a_session_goes_on_with_what_was_said(sessions: OldHome, name: str) -> N
     assert len(messages) == said + 2
 
 
-def test_calls_results_memory_and_instructions_are_sent_as_they_were(sessions: OldHome) -> None:
+def test_history_of_an_old_session_is_sent_unchanged(sessions: OldHome) -> None:
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "tools", "Go on.")
     called = [call["function"]["name"] for m in sessions.sent for call in m.get("tool_calls", ())]
@@ -69,24 +69,24 @@ def test_calls_results_memory_and_instructions_are_sent_as_they_were(sessions: O
         assert line in prompt
 
 
-def test_the_todo_list_is_back(sessions: OldHome) -> None:
+def test_old_session_restores_its_todo_list(sessions: OldHome) -> None:
     assert "[ ] order beta" in sessions.run("-p", "--resume", "tools", "/todos")
 
 
-def test_what_was_paid_for_is_counted(sessions: OldHome) -> None:
+def test_cost_of_an_old_session_is_counted(sessions: OldHome) -> None:
     result = sessions.run("-p", "--resume", "tools", "/cost")
     assert "960" in result  # 8 requests of 120 tokens
     assert "$0.0030" in result
 
 
-def test_prompt_and_mode_are_back(sessions: OldHome) -> None:
+def test_old_session_restores_its_prompt_and_mode(sessions: OldHome) -> None:
     sessions.service.will(says("Careful."))
     result = sessions.run("-p", "--output-format", "stream-json", "--resume", "prompted", "Go on.")
     assert json.loads(result.splitlines()[0])["permissionMode"] == "plan"
     assert "Be careful with notes." in sessions.sent[0]["content"]
 
 
-def test_what_was_allowed_for_the_session_ended_with_it(sessions: OldHome) -> None:
+def test_grants_of_an_old_session_are_not_restored(sessions: OldHome) -> None:
     (sessions.project / "granted.txt").unlink()
     sessions.service.will(says("Again.", ("bash", {"command": "touch granted.txt"})), says("No."))
     result = sessions.ask("--resume", "granted", "Again.")
@@ -94,7 +94,7 @@ def test_what_was_allowed_for_the_session_ended_with_it(sessions: OldHome) -> No
     assert not (sessions.project / "granted.txt").exists()
 
 
-def test_a_compaction_stands_for_what_it_folded(sessions: OldHome) -> None:
+def test_old_compaction_replaces_the_messages_it_summarized(sessions: OldHome) -> None:
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "compacted", "Go on.")
     sent = "\n".join(sessions.sent_texts)
@@ -103,7 +103,7 @@ def test_a_compaction_stands_for_what_it_folded(sessions: OldHome) -> None:
     assert "Question 0." in sessions.run("-p", "--resume", "compacted", "/compact show")
 
 
-def test_a_compaction_is_taken_back(sessions: OldHome) -> None:
+def test_old_compaction_can_be_undone(sessions: OldHome) -> None:
     sessions.run("-p", "--resume", "compacted", "/compact --undo")
     sessions.service.will(says("It goes on."))
     sessions.ask("--resume", "compacted", "Go on.")
@@ -116,7 +116,7 @@ def test_long_results_of_earlier_segments_are_sent_whole(sessions: OldHome) -> N
     assert any("line 0 of it" in text and "line 1599 of it" in text for text in sessions.sent_texts)
 
 
-def test_branches_are_drawn_and_gone_to(sessions: OldHome) -> None:
+def test_branches_of_an_old_session_are_shown_and_can_be_opened(sessions: OldHome) -> None:
     drawn = sessions.run("-p", "--resume", "branches", "/tree")
     before = sessions.kept("tree.txt").splitlines()
     left = next(line.split()[0] for line in before if "Second question." in line)
@@ -135,7 +135,7 @@ def test_branches_are_drawn_and_gone_to(sessions: OldHome) -> None:
     ]
 
 
-def test_a_session_is_forked_and_stays_as_it_is(sessions: OldHome) -> None:
+def test_forking_an_old_session_leaves_it_unchanged(sessions: OldHome) -> None:
     (journal,) = sessions.state.glob("sessions/*/tools.jsonl")
     before = journal.read_bytes()
     sessions.service.will(says("Elsewhere."))
@@ -145,7 +145,7 @@ def test_a_session_is_forked_and_stays_as_it_is(sessions: OldHome) -> None:
     assert journal.read_bytes() == before
 
 
-def test_going_back_puts_conversation_and_files_back(sessions: OldHome) -> None:
+def test_rewind_of_an_old_session_restores_conversation_and_files(sessions: OldHome) -> None:
     without_files_of_a_person(sessions)
     sessions.run("--line", "--resume", "tools", stdin="/rewind 3\n1\n")
     assert (sessions.project / "alpha.txt").read_text() == "one\n"
@@ -156,14 +156,14 @@ def test_going_back_puts_conversation_and_files_back(sessions: OldHome) -> None:
     assert (sessions.project / "beta.txt").read_text() == "beta\n"
 
 
-def test_a_deleted_session_comes_back(sessions: OldHome) -> None:
+def test_deleted_old_session_can_be_restored(sessions: OldHome) -> None:
     sessions.run("sessions", "delete", "--undo", "trashed")
     sessions.service.will(says("Back."))
     sessions.ask("--resume", "trashed", "Are you back?")
     assert "A prompt in the bin." in sessions.sent_texts
 
 
-def test_no_session_has_anything_to_repair(sessions: OldHome) -> None:
+def test_old_sessions_need_no_repair(sessions: OldHome) -> None:
     before = {path: path.read_bytes() for path in sessions.state.glob("sessions/**/*.jsonl")}
     sessions.run("sessions", "repair", "--all")
     assert {path: path.read_bytes() for path in before} == before

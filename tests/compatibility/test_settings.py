@@ -8,14 +8,14 @@ from tests.compatibility.service import says
 Homes = Callable[[str], OldHome]
 
 
-def test_every_setting_has_the_value_it_had(home: Homes) -> None:
+def test_old_settings_file_has_the_same_values(home: Homes) -> None:
     settings = home("settings")
     (settings.config / "keys" / "other").chmod(0o600)
     now = settings.run("config", "show").splitlines()
     assert [line for line in settings.kept("shown.txt").splitlines() if line not in now] == []
 
 
-def test_the_plan_is_set_under_its_other_names(home: Homes) -> None:
+def test_former_names_of_plan_settings_work(home: Homes) -> None:
     plain = home("plain")
     file = plain.config / "config.toml"
     older = "phased_workflow_enabled = false\nphased_workflow_max_review_cycles = 7\n"
@@ -40,7 +40,7 @@ def test_a_trusted_project_that_was_changed_is_not(home: Homes) -> None:
     assert trusted.try_to_run("-p", "/greet you").stdout != "aye you\n"
 
 
-def test_a_recording_is_played(home: Homes) -> None:
+def test_old_recording_can_be_replayed(home: Homes) -> None:
     recorded = home("recording")
     (recorded.config / "config.toml").write_text(
         '[providers.fake]\ntype = "replay"\nmodel = "gpt-4o"\n'

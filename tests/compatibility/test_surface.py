@@ -28,7 +28,7 @@ def plain(home: Callable[[str], OldHome]) -> OldHome:
     return plain
 
 
-def test_every_flag_is_there(plain: OldHome) -> None:
+def test_every_former_flag_exists(plain: OldHome) -> None:
     now = flags(plain.try_to_run)
     assert {
         words: lost
@@ -37,25 +37,25 @@ def test_every_flag_is_there(plain: OldHome) -> None:
     } == {}
 
 
-def test_every_subcommand_is_there(plain: OldHome) -> None:
+def test_every_former_subcommand_exists(plain: OldHome) -> None:
     assert set(BEFORE["subcommands"]) - set(subcommands(plain.try_to_run)) == set()
 
 
-def test_every_slash_command_is_there(plain: OldHome) -> None:
+def test_every_former_slash_command_exists(plain: OldHome) -> None:
     assert set(BEFORE["slash_commands"]) - set(slash_commands(plain.try_to_run)) == set()
 
 
-def test_exit_codes_and_members_of_json_are_those_of_before(plain: OldHome) -> None:
+def test_exit_codes_and_json_members_are_unchanged(plain: OldHome) -> None:
     now = outputs(plain.try_to_run, plain.service)
     codes = {kind: output["exit_code"] for kind, output in BEFORE["outputs"].items()}
     assert {kind: output["exit_code"] for kind, output in now.items()} == codes
     assert missing(BEFORE["outputs"], now) == []
 
 
-def test_every_setting_has_the_default_it_had(plain: OldHome) -> None:
+def test_defaults_of_settings_are_unchanged(plain: OldHome) -> None:
     now = plain.run("config", "show").splitlines()
     assert [line for line in plain.kept("shown.txt").splitlines() if line not in now] == []
 
 
-def test_everything_documented_is_still_documented() -> None:
+def test_former_docs_topics_are_still_documented() -> None:
     assert set(BEFORE["documented"]) - set(documented(DOCS)) == set()

@@ -19,7 +19,7 @@ CHECK = "python3 check.py"
 THREAD = DATA / "scripts" / "thread.py.txt"
 
 
-def test_a_killed_run_is_carried_on_and_nothing_runs_twice(home: Homes) -> None:
+def test_killed_run_continues_without_running_a_call_twice(home: Homes) -> None:
     crashed = home("crashed")
     (crashed.project / "begun").unlink()
     crashed.service.will(says("I look."))
@@ -30,7 +30,7 @@ def test_a_killed_run_is_carried_on_and_nothing_runs_twice(home: Homes) -> None:
     assert not (crashed.project / "begun").exists()
 
 
-def test_a_person_tells_how_a_killed_call_ended(home: Homes) -> None:
+def test_person_says_how_a_killed_call_ended(home: Homes) -> None:
     crashed = home("crashed")
     crashed.service.will(says("Good."))
     crashed.run("resume", "--session", "crashed", "--interrupted", "done")
@@ -46,7 +46,7 @@ def test_a_killed_session_takes_another_prompt(home: Homes) -> None:
     ]
 
 
-def test_a_call_that_waits_is_confirmed(home: Homes) -> None:
+def test_waiting_call_can_be_confirmed(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Deployed."))
     deferred.run("resume", deferred.continuation("confirm"), "--confirm")
@@ -54,21 +54,21 @@ def test_a_call_that_waits_is_confirmed(home: Homes) -> None:
     assert (deferred.project / "after.txt").read_text() == "after\n"
 
 
-def test_a_command_that_is_fed_waits_under_its_earlier_title(home: Homes) -> None:
+def test_waiting_command_with_input_keeps_its_former_title(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Fed."))
     deferred.run("resume", deferred.continuation("fed"), "--confirm")
     assert (deferred.project / "fed.txt").read_text() == "fed"
 
 
-def test_a_script_that_waits_is_confirmed(home: Homes) -> None:
+def test_waiting_script_can_be_confirmed(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Deployed."))
     deferred.run("resume", deferred.continuation("script"), "--confirm")
     assert (deferred.project / "by_script.txt").exists()
 
 
-def test_a_call_that_waits_is_rejected(home: Homes) -> None:
+def test_waiting_call_can_be_rejected(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Not deployed."))
     deferred.run("resume", deferred.continuation("reject"), "--reject", "not on a Friday")
@@ -76,7 +76,7 @@ def test_a_call_that_waits_is_rejected(home: Homes) -> None:
     assert not (deferred.project / "deployed.txt").exists()
 
 
-def test_a_continuation_that_was_changed_is_refused(home: Homes) -> None:
+def test_changed_continuation_file_is_refused(home: Homes) -> None:
     deferred = home("deferred")
     path = Path(deferred.continuation("confirm"))
     path.write_text(path.read_text().replace("touch deployed.txt", "touch other.txt"))
@@ -84,25 +84,25 @@ def test_a_continuation_that_was_changed_is_refused(home: Homes) -> None:
     assert not (deferred.project / "deployed.txt").exists()
 
 
-def test_a_session_that_waits_goes_on_without_the_call(home: Homes) -> None:
+def test_session_with_a_waiting_call_continues_without_it(home: Homes) -> None:
     deferred = home("deferred")
     deferred.service.will(says("Leave it."))
     deferred.ask("--resume", "left", "Leave it.")
     assert any("waited for a decision that never came" in text for text in deferred.sent_texts)
 
 
-def test_a_thread_of_a_program_is_decided_and_goes_on(home: Homes) -> None:
+def test_sdk_thread_continues_after_the_decision(home: Homes) -> None:
     library = home("library")
     decided = library.run("yes", script=THREAD)
     assert "toolResult deployed to staging\nassistant Decided.\n" in decided
     assert "assistant Decided.\nuser Anything else?\n" in library.run("say", script=THREAD)
 
 
-def test_a_call_of_a_program_is_rejected(home: Homes) -> None:
+def test_waiting_call_of_an_sdk_program_can_be_rejected(home: Homes) -> None:
     assert "Rejected: not on a Friday" in home("library").run("no", script=THREAD)
 
 
-def test_a_half_done_plan_goes_on_to_a_verified_end(home: Homes) -> None:
+def test_interrupted_plan_continues_to_a_verified_end(home: Homes) -> None:
     half = home("plan_half")
     half.service.will(writes_total(), says("It is written."), *REVIEWED)
     result = half.ask("--yolo", "--resume", "half", "/plan resume")
@@ -111,7 +111,7 @@ def test_a_half_done_plan_goes_on_to_a_verified_end(home: Homes) -> None:
     assert (half.project / "total.txt").read_text() == "42\n"
 
 
-def test_a_plan_that_waits_is_accepted_and_carried_out(home: Homes) -> None:
+def test_waiting_plan_can_be_approved_and_implemented(home: Homes) -> None:
     waiting = home("plan_waiting")
     waiting.service.will(writes_total(), says("It is written."), *REVIEWED)
     result = waiting.ask("--yolo", "--resume", "waiting", "/plan accept")
@@ -119,7 +119,7 @@ def test_a_plan_that_waits_is_accepted_and_carried_out(home: Homes) -> None:
     assert (waiting.project / "total.txt").read_text() == "42\n"
 
 
-def test_a_plan_that_is_done_is_still_there_to_read(home: Homes) -> None:
+def test_finished_plan_can_still_be_read(home: Homes) -> None:
     done = home("plan_done")
     result = done.run("-p", "--resume", "planned", "/plan status")
     assert "It is done, and verified." in result
@@ -129,7 +129,7 @@ def test_a_plan_that_is_done_is_still_there_to_read(home: Homes) -> None:
     assert sum("Verified: 1 requirement." in text for text in done.sent_texts) == 1
 
 
-def test_words_that_waited_are_delivered(home: Homes) -> None:
+def test_queued_messages_of_an_old_session_are_delivered(home: Homes) -> None:
     typed = home("typed")
     typed.service.will(says("Heard."))
     typed.ask("--resume", "typed", "Go on.")
@@ -137,7 +137,7 @@ def test_words_that_waited_are_delivered(home: Homes) -> None:
     assert "waiting words" in typed.sent_texts[-1]
 
 
-def test_the_screen_shows_the_session_and_the_words_in_the_input(home: Homes) -> None:
+def test_tui_restores_an_old_session_and_its_draft(home: Homes) -> None:
     shown = on_screen(
         home("typed"), "--resume", "typed", until=(b"A beginning.", b"half a thought")
     )

@@ -15,7 +15,7 @@ NOON = 1_795_000_000.0
 JUMPS = (NOON, NOON + 3600, NOON - 3600, 0.0, 2.0**31 + 5, NOON + 7200, 4e9, NOON)
 
 
-def test_what_was_said_keeps_its_order_whatever_the_clock_did(tmp_path: Path) -> None:
+def test_messages_keep_their_order_if_the_clock_jumps(tmp_path: Path) -> None:
     for number, moment in enumerate(JUMPS):
         store = Store(
             tmp_path, tmp_path, clock=lambda at=moment: at, limits=SegmentLimits(records=12)

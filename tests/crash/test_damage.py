@@ -169,7 +169,7 @@ def next_request(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return normalize_history([*messages, user_text("go on")]).messages
 
 
-def test_every_damaged_session_loads_and_loses_only_what_was_hit(
+def test_damaged_session_loads_and_loses_only_the_damaged_records(
     whole: Path, tmp_path: Path
 ) -> None:
     chance = random.Random(whole.name)

@@ -115,9 +115,7 @@ def is_whole(records: Sequence[Record]) -> bool:
     return len(results) == 3 and "done" in str(run[-1]["content"])
 
 
-def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
-    tmp_path: Path, service: Again
-) -> None:
+def test_full_disk_at_any_write_loses_no_stored_record(tmp_path: Path, service: Again) -> None:
     chance = random.Random(3)
     product = new_product(tmp_path, service)
     sessions = product.state_dir / "sessions"
@@ -148,7 +146,7 @@ def test_a_disk_that_is_full_at_any_write_costs_nothing_that_was_there(
     count("crash: a disk full at the n-th write", tried, 0, "lost something")
 
 
-def test_a_session_on_a_full_disk_goes_on_in_memory_and_later_on_the_disk(
+def test_session_on_a_full_disk_continues_in_memory_and_is_stored_later(
     tmp_path: Path, service: Again
 ) -> None:
     with small_disk(tmp_path / "disk", "size=1m") as disk:

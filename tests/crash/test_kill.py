@@ -99,7 +99,7 @@ def counted(project: Path) -> list[str]:
     return counter.read_text().split() if counter.exists() else []
 
 
-def test_a_session_that_is_killed_anywhere_loses_nothing_and_goes_on(tmp_path: Path) -> None:
+def test_session_killed_at_any_moment_loses_nothing_and_can_continue(tmp_path: Path) -> None:
     chance = random.Random(11)
     left = KILLS
     while left:

@@ -48,7 +48,7 @@ def live(disk: Disk) -> None:
         recorder.close()
 
 
-def test_no_power_loss_costs_what_was_committed(tmp_path: Path) -> None:
+def test_power_loss_loses_no_committed_record(tmp_path: Path) -> None:
     disk = Disk(tmp_path / "state")
     disk.base.mkdir()
     live(disk)

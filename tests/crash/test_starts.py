@@ -12,7 +12,7 @@ STARTS = size(4, 100)
 AT_ONCE = 6
 
 
-def test_of_many_starts_on_one_session_exactly_one_writes(product: Product) -> None:
+def test_only_one_of_many_starts_writes_a_session(product: Product) -> None:
     gate = threading.Event()
     mine = HeldReply(reply=ModelReply(text="mine"), gate=gate, patience_s=10.0 * STARTS)
     product.will(ModelReply(text="first"), *[mine] * STARTS)

@@ -15,7 +15,7 @@ from dirge_py.git.repository import UnreadableRepository, branch_of, git_folders
     ("head", "branch"),
     [("ref: refs/heads/feature/x\n", "feature/x"), ("ref: refs/heads/a\nb\n", "a"), ("ü\0", "ü\0")],
 )
-def test_the_branch_is_one_line(tmp_path: Path, head: str, branch: str) -> None:
+def test_branch_name_is_one_line(tmp_path: Path, head: str, branch: str) -> None:
     (tmp_path / ".git").mkdir()
     (tmp_path / "below").mkdir()
     (tmp_path / ".git" / "HEAD").write_text(head)
@@ -23,7 +23,7 @@ def test_the_branch_is_one_line(tmp_path: Path, head: str, branch: str) -> None:
     assert branch_of(tmp_path / "below") == branch
 
 
-def test_of_a_worktree_the_folder_is_found(tmp_path: Path) -> None:
+def test_git_folder_of_a_worktree_is_found(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "HEAD").write_text("0123456789abcdef\n")
     (tmp_path / ".git").write_text("gitdir: own\n")
@@ -32,9 +32,7 @@ def test_of_a_worktree_the_folder_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["", "/dev/zero"])
-def test_a_pipe_or_a_device_in_the_place_of_the_head_holds_nobody_up(
-    tmp_path: Path, target: str
-) -> None:
+def test_pipe_or_device_as_head_does_not_block(tmp_path: Path, target: str) -> None:
     (tmp_path / ".git").mkdir()
     head = tmp_path / ".git" / "HEAD"
     head.symlink_to(target) if target else os.mkfifo(head)
@@ -42,7 +40,7 @@ def test_a_pipe_or_a_device_in_the_place_of_the_head_holds_nobody_up(
     assert branch_of(tmp_path) == ""
 
 
-def test_a_git_file_that_is_a_pipe_or_nonsense_names_no_branch(tmp_path: Path) -> None:
+def test_invalid_git_file_has_no_branch(tmp_path: Path) -> None:
     (tmp_path / ".git").write_bytes(b"gitdir: a\0b")
     assert branch_of(tmp_path) == ""
     (tmp_path / ".git").unlink()
@@ -51,7 +49,7 @@ def test_a_git_file_that_is_a_pipe_or_nonsense_names_no_branch(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["own", "x: own", ""])
-def test_a_git_file_that_names_no_folder_makes_no_repository(tmp_path: Path, text: str) -> None:
+def test_git_file_without_a_folder_is_no_repository(tmp_path: Path, text: str) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "HEAD").write_text("ref: refs/heads/x\n")
     (tmp_path / ".git").write_text(text)
@@ -112,14 +110,14 @@ def told_by_us(text: str) -> list[tuple[str, str]] | None:
 
 
 @pytest.mark.parametrize("text", NASTY)
-def test_the_reader_finds_what_git_finds(tmp_path: Path, text: str) -> None:
+def test_config_reader_finds_the_values_that_git_finds(tmp_path: Path, text: str) -> None:
     file = tmp_path / "config"
     file.write_bytes(text.encode())
 
     assert told_by_us(text) == told_by_git(file)
 
 
-def test_the_reader_agrees_with_git_on_random_text(tmp_path: Path) -> None:
+def test_config_reader_agrees_with_git_on_random_text(tmp_path: Path) -> None:
     choice = random.Random(5)
     pieces = ["[a]", '[b "c"]', "[D.e]", "k", "=", "v", " ", "\t", "\n", "\n", "\r\n", "\r"]
     pieces += ["\\", "\\\n", '"', "#", ";", "'", "\\n", "-", "]", "[", "9"]
@@ -131,6 +129,6 @@ def test_the_reader_agrees_with_git_on_random_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["x = y\n", "[core\nx = y", "[core]\n!x\n", "[a]\nb = \0\n"])
-def test_what_git_could_not_have_written_is_refused(text: str) -> None:
+def test_config_that_git_cannot_have_written_is_refused(text: str) -> None:
     with pytest.raises(UnreadableRepository):
         parse_settings(text)

@@ -217,7 +217,7 @@ def test_modes_and_policies_are_described() -> None:
     assert [name for name in (*get_args(Mode), *get_args(Policy)) if name not in text] == []
 
 
-def test_the_table_of_decisions_is_the_one_in_force() -> None:
+def test_decision_table_in_docs_matches_the_code() -> None:
     rows = re.findall(
         r"^\| [^|]+ \| (\w+ \| \w+ \| \w+ \| \w+ \| \w+) \|$", permission_table(), re.M
     )
@@ -243,7 +243,7 @@ def test_no_page_names_a_command_that_does_not_exist(path: Path) -> None:
     assert named - command_names() - EXAMPLE_ALIASES - OF_LINE_MODE == set()
 
 
-def test_no_words_of_the_program_name_a_subcommand_that_does_not_exist() -> None:
+def test_no_text_of_the_program_names_a_missing_subcommand() -> None:
     strings = [
         (name_of(module), node.value)
         for module in mentioning("`dirge ")
@@ -303,13 +303,13 @@ def test_settings_in_examples_are_valid() -> None:
         assert table.keys() == {"replies"} or Config.model_validate(table)
 
 
-def test_the_example_of_stdin_lines_is_read() -> None:
+def test_example_of_stdin_lines_parses() -> None:
     lines = [line for _, body in fences("json") for line in body.splitlines()]
     users = [line for line in lines if line.startswith('{"type":"user"') and "tool_" not in line]
     assert [isinstance(read_line(line.encode()), UserMessage) for line in users] == [True]
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_in_docs_have_a_target() -> None:
     broken = [
         f"{path.relative_to(ROOT)}: {target}"
         for path in PAGES
@@ -319,7 +319,7 @@ def test_links_lead_somewhere() -> None:
     assert broken == []
 
 
-def test_files_that_are_named_exist() -> None:
+def test_files_named_in_docs_exist() -> None:
     places = (ROOT, ROOT / "dirge_py", ROOT / "dirge_py" / "agent_loop", ROOT / "dirge_py" / "ui")
     places += tuple(ROOT / "dirge_py" / name for name in ("providers", "permission", "session"))
     broken = [

@@ -65,18 +65,18 @@ def scripted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_version_loads_nothing_but_dirge_itself(tmp_path: Path) -> None:
+def test_version_flag_imports_only_dirge(tmp_path: Path) -> None:
     bare = set(json.loads(_python("import sys, json; print(json.dumps(sorted(sys.modules)))")))
     more = loaded(tmp_path, "--version") - bare
     assert {name for name in more if not name.startswith(("dirge_py", "json"))} <= {"_json"}
 
 
-def test_help_loads_no_event_loop_no_models_and_no_http(tmp_path: Path) -> None:
+def test_help_imports_no_event_loop_no_models_and_no_http(tmp_path: Path) -> None:
     modules = loaded(tmp_path, "--help")
     assert modules.isdisjoint({"asyncio", "pydantic", "httpx", "textual", "rich", "tree_sitter"})
 
 
-def test_print_draws_nothing_and_parses_no_shell(scripted: Path) -> None:
+def test_print_mode_imports_no_ui_and_no_shell_grammar(scripted: Path) -> None:
     modules = loaded(scripted, "-p", "read the note")
     unwanted = {
         "textual",
@@ -93,7 +93,7 @@ def test_print_draws_nothing_and_parses_no_shell(scripted: Path) -> None:
     assert modules.isdisjoint(unwanted)
 
 
-def test_the_loop_and_the_vocabulary_load_only_the_standard_library() -> None:
+def test_loop_and_types_import_only_the_standard_library() -> None:
     code = """
 import importlib, json, pkgutil, sys
 import dirge_py.agent_loop, dirge_py.types

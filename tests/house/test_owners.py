@@ -160,7 +160,7 @@ def starts_shells(tree: ast.AST) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("foreign", MODULE_OWNERS)
-def test_only_its_owner_imports(foreign: str) -> None:
+def test_each_library_is_imported_only_by_its_owner(foreign: str) -> None:
     strangers = [
         name_of(module)
         for module in mentioning(foreign.partition(".")[0])
@@ -180,7 +180,7 @@ def test_only_owners_write_files() -> None:
     assert strangers == []
 
 
-def test_every_writer_that_is_allowed_writes() -> None:
+def test_every_module_listed_as_a_writer_writes_files() -> None:
     found = mentioning(_WRITING_WORDS)
     writing = [name_of(module) for module in found if any(writes(tree_of(module)))]
     idle = [owner for owner in WRITERS if not any(name.startswith(owner) for name in writing)]
@@ -197,7 +197,7 @@ def test_only_one_package_starts_and_kills_processes() -> None:
     assert strangers == []
 
 
-def test_nobody_starts_a_shell_for_words_of_our_own() -> None:
+def test_no_module_starts_a_shell_for_fixed_commands() -> None:
     strangers = [
         f"{name_of(module)}:{line}"
         for module in mentioning(_SHELL_WORDS)
@@ -217,7 +217,9 @@ def test_nobody_starts_a_shell_for_words_of_our_own() -> None:
     ],
     ids=["listen-for-connections", "read-foreign-lines-with-a-limit"],
 )
-def test_only_its_owners_may(calls: re.Pattern[str], owners: tuple[str, ...]) -> None:
+def test_restricted_calls_are_made_only_by_their_owners(
+    calls: re.Pattern[str], owners: tuple[str, ...]
+) -> None:
     found = {
         name_of(module)
         for module in mentioning(calls.pattern)
@@ -230,7 +232,7 @@ def test_only_its_owners_may(calls: re.Pattern[str], owners: tuple[str, ...]) ->
     assert all(any(name.startswith(owner) for name in found) for owner in owners)
 
 
-def test_no_module_or_class_has_an_empty_name() -> None:
+def test_no_module_or_class_has_a_meaningless_name() -> None:
     found = []
     for module in modules():
         classes = re.findall(r"^ *class (\w+)", text_of(module), re.MULTILINE)

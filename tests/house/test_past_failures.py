@@ -77,12 +77,12 @@ def test_every_case_of_the_table_of_commands_belongs_to_a_failure() -> None:
 
 
 @pytest.mark.parametrize("package", LATER)
-def test_what_is_left_for_later_does_not_exist_yet(package: str) -> None:
+def test_failures_left_for_later_name_features_that_do_not_exist(package: str) -> None:
     assert not list(PACKAGE.glob(f"{package}*"))
 
 
 @pytest.mark.parametrize(
     "test", ["house/test_nothing::test_x", "house/test_sizes::test_x", "lib/test_cut::test_a[b]"]
 )
-def test_a_test_that_is_gone_would_be_noticed(test: str) -> None:
+def test_missing_test_of_a_failure_is_noticed(test: str) -> None:
     assert not is_collected(test)

@@ -30,7 +30,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     return pytester
 
 
-def test_what_a_machine_lacks_is_counted(suite, monkeypatch):
+def test_tests_skipped_for_a_missing_program_are_counted(suite, monkeypatch):
     monkeypatch.delenv("DIRGE_TEST_REQUIRE", raising=False)
 
     result = suite.runpytest_inprocess("-p", "no:cacheprovider")
@@ -39,7 +39,7 @@ def test_what_a_machine_lacks_is_counted(suite, monkeypatch):
     result.stdout.fnmatch_lines(["*not tested here*", "   2  needs tmux"])
 
 
-def test_what_is_required_and_missing_fails(suite, monkeypatch):
+def test_missing_program_that_is_required_fails_the_test(suite, monkeypatch):
     monkeypatch.setenv("DIRGE_TEST_REQUIRE", "all")
 
     result = suite.runpytest_inprocess("-p", "no:cacheprovider")
@@ -47,7 +47,7 @@ def test_what_is_required_and_missing_fails(suite, monkeypatch):
     result.assert_outcomes(passed=1, skipped=1, failed=1, errors=1)
 
 
-def test_a_module_that_lacks_something_fails_where_it_is_required(suite, monkeypatch):
+def test_module_without_a_required_program_fails(suite, monkeypatch):
     monkeypatch.setenv("DIRGE_TEST_REQUIRE", "all")
     suite.makepyfile(test_whole='import pytest\npytest.skip("needs x", allow_module_level=True)')
 
@@ -56,7 +56,7 @@ def test_a_module_that_lacks_something_fails_where_it_is_required(suite, monkeyp
     result.assert_outcomes(errors=1)
 
 
-def test_nothing_of_the_machine_is_in_sight(home):
+def test_tests_see_no_settings_of_the_machine(home):
     foreign = {name: value for name, value in os.environ.items() if is_foreign(name)}
     assert foreign.pop("DIRGE_LOCAL_SERVERS") == ""
     assert [name for name, value in foreign.items() if str(home) not in value] == []
@@ -64,6 +64,6 @@ def test_nothing_of_the_machine_is_in_sight(home):
     assert list(home.iterdir()) == []
 
 
-def test_keys_count_as_foreign():
+def test_variables_with_keys_or_settings_count_as_foreign():
     assert all(map(is_foreign, ("OPENAI_API_KEY", "GIT_DIR", "https_proxy", "DIRGE_MODEL")))
     assert not any(map(is_foreign, ("PATH", "DIRGE_TEST_REQUIRE", "SSL_CERT_FILE")))

@@ -26,27 +26,27 @@ def graph() -> dict[str, set[str]]:
     return structure.import_graph()
 
 
-def test_the_top_level_can_be_read_at_a_glance() -> None:
+def test_top_level_has_at_most_24_entries() -> None:
     assert len(structure.top_level()) <= ENTRIES
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_there_are_no_import_circles() -> None:
     assert structure.in_circles(graph()) == listed("circles")
 
 
-def test_fragments_of_a_neighbour_are_listed_with_a_reason() -> None:
+def test_modules_with_one_importer_are_listed_with_a_reason() -> None:
     assert structure.fragments(graph()) == listed("fragments")
 
 
-def test_a_public_class_name_exists_once() -> None:
+def test_public_class_names_are_unique() -> None:
     assert structure.repeated_class_names() == listed("class_names")
 
 
-def test_records_stay_small() -> None:
+def test_records_have_at_most_15_fields() -> None:
     assert structure.wide_records(FIELDS) == listed("records")
 
 
-def test_modules_hold_one_idea() -> None:
+def test_modules_have_at_most_700_lines() -> None:
     too_long = [
         name_of(module) for module in modules() if len(text_of(module).splitlines()) > MODULE_LINES
     ]
@@ -58,7 +58,7 @@ def length(function: Function) -> int:
     return function.end_lineno - function.lineno + 1
 
 
-def test_functions_hold_one_thought() -> None:
+def test_functions_have_at_most_60_lines() -> None:
     too_long = [
         f"{name_of(module)}:{function}"
         for module in modules()
@@ -69,7 +69,7 @@ def test_functions_hold_one_thought() -> None:
     assert too_long == []
 
 
-def test_the_loop_reads_on_two_screens() -> None:
+def test_run_module_has_at_most_150_lines() -> None:
     lines = (PACKAGE / "agent_loop" / "run.py").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= LOOP_LINES
 

@@ -11,7 +11,7 @@ from tests.support.project import ScriptedProject, on_first
 USED = Usage(input=50, output=5)
 
 
-async def test_a_price_that_is_unknown_stays_so_in_the_journal(project: ScriptedProject) -> None:
+async def test_unknown_price_is_journaled_as_unknown(project: ScriptedProject) -> None:
     project.model.will_say("with tokens", usage=USED).will_say("without")
 
     async with project.open() as conversation:
@@ -24,7 +24,7 @@ async def test_a_price_that_is_unknown_stays_so_in_the_journal(project: Scripted
         assert again.cost_usd is None
 
 
-async def test_a_request_that_was_too_long_is_a_turn_nowhere(project: ScriptedProject) -> None:
+async def test_request_that_was_too_long_counts_as_no_turn(project: ScriptedProject) -> None:
     project.model.will_fail("prompt is too long", kind="context_length").will_say("one")
 
     async with project.open() as conversation:
@@ -38,7 +38,7 @@ async def test_a_request_that_was_too_long_is_a_turn_nowhere(project: ScriptedPr
         assert recorder.load().turns == 1
 
 
-async def test_what_a_plugin_says_at_last_comes_before_the_end(project: ScriptedProject) -> None:
+async def test_last_message_of_a_plugin_comes_before_agent_end(project: ScriptedProject) -> None:
     project.model.will_say("one")
 
     async with project.open() as conversation:
@@ -60,7 +60,7 @@ async def test_what_a_plugin_says_at_last_comes_before_the_end(project: Scripted
     assert_event_grammar(heard.events)
 
 
-async def test_a_notice_about_the_end_of_a_run_is_no_part_of_the_run(
+async def test_notice_after_the_end_does_not_belong_to_the_run(
     project: ScriptedProject,
 ) -> None:
     project.model.will_say("one")
@@ -78,7 +78,7 @@ async def test_a_notice_about_the_end_of_a_run_is_no_part_of_the_run(
     assert heard.types[-2:] == ["agent_end", "system_notice"]
 
 
-async def test_who_closes_again_waits_until_all_is_let_go(project: ScriptedProject) -> None:
+async def test_second_close_waits_until_everything_is_released(project: ScriptedProject) -> None:
     project.model.will_say("one", hold=asyncio.Event().wait)
     has_begun = asyncio.Event()
     conversation = project.build(project.user, SessionChoice(kind="new"))

@@ -39,7 +39,7 @@ def played(story: Story) -> StoryRunner:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(stories)
-def test_a_conversation_holds_together(story: Story) -> None:
+def test_random_conversations_keep_the_invariants(story: Story) -> None:
     check(played(story))
 
 

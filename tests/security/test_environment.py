@@ -45,7 +45,7 @@ def written(product: Product) -> str:
     return "\n".join(path.read_bytes().decode("utf-8", "replace") for path in files)
 
 
-def test_no_canary_is_seen_in_a_child_the_transcript_or_the_log(product: Product) -> None:
+def test_secrets_of_the_environment_reach_no_child_transcript_or_log(product: Product) -> None:
     product.configure(f"[tools]\nenvironment = {json.dumps([*CANARIES[1:2], 'LISTED'])}\n")
     calls = [("bash", {"command": f"{look}; echo listed=$LISTED"}) for look in LOOKS]
     product.will(ModelReply(calls=calls), ModelReply(text="done"))
@@ -65,7 +65,7 @@ def test_no_canary_is_seen_in_a_child_the_transcript_or_the_log(product: Product
 
 
 @pytest.mark.parametrize("name", ["CARGO_HOME", "GIT_AUTHOR_NAME"])
-def test_what_a_person_lists_is_passed(product: Product, name: str) -> None:
+def test_listed_variables_are_passed_to_commands(product: Product, name: str) -> None:
     product.configure(f'[tools]\nenvironment = ["{name}"]\n')
     product.will(
         ModelReply(calls=[("bash", {"command": f"echo got ${name}"})]), ModelReply(text="done")
@@ -76,7 +76,7 @@ def test_what_a_person_lists_is_passed(product: Product, name: str) -> None:
     assert "got the value" in product.sent_text()
 
 
-def test_the_key_of_a_service_is_not_passed_even_when_listed(product: Product) -> None:
+def test_api_key_of_a_service_is_not_passed_even_if_listed(product: Product) -> None:
     product.configure('[tools]\nenvironment = ["FAKE_KEY"]\n')
     product.will(ModelReply(calls=[("bash", {"command": "env"})]), ModelReply(text="done"))
 

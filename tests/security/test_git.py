@@ -50,7 +50,7 @@ async def try_all(project: Project, prefix: str = "") -> tuple[int, int]:
     return len(FEW), int((project.home / "ran").exists())
 
 
-async def test_settings_that_name_a_program_start_none(project: Project) -> None:
+async def test_git_settings_that_name_a_program_start_none(project: Project) -> None:
     program = marker(project)
     tried = ran = 0
     for key, value in HOSTILE if ASKED else HOSTILE[::3]:
@@ -68,7 +68,7 @@ async def test_settings_that_name_a_program_start_none(project: Project) -> None
     assert (len(HOSTILE) >= 25, ran) == (True, 0)
 
 
-async def test_hooks_are_started_by_nothing_that_only_looks(project: Project) -> None:
+async def test_read_only_git_commands_start_no_hooks(project: Project) -> None:
     program = marker(project)
     hooks = project.root / ".git/hooks"
     hooks.mkdir(exist_ok=True)
@@ -97,7 +97,7 @@ def embedded(project: Project, *, bare: bool) -> Path:
 
 
 @pytest.mark.parametrize("bare", [True, False])
-async def test_an_embedded_repository_starts_nothing(project: Project, bare: bool) -> None:
+async def test_embedded_repository_starts_no_program(project: Project, bare: bool) -> None:
     embedded(project, bare=bare)
     tried = ran = 0
     for prefix in ("", "cd vendor/inner && ", "cd vendor && cd inner && "):
@@ -109,7 +109,7 @@ async def test_an_embedded_repository_starts_nothing(project: Project, bare: boo
 
 
 @pytest.mark.parametrize("pointer", ["gitdir: {inner}/.git\n", "gitdir: ../vendor/inner/.git"])
-async def test_a_git_link_to_a_hostile_repository_starts_nothing(
+async def test_git_link_to_a_hostile_repository_starts_no_program(
     project: Project, pointer: str
 ) -> None:
     inner = embedded(project, bare=False)
@@ -121,7 +121,7 @@ async def test_a_git_link_to_a_hostile_repository_starts_nothing(
     assert ran == 0
 
 
-async def test_a_hostile_work_tree_starts_nothing(project: Project) -> None:
+async def test_hostile_work_tree_starts_no_program(project: Project) -> None:
     program = marker(project)
     tree = project.root / "trees/one"
     project.git("worktree", "add", "-q", str(tree), "-b", "one")
@@ -135,7 +135,7 @@ async def test_a_hostile_work_tree_starts_nothing(project: Project) -> None:
     assert ran == 0
 
 
-async def test_the_marker_would_tell(project: Project) -> None:
+async def test_marker_file_shows_that_a_program_was_started(project: Project) -> None:
     program = marker(project)
     project.git("config", "--local", "core.fsmonitor", str(program))
 
@@ -144,7 +144,7 @@ async def test_the_marker_would_tell(project: Project) -> None:
     assert (project.home / "ran").exists()
 
 
-async def test_plain_repositories_are_looked_at_unasked(project: Project) -> None:
+async def test_reading_an_ordinary_repository_needs_no_question(project: Project) -> None:
     driver = AuthorizerDriver(project)
 
     text = await driver.run(driver.bash("git diff --stat && git log --oneline -1"))
@@ -157,7 +157,7 @@ RISKY = [row for row in ACTING_SETTINGS if row.answer not in ("variable", "unrea
 
 
 @pytest.mark.parametrize("inside", [False, True])
-async def test_every_setting_that_acts_starts_nothing_and_shows_no_secret(
+async def test_no_git_setting_starts_a_program_or_shows_a_secret(
     tmp_path: Path, inside: bool
 ) -> None:
     """One setting at a time; commands run as the engine runs them, or ask."""

@@ -53,7 +53,7 @@ def changed(choice: random.Random, content: bytes) -> bytes:
 
 @pytest.mark.parametrize("version", ["2", "4"])
 @pytest.mark.parametrize("split", [False, True])
-def test_no_index_hides_a_repository_from_the_reader(
+def test_git_index_cannot_hide_a_nested_repository(
     tmp_path: Path, version: str, split: bool
 ) -> None:
     project = Project(tmp_path.resolve())

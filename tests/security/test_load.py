@@ -64,7 +64,7 @@ FLOODS = {
 }
 
 
-def test_no_flood_costs_memory_and_its_ends_are_kept(tmp_path: Path) -> None:
+def test_flood_of_output_uses_bounded_memory_and_keeps_both_ends(tmp_path: Path) -> None:
     program = subprocess.run(
         [sys.executable, "-c", RUN_BASH, str(tmp_path), *FLOODS.values()],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -142,7 +142,7 @@ async def aborted(command: str, folder: Path, enough: int = 1) -> tuple[Any, flo
 
 
 @pytest.mark.parametrize("kind", STUBBORN)
-async def test_after_an_abort_none_is_left_within_three_seconds(tmp_path: Path, kind: str) -> None:
+async def test_no_process_is_left_three_seconds_after_an_abort(tmp_path: Path, kind: str) -> None:
     finished, took = await aborted(STUBBORN[kind].format(**WORDS), tmp_path)
     left = running(noted(tmp_path))
 
@@ -152,7 +152,7 @@ async def test_after_an_abort_none_is_left_within_three_seconds(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("kind", LEAVING)
-async def test_after_the_end_none_is_left_within_half_a_second(tmp_path: Path, kind: str) -> None:
+async def test_no_process_is_left_half_a_second_after_the_end(tmp_path: Path, kind: str) -> None:
     command = f"{LEAVING[kind].format(**WORDS)}; touch {tmp_path}/over"
     finished = await Runner(EnvironmentPolicy()).run(command, cwd=str(tmp_path))
     took = time.time() - (tmp_path / "over").stat().st_mtime
@@ -165,7 +165,7 @@ async def test_after_the_end_none_is_left_within_half_a_second(tmp_path: Path, k
     assert took < (0.5 if ASKED else 3.0)
 
 
-async def test_a_storm_of_forks_ends_at_once(tmp_path: Path) -> None:
+async def test_fork_bomb_is_ended_at_once(tmp_path: Path) -> None:
     most = size(60, 200)
     # The file is opened by us: that user cannot reach it.
     storm = f"ulimit -u {most}; s() {{ echo $BASHPID >&3; s & s & setsid sleep 9 & wait; }}; s"

@@ -129,7 +129,9 @@ def _is_effect(name: str, arguments: str, started: set[str]) -> bool:
     return True
 
 
-def test_no_option_that_is_allowed_writes_starts_or_connects(project: Project) -> None:
+def test_allowed_options_write_no_file_start_no_program_and_open_no_connection(
+    project: Project,
+) -> None:
     if shutil.which("strace") is None or effects_of("true", project):
         lacking("strace")
     names = programs()
@@ -152,7 +154,7 @@ def test_no_option_that_is_allowed_writes_starts_or_connects(project: Project) -
     ["sort -o out a", "touch new", "git diff --output=out", "find . -exec true {} +", "env true",
      "git tag new", "sed -n 'w out' a", "rm x", "sort -m", "git tag --column"],
 )  # fmt: skip
-def test_the_oracle_notices_effects(project: Project, command: str) -> None:
+def test_oracle_of_options_notices_effects(project: Project, command: str) -> None:
     if shutil.which("strace") is None or effects_of("true", project):
         lacking("strace")
 

@@ -23,7 +23,7 @@ def bash(command: str) -> ModelReply:
 
 
 @pytest.mark.parametrize("name", [".env", ".env.local", ".envrc", ".dirge/.env"])
-def test_an_env_file_of_the_project_moves_nothing(product: Product, name: str) -> None:
+def test_env_file_of_the_project_changes_no_setting(product: Product, name: str) -> None:
     evil = product.file(
         "evil/config.toml",
         f'[providers.fake]\ntype = "openai"\nbase_url = "{FOREIGN}"\napi_key_env = "FAKE_KEY"\n',
@@ -80,7 +80,7 @@ def test_a_repository_that_points_to_a_trusted_one_is_not_trusted(
 
 
 @pytest.mark.parametrize("flags", [("--yolo",), ("--accept-all",), ("--allow", "execute:*"), ()])
-def test_no_leave_to_act_is_taken_for_trust(product: Product, flags: tuple[str, ...]) -> None:
+def test_no_permission_flag_counts_as_trust(product: Product, flags: tuple[str, ...]) -> None:
     mark = plugin(product)
     product.will(ModelReply(text="one"), ModelReply(text="two"))
 
@@ -92,9 +92,7 @@ def test_no_leave_to_act_is_taken_for_trust(product: Product, flags: tuple[str, 
 
 
 @pytest.mark.parametrize("later", [(), ("-c",), ("-r", "s"), ("-r", "s", "--fork-session")])
-def test_leave_to_do_everything_ends_with_the_start_it_was_given_for(
-    product: Product, later: tuple[str, ...]
-) -> None:
+def test_yolo_flag_applies_only_to_its_own_start(product: Product, later: tuple[str, ...]) -> None:
     product.will(
         bash("touch one"), ModelReply(text="done"), bash("touch two"), ModelReply(text="done")
     )
@@ -116,7 +114,7 @@ NAMES = (
 )
 
 
-def test_names_and_settings_of_a_repository_reach_no_shell(product: Product) -> None:
+def test_names_and_settings_of_a_repository_are_never_run_by_a_shell(product: Product) -> None:
     for name in NAMES:
         product.file(f"{name}/{name}.txt", "needle\n")
     settings = product.project / ".git/config"
@@ -158,7 +156,7 @@ SMUGGLED = (
 
 @pytest.mark.parametrize("prompt", SMUGGLED)
 @pytest.mark.parametrize("way", ["words", "stdin", "both"])
-def test_no_prompt_smuggles_a_flag(product: Product, prompt: str, way: str) -> None:
+def test_prompt_text_is_never_read_as_a_flag(product: Product, prompt: str, way: str) -> None:
     product.will(bash("touch made"), ModelReply(text="done"))
     words = {"words": ("--", prompt), "stdin": (), "both": ("--", "do it")}[way]
 

@@ -95,7 +95,7 @@ def effect_of(
     return gate.decide([claim]).effect
 
 
-def test_adding_a_deny_never_loosens(project: Project) -> None:
+def test_adding_a_deny_rule_never_allows_more(project: Project) -> None:
     @many(ALGEBRA)
     @given(any_rules, rules_with("deny"), st.integers(0, 5), grants, modes, actions)
     def check(rules: Any, added: Rule, at: int, granted: Any, mode: Mode, action: Any) -> None:
@@ -108,7 +108,7 @@ def test_adding_a_deny_never_loosens(project: Project) -> None:
     count("policy: a deny more", ALGEBRA, 0, "loosened")
 
 
-def test_a_project_never_loosens(project: Project) -> None:
+def test_project_rules_never_allow_more(project: Project) -> None:
     @many(ALGEBRA)
     @given(any_rules, st.lists(rules_with("ask", "deny"), max_size=4), grants, modes, actions)
     def check(rules: Any, brought: Any, granted: Any, mode: Mode, action: Any) -> None:
@@ -120,7 +120,7 @@ def test_a_project_never_loosens(project: Project) -> None:
     count("policy: a project's rules", ALGEBRA, 0, "loosened")
 
 
-def test_grants_and_allow_rules_never_beat_a_deny(project: Project) -> None:
+def test_grants_and_allow_rules_never_override_a_deny_rule(project: Project) -> None:
     @many(ALGEBRA)
     @given(any_rules, grants, grants, modes, actions)
     def check(rules: Any, granted: Any, more: Any, mode: Mode, action: Any) -> None:
@@ -132,7 +132,7 @@ def test_grants_and_allow_rules_never_beat_a_deny(project: Project) -> None:
     count("policy: grants against denies", ALGEBRA, 0, "beaten")
 
 
-def test_what_a_project_asks_about_is_asked_whoever_allowed_it(project: Project) -> None:
+def test_ask_rule_of_a_project_overrides_allow_rules(project: Project) -> None:
     mine = [parse_rule("execute:make *", "allow")]
     theirs = [parse_rule("execute:make *", "ask", source="project")]
     gate = PermissionEngine(
@@ -218,7 +218,7 @@ def test_bp2_what_tree_sitter_cannot_parse_is_never_allowed(project: Project) ->
     check()
 
 
-def test_bp3_rm_of_the_root_denies_whatever_stands_before(project: Project) -> None:
+def test_bp3_rm_of_the_root_is_denied_after_any_prefix(project: Project) -> None:
     tails = st.sampled_from([" && rm -rf /", "; rm -rf /", " | rm -rf /", "\nrm -rf /"])
 
     @many(SHAPED)
@@ -239,7 +239,7 @@ def test_bp4_redirecting_out_of_the_workspace_asks(project: Project) -> None:
     check()
 
 
-def test_bp5_wrapping_never_loosens(project: Project) -> None:
+def test_bp5_wrapping_a_command_never_allows_more(project: Project) -> None:
     tails = st.sampled_from(["", " > out.txt", " 2>&1", " >> src/log"])
 
     @many(SHAPED)
@@ -251,7 +251,7 @@ def test_bp5_wrapping_never_loosens(project: Project) -> None:
     check()
 
 
-def test_bp7_blanks_change_nothing(project: Project) -> None:
+def test_bp7_whitespace_does_not_change_the_decision(project: Project) -> None:
     blank = st.text(" \t", min_size=1, max_size=4)
 
     @many(SHAPED)
@@ -278,7 +278,7 @@ commands = (
 )
 
 
-async def test_bp6_why_and_enforcement_give_the_same(project: Project) -> None:
+async def test_bp6_why_shows_the_decision_that_is_enforced(project: Project) -> None:
     rules = [parse_rule("execute:make *", "allow"), parse_rule("execute:rm *", "deny"),
              parse_rule("edit:src/**", "deny"), parse_rule("read:notes.txt", "deny")]  # fmt: skip
     driver = AuthorizerDriver(project, *rules, loop_guard=0)
@@ -306,7 +306,7 @@ async def test_bp6_why_and_enforcement_give_the_same(project: Project) -> None:
         assert len(past.claims) == len(decision.claims)
 
 
-async def test_what_is_shown_is_what_is_run(project: Project) -> None:
+async def test_command_shown_in_a_question_is_the_one_that_runs(project: Project) -> None:
     most = size(25, 10_000)
     run: list[list[str]] = []
 
@@ -366,7 +366,7 @@ print(tried, wrong)
 """
 
 
-def test_no_character_reaches_a_parser_that_it_could_crash(tmp_path: Path) -> None:
+def test_no_character_crashes_the_shell_parser(tmp_path: Path) -> None:
     step = size(1009, 1)
 
     done = subprocess.run(
@@ -382,7 +382,7 @@ def test_no_character_reaches_a_parser_that_it_could_crash(tmp_path: Path) -> No
     assert (tried > 1000, wrong) == (True, 0)
 
 
-async def test_a_batch_of_refusals_allows_nothing(project: Project) -> None:
+async def test_refusing_a_batch_allows_none_of_its_calls(project: Project) -> None:
     driver = AuthorizerDriver(project)
     driver.user.answer = lambda request: NO
     calls = [driver.bash(command) for command in ("make", "npm test", "rm f", "make x")]

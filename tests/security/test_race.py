@@ -94,7 +94,7 @@ def move_one(files: CallFiles, number: int) -> None:
     ("act", "share"),
     [(replace_one, 2), (create_one, 4), (change_several, 8), (move_one, 8)],
 )
-def test_nothing_outside_is_touched_while_a_path_flips(
+def test_path_swapped_during_a_call_touches_nothing_outside(
     folder: Path, act: Callable[[CallFiles, int], None], share: int
 ):
     wanted, tried, done = WRITES // share, 0, 0

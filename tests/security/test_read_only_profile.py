@@ -136,14 +136,14 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_table_names_every_program_and_subcommand_that_runs_unasked() -> None:
+def test_table_lists_every_program_and_subcommand_that_runs_without_a_question() -> None:
     special = set(programs._SPECIAL) - {"git"}
     subcommands = {f"git {name}" for name in (*commands._SUBCOMMANDS, *commands._VERBS)}
 
     assert set(programs.PROGRAMS) | special | subcommands == set(COMMANDS)
 
 
-def test_no_program_of_the_list_writes_or_executes_anything_of_the_project(place: Path) -> None:
+def test_read_only_programs_cannot_write_or_execute_files_of_the_project(place: Path) -> None:
     config = place / "config"
     config.mkdir()
     commands = [*COMMANDS.values(), ALLOWED]
@@ -187,7 +187,7 @@ def test_no_program_of_the_list_writes_or_executes_anything_of_the_project(place
 
 
 @pytest.mark.parametrize(("setting", "command"), STARTED_BY_GIT.items())
-async def test_what_a_repository_makes_git_start_can_only_look(
+async def test_programs_that_a_repository_makes_git_start_can_only_read(
     place: Path, setting: str, command: str
 ) -> None:
     """Tests the kernel's part alone, without the check of the repository's settings."""

@@ -149,7 +149,7 @@ def differences(most: int, seed: int, folder: Path) -> list[str]:
     return found
 
 
-def test_bash_sees_the_words_that_the_lexer_saw(tmp_path: Path) -> None:
+def test_lexer_and_bash_agree_on_words(tmp_path: Path) -> None:
     most = size(1_500, 1_000_000)
 
     found = differences(most, 7, tmp_path)
@@ -180,7 +180,7 @@ def test_oracle_records_what_bash_did(
     ]  # fmt: skip
 
 
-def test_oracle_itself_notices_a_difference(tmp_path: Path) -> None:
+def test_oracle_of_bash_notices_a_difference(tmp_path: Path) -> None:
     parts = lex("p a && q b | r c || s d")
 
     assert expected_calls(parts) == Counter([("p", "a"), ("q", "b"), ("r", "c")])

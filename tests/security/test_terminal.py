@@ -80,7 +80,7 @@ CORPUS = list(dict.fromkeys(sequences()))
 _FILLERS = "\u034f\u115f\u1160\u3164\uffa0\u180b"
 
 
-def test_the_corpus_is_as_large_as_it_should_be() -> None:
+def test_corpus_of_escape_sequences_is_complete() -> None:
     assert len(CORPUS) >= 500
 
 
@@ -145,7 +145,7 @@ def of_notices(renderer: TranscriptRenderer, text: str) -> None:
 
 
 @pytest.mark.parametrize("way", [of_answers, of_a_person, of_tools, of_changes, of_notices])
-def test_the_transcript_draws_nothing_but_text(way: Any) -> None:
+def test_transcript_sends_no_escape_sequences_of_others(way: Any) -> None:
     page = Page(INK, 60)
     page.expand_all(True)
     renderer = TranscriptRenderer(page)
@@ -159,7 +159,7 @@ PIECES = st.lists(
 )
 
 
-def test_nor_does_it_when_sequences_are_mixed() -> None:
+def test_transcript_sends_no_mixed_escape_sequences_of_others() -> None:
     drawn: list[str] = []
 
     @settings(max_examples=size(20, 5000), deadline=None)
@@ -202,7 +202,9 @@ def request(text: str) -> PermissionRequest:
     )
 
 
-async def test_questions_and_trust_lists_draw_nothing_but_text(project: ScriptedProject) -> None:
+async def test_questions_and_trust_lists_send_no_escape_sequences_of_others(
+    project: ScriptedProject,
+) -> None:
     some = CORPUS[:: size(80, 1)]
     # All at once, and without a screen, they are in the next test.
     many = "\n".join(CORPUS[:: size(7, 1)])
@@ -228,7 +230,7 @@ async def test_questions_and_trust_lists_draw_nothing_but_text(project: Scripted
 
 
 @pytest.mark.parametrize("text", ["\n".join(CORPUS), CORPUS[9], "\x1b]0;OWNED\x07", "\u202e"])
-def test_a_permission_question_draws_nothing_but_text(text: str) -> None:
+def test_permission_question_sends_no_escape_sequences_of_others(text: str) -> None:
     asked = PermissionChoice(request(text))
     painted = paint_request(asked.request, "", 60, INK, files=asked.selection.files)
     commanded = request(text)
@@ -240,7 +242,7 @@ def test_a_permission_question_draws_nothing_but_text(text: str) -> None:
     judge([asked.rules_shown])
 
 
-async def test_lists_pastes_and_the_status_line_draw_nothing_but_text(
+async def test_lists_pastes_and_status_line_send_no_escape_sequences_of_others(
     project: ScriptedProject,
 ) -> None:
     drawn: list[str] = []
@@ -316,7 +318,7 @@ def played(folder: Path, said: str, name: str, mark: bytes) -> tuple[set[tuple[s
     return forms(drawn), screen
 
 
-def test_the_program_sends_a_terminal_what_it_sends_for_plain_words(tmp_path: Path) -> None:
+def test_hostile_text_reaches_the_terminal_as_plain_text(tmp_path: Path) -> None:
     for folder in ("plain", "hostile"):
         (tmp_path / folder).mkdir()
     plain, calm = played(tmp_path / "plain", "words\n" * 400, "name", b"words")

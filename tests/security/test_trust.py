@@ -155,7 +155,7 @@ def worktree(product: Product) -> Path:
     return place
 
 
-def test_i07_no_headless_start_lets_anything_act(hostile: Hostile) -> None:
+def test_i07_headless_start_runs_nothing_of_an_untrusted_project(hostile: Hostile) -> None:
     product, log = hostile.product, hostile.product.base / "trace"
     hostile.keep_no_snapshots()
     deep = product.file("src/deep/x").parent
@@ -198,7 +198,7 @@ def test_the_snapshots_of_a_hostile_project_start_git_and_nothing_of_the_project
 
 
 @pytest.mark.parametrize("words", HEADLESS, ids=" ".join)
-def test_a10_headless_everything_of_the_project_is_off(
+def test_a10_headless_start_uses_nothing_of_the_project(
     hostile: Hostile, words: Sequence[str]
 ) -> None:
     place = hostile.product.file("src/deep/x").parent
@@ -212,7 +212,7 @@ def test_a10_headless_everything_of_the_project_is_off(
             assert (result.exit_code, "there is no prompt 'plan'" in result.stderr) == (2, True)
 
 
-def test_the_screen_starts_asks_and_lets_nothing_act_before_the_answer(hostile: Hostile) -> None:
+def test_tui_asks_for_trust_and_runs_nothing_before_the_answer(hostile: Hostile) -> None:
     product, log = hostile.product, hostile.product.base / "trace"
     command = traced(log)
     code = f"import os; os.execv({command[0]!r}, {command!r})"
@@ -230,7 +230,7 @@ def test_the_screen_starts_asks_and_lets_nothing_act_before_the_answer(hostile: 
     assert (caused(log), hostile.marked) == ([], [])
 
 
-def test_what_was_accepted_runs_and_a_change_does_not(hostile: Hostile) -> None:
+def test_trusted_files_run_and_changed_ones_do_not(hostile: Hostile) -> None:
     product = hostile.product
     hostile.good()
     hostile.accept()
@@ -253,9 +253,7 @@ def test_what_was_accepted_runs_and_a_change_does_not(hostile: Hostile) -> None:
 
 
 @pytest.mark.parametrize("kind", ["changed", "link"])
-def test_no_plugin_runs_beside_a_file_that_is_not_as_it_was_trusted(
-    hostile: Hostile, kind: str
-) -> None:
+def test_changed_file_beside_a_plugin_stops_the_plugin(hostile: Hostile, kind: str) -> None:
     """An unchanged plugin could import the changed file."""
     product = hostile.product
     hostile.good()
@@ -277,7 +275,7 @@ def test_no_plugin_runs_beside_a_file_that_is_not_as_it_was_trusted(
     assert "None of its plugins is loaded" in result.stderr
 
 
-def test_what_runs_is_what_was_hashed_whatever_stands_there_by_then(hostile: Hostile) -> None:
+def test_plugin_runs_the_bytes_that_were_hashed(hostile: Hostile) -> None:
     """A trusted plugin replaces the next one's file before it is loaded."""
     product = hostile.product
     hostile.good()
@@ -293,7 +291,7 @@ def test_what_runs_is_what_was_hashed_whatever_stands_there_by_then(hostile: Hos
     assert "exchanged" not in hostile.marked
 
 
-def test_the_plugin_of_the_user_goes_before_one_of_the_same_name(hostile: Hostile) -> None:
+def test_plugin_of_the_user_wins_over_one_of_the_project(hostile: Hostile) -> None:
     product = hostile.product
     hostile.good()
     hostile.accept()
@@ -306,7 +304,7 @@ def test_the_plugin_of_the_user_goes_before_one_of_the_same_name(hostile: Hostil
     assert "plugin `evil` of" in result.stderr
 
 
-def test_a_project_cannot_change_the_settings_of_what_is_the_users(hostile: Hostile) -> None:
+def test_project_cannot_change_settings_of_the_users_plugins(hostile: Hostile) -> None:
     product = hostile.product
     hostile.good()
     mine = product.config_dir / "plugins"
@@ -321,7 +319,7 @@ def test_a_project_cannot_change_the_settings_of_what_is_the_users(hostile: Host
     assert hostile.marked == ["guard"]
 
 
-def test_what_a_trusted_project_forbids_holds_whatever_the_user_allows(hostile: Hostile) -> None:
+def test_deny_rule_of_a_trusted_project_overrides_the_users_allow_rules(hostile: Hostile) -> None:
     product = hostile.product
     hostile.good()
     product.configure()
@@ -347,7 +345,7 @@ def test_what_a_trusted_project_forbids_holds_whatever_the_user_allows(hostile: 
     assert hostile.marked == ["plugin", "registered"]
 
 
-def test_a23_the_project_names_the_theme_and_the_rest_stays_the_users(hostile: Hostile) -> None:
+def test_a23_project_sets_the_theme_and_no_other_setting_of_the_user(hostile: Hostile) -> None:
     from dirge_py.config.load import load
     from dirge_py.permission.project_trust import inspect_project, trust_project
     from dirge_py.sdk.options import BuildOptions, with_project
@@ -394,7 +392,7 @@ def embedded(hostile: Hostile, agent: str) -> str:
     return stdout
 
 
-def test_an_agent_without_settings_never_looks_at_it(hostile: Hostile) -> None:
+def test_agent_without_settings_ignores_the_projects_files(hostile: Hostile) -> None:
     hostile.good()
     hostile.accept()
     result = subprocess.run(
@@ -408,7 +406,7 @@ def test_an_agent_without_settings_never_looks_at_it(hostile: Hostile) -> None:
     assert hostile.marked == []
 
 
-def test_an_agent_from_the_settings_has_what_was_trusted_before(hostile: Hostile) -> None:
+def test_agent_from_settings_uses_files_trusted_earlier(hostile: Hostile) -> None:
     hostile.good()
     agent = "Agent.from_config(stream_fn=model.stream_fn)"
     assert (embedded(hostile, agent), hostile.marked) == ("Done.\n", [])
@@ -417,7 +415,7 @@ def test_an_agent_from_the_settings_has_what_was_trusted_before(hostile: Hostile
     assert hostile.marked == ["plugin", "registered"]
 
 
-def test_a_service_that_is_not_the_users_gets_no_request(product: Product) -> None:
+def test_service_set_by_the_project_gets_no_request(product: Product) -> None:
     """The key must go only to services from the user's own settings."""
     hostile_free = Hostile.__new__(Hostile)
     hostile_free.product, hostile_free.marks = product, product.base / "marks"
@@ -429,7 +427,7 @@ def test_a_service_that_is_not_the_users_gets_no_request(product: Product) -> No
     assert os.listdir(hostile_free.marks) == []
 
 
-def test_after_a_no_nobody_asks_again_until_something_changes(hostile: Hostile) -> None:
+def test_refused_trust_is_not_asked_again_until_a_file_changes(hostile: Hostile) -> None:
     from dirge_py.permission.project_trust import TrustGate
 
     product = hostile.product

@@ -174,7 +174,7 @@ async def outcome(web: WebService, url: str) -> str:
     return f"moved: {page.moved_to}" if page.moved_to else f"read: {page.text}"
 
 
-async def test_d57_no_spelling_leads_to_what_is_not_public(witness: Witness) -> None:
+async def test_d57_no_spelling_of_an_address_reaches_a_private_host(witness: Witness) -> None:
     web = WebService(DnsGuard(resolve=leads_home))
     tried = spellings()
     assert len(set(tried)) >= 120
@@ -187,7 +187,7 @@ async def test_d57_no_spelling_leads_to_what_is_not_public(witness: Witness) -> 
     assert caught == []
 
 
-async def test_the_witnesses_see_what_is_listed_and_what_is_public(witness: Witness) -> None:
+async def test_witness_and_traps_notice_connections(witness: Witness) -> None:
     async with traps() as caught:
         listed = WebService(DnsGuard(["127.0.0.1"]))
         assert "refused" in await outcome(listed, "http://127.0.0.1/")
@@ -201,7 +201,7 @@ async def test_the_witnesses_see_what_is_listed_and_what_is_public(witness: Witn
     assert witness.begun == ["127.0.0.1", PUBLIC]
 
 
-async def test_a_name_that_changes_its_address_is_not_asked_twice(witness: Witness) -> None:
+async def test_host_name_is_resolved_once_for_check_and_connection(witness: Witness) -> None:
     asked: list[str] = []
 
     async def rebinding(host: str, port: int) -> Sequence[str]:
@@ -220,7 +220,7 @@ async def test_a_name_that_changes_its_address_is_not_asked_twice(witness: Witne
     assert caught == []
 
 
-async def test_no_mixture_of_addresses_is_connected_to_unless_all_are_public(
+async def test_host_with_any_private_address_is_refused(
     witness: Witness,
 ) -> None:
     dice = random.Random(5)
@@ -257,7 +257,7 @@ async def test_no_mixture_of_addresses_is_connected_to_unless_all_are_public(
     assert caught == []
 
 
-async def test_no_redirect_leads_to_what_is_not_public(witness: Witness) -> None:
+async def test_redirect_to_a_private_host_is_refused(witness: Witness) -> None:
     places = [url for url in spellings() if url.isprintable()][:: size(4, 1)]
     async with serving({}) as site, traps() as caught:
         witness.allowed = {site.port}
@@ -275,7 +275,7 @@ async def test_no_redirect_leads_to_what_is_not_public(witness: Witness) -> None
     assert caught == []
 
 
-async def test_every_step_of_a_chain_is_looked_up_and_judged_anew(witness: Witness) -> None:
+async def test_every_redirect_of_a_chain_is_resolved_and_judged(witness: Witness) -> None:
     answers = [["127.0.0.1"], ["127.0.0.1"], []]
     asked: list[str] = []
 
@@ -312,7 +312,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-async def test_no_bomb_fills_the_memory(name: str) -> None:
+async def test_compression_bomb_uses_bounded_memory(name: str) -> None:
     async with serving({"/": BOMBS[name]}) as site:
         web = WebService(DnsGuard([site.place]))
         await outcome(web, f"{site.url}/warm-up")
@@ -357,7 +357,7 @@ print((peak_kb() - before) // 1024)
 
 
 @pytest.mark.parametrize("name", list(PAGES)[: size(1, len(PAGES))])
-def test_no_page_fills_the_memory(name: str) -> None:
+def test_endless_page_uses_bounded_memory(name: str) -> None:
     child = subprocess.run(
         [sys.executable, "-c", PARSE.format(page=PAGES[name])],
         capture_output=True,

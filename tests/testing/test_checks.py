@@ -12,7 +12,7 @@ ANSWER = ToolResultMessage(tool_call_id="a", tool_name="x", content=())
 SAID = user_text("hi")
 
 
-def test_an_answered_call_is_balanced():
+def test_history_with_answered_calls_is_accepted():
     assert_balanced([SAID, ASKS, ANSWER, SAID])
     assert_balanced([SAID, ASKS], open_calls_allowed=True)
 
@@ -30,7 +30,7 @@ PROMPT = [MessageStart(SAID), MessageEnd(SAID)]
 TURN, TURN_END = TurnStart(turn=1), TurnEnd(message=None)
 
 
-def test_a_whole_run_is_accepted():
+def test_events_of_a_complete_run_are_accepted():
     assert_event_grammar([START, TURN, *PROMPT, TURN_END, END])
 
 
@@ -45,12 +45,12 @@ def test_a_whole_run_is_accepted():
         [START, TURN, TURN_END, END],
     ],
 )
-def test_a_broken_order_is_refused(events):
+def test_events_in_wrong_order_are_refused(events):
     with pytest.raises(AssertionError):
         assert_event_grammar(events)
 
 
-async def test_sleepers_wake_when_their_time_has_come():
+async def test_fake_clock_wakes_sleepers_in_time():
     clock, woken = FakeClock(), []
 
     async def sleeper(delay_s):

@@ -27,7 +27,7 @@ def post(service: FakeService, path: str) -> tuple[int, str]:
         ("/api/chat", '"done": true'),
     ],
 )
-def test_an_answer_comes_in_the_format_of_the_path(path: str, event: str) -> None:
+def test_answer_has_the_wire_format_of_the_path(path: str, event: str) -> None:
     with FakeService([ModelReply(text="Hello.")]) as service:
         status, body = post(service, path)
 
@@ -38,7 +38,7 @@ def test_an_answer_comes_in_the_format_of_the_path(path: str, event: str) -> Non
     assert request.headers["x-key"] == "k"
 
 
-def test_replies_come_in_order_and_then_an_error() -> None:
+def test_replies_are_sent_in_order_then_an_error() -> None:
     with FakeService([RawReply(status=429, body="{}"), ModelReply(text="Hi.")]) as service:
         first, second, third = (post(service, "/v1/chat/completions") for _ in range(3))
 
