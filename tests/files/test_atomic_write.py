@@ -17,7 +17,7 @@ def names(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-def test_the_mode_of_an_existing_file_stays(tmp_path: Path):
+def test_write_keeps_the_mode_of_an_existing_file(tmp_path: Path):
     file = tmp_path / "run.sh"
     file.write_bytes(b"old")
     file.chmod(0o751)
@@ -27,7 +27,7 @@ def test_the_mode_of_an_existing_file_stays(tmp_path: Path):
     assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (b"new", 0o751)
 
 
-def test_a_new_file_gets_what_the_umask_leaves(tmp_path: Path):
+def test_new_file_has_a_mode_according_to_the_umask(tmp_path: Path):
     umask = os.umask(0)
     os.umask(umask)
 
@@ -38,7 +38,7 @@ def test_a_new_file_gets_what_the_umask_leaves(tmp_path: Path):
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o600
 
 
-def test_a_link_stays_a_link_and_its_target_changes(tmp_path: Path):
+def test_write_through_a_link_changes_its_target(tmp_path: Path):
     (tmp_path / "target").write_bytes(b"old")
     (tmp_path / "link").symlink_to("target")
 
@@ -49,7 +49,7 @@ def test_a_link_stays_a_link_and_its_target_changes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("new", [b"shorter", b"longer than it was before", b""])
-def test_the_other_names_of_a_file_keep_what_it_held(tmp_path: Path, new: bytes):
+def test_other_hard_links_keep_the_old_content(tmp_path: Path, new: bytes):
     (tmp_path / "one").write_bytes(b"the old content")
     (tmp_path / "one").chmod(0o640)
     os.link(tmp_path / "one", tmp_path / "two")
@@ -63,7 +63,7 @@ def test_the_other_names_of_a_file_keep_what_it_held(tmp_path: Path, new: bytes)
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="needs extended attributes")
-def test_extended_attributes_stay(tmp_path: Path):
+def test_write_keeps_extended_attributes(tmp_path: Path):
     file = tmp_path / "file"
     file.write_bytes(b"old")
     try:
@@ -83,7 +83,7 @@ def test_a_folder_is_not_overwritten(tmp_path: Path):
         atomic_write(tmp_path / "folder", b"x")
 
 
-def test_a_full_disk_leaves_the_old_content_and_nothing_else(tmp_path: Path):
+def test_full_disk_leaves_the_old_content_and_no_temporary_file(tmp_path: Path):
     with small_disk(tmp_path / "disk", "size=256k") as disk:
         (disk / "file").write_bytes(b"old" * 100)
 
@@ -94,7 +94,7 @@ def test_a_full_disk_leaves_the_old_content_and_nothing_else(tmp_path: Path):
         assert names(disk) == ["file"]
 
 
-def test_a_full_disk_leaves_hard_links_as_they_were(tmp_path: Path):
+def test_full_disk_leaves_hard_links_unchanged(tmp_path: Path):
     with small_disk(tmp_path / "disk", "size=256k") as disk:
         (disk / "one").write_bytes(b"old" * 100)
         os.link(disk / "one", disk / "two")
@@ -106,7 +106,7 @@ def test_a_full_disk_leaves_hard_links_as_they_were(tmp_path: Path):
         assert names(disk) == ["one", "two"]
 
 
-def test_a_read_only_file_system_is_named(tmp_path: Path):
+def test_error_names_a_read_only_file_system(tmp_path: Path):
     with small_disk(tmp_path / "disk", "size=256k") as disk:
         (disk / "file").write_bytes(b"old")
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
@@ -117,7 +117,7 @@ def test_a_read_only_file_system_is_named(tmp_path: Path):
         assert (disk / "file").read_bytes() == b"old"
 
 
-def test_a_size_limit_leaves_the_old_content(tmp_path: Path):
+def test_file_size_limit_leaves_the_old_content(tmp_path: Path):
     file = tmp_path / "file"
     file.write_bytes(b"old")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -223,9 +223,7 @@ def test_root_keeps_the_owner(tmp_path: Path):
     assert (file.stat().st_uid, file.stat().st_gid) == (1234, 4321)
 
 
-def test_a_write_that_takes_only_a_part_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_partial_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     content = b"0123456789" * 1000
     (tmp_path / "one").write_bytes(b"old")
     write = os.write
@@ -241,7 +239,7 @@ def test_a_write_that_takes_only_a_part_is_gone_on_with(
 
 
 @pytest.mark.parametrize("is_linked", [False, True])
-def test_what_did_not_reach_the_disk_is_an_error_and_the_old_content_stays(
+def test_failed_fsync_is_an_error_and_keeps_the_old_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_linked: bool
 ):
     file = tmp_path / "file"
@@ -285,7 +283,7 @@ def test_a_temporary_file_is_private_and_its_name_cannot_be_guessed(tmp_path: Pa
     assert (file.read_bytes(), names(tmp_path)) == (b"three", ["file"])
 
 
-def test_a_link_that_waits_under_the_temporary_name_is_not_followed(tmp_path: Path):
+def test_link_with_the_temporary_name_is_not_followed(tmp_path: Path):
     (tmp_path / "theirs").write_bytes(b"theirs")
     (tmp_path / "planted").symlink_to("theirs")
     folder = os.open(tmp_path, os.O_RDONLY)

@@ -17,12 +17,12 @@ from dirge_py.files.walk import is_build_artifact
         "coverage.xml",
     ],
 )
-def test_a_product_is_known_by_its_name(path: str) -> None:
+def test_build_artifacts_are_recognized_by_name(path: str) -> None:
     assert is_build_artifact(path)
 
 
 @pytest.mark.parametrize(
     "path", ["app/main.py", "cache/keys.txt", "main.object", "o", "coverage/report.py", "x.log"]
 )
-def test_what_somebody_may_have_written_is_none(path: str) -> None:
+def test_files_that_people_write_are_no_build_artifacts(path: str) -> None:
     assert not is_build_artifact(path)

@@ -37,7 +37,7 @@ def left(tmp_path: Path) -> Path:
     return tmp_path / name
 
 
-def test_the_next_write_in_the_folder_removes_what_a_killed_one_left(left: Path) -> None:
+def test_next_write_removes_temporary_files_of_a_killed_write(left: Path) -> None:
     make_older(left, 10)
 
     atomic_write(left.parent / "other", b"x")
@@ -46,7 +46,7 @@ def test_the_next_write_in_the_folder_removes_what_a_killed_one_left(left: Path)
     assert (left.parent / "file").read_bytes() == b"old"
 
 
-def test_the_next_start_removes_what_a_killed_write_left(left: Path, tmp_path: Path) -> None:
+def test_next_start_removes_temporary_files_of_a_killed_write(left: Path, tmp_path: Path) -> None:
     make_older(left, 10)
 
     Workspace([tmp_path], tmp_path, journals=tmp_path / "journals").close()
@@ -54,7 +54,7 @@ def test_the_next_start_removes_what_a_killed_write_left(left: Path, tmp_path: P
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
+def test_temporary_file_of_a_running_process_is_kept(tmp_path: Path) -> None:
     folder = opened(tmp_path)
     try:
         with new_file(FileLocation(folder, "x", "x")) as (name, _):
@@ -79,7 +79,7 @@ def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
         ("notes.tmp", 2 * HOUR_S, True),
     ],
 )
-def test_only_unfinished_files_that_nobody_writes_any_more_go(
+def test_only_abandoned_temporary_files_are_removed(
     tmp_path: Path, name: str, age_s: float, stays: bool
 ) -> None:
     (tmp_path / name).write_bytes(b"x")
@@ -94,7 +94,7 @@ def test_only_unfinished_files_that_nobody_writes_any_more_go(
 
 
 @pytest.mark.parametrize("kind", ["link", "folder"])
-def test_what_a_link_leads_to_and_a_folder_of_that_name_stay(tmp_path: Path, kind: str) -> None:
+def test_links_and_folders_with_a_temporary_name_are_kept(tmp_path: Path, kind: str) -> None:
     (tmp_path / "theirs").write_bytes(b"theirs")
     place = tmp_path / f"{OURS}.tmp"
     if kind == "link":

@@ -57,7 +57,7 @@ def records(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text("ascii").splitlines()]
 
 
-def test_a_run_is_written_with_its_ids_and_durations(log):
+def test_run_is_logged_with_ids_and_durations(log):
     for event in (
         AgentStart(run_id="r1"),
         TurnStart(turn=0),
@@ -107,7 +107,7 @@ def test_a_run_is_written_with_its_ids_and_durations(log):
     ]
 
 
-def test_secrets_are_removed_also_where_a_long_text_is_cut(log):
+def test_log_redacts_secrets_at_the_cut_of_a_long_text(log):
     args = {"command": "x" * 1995 + "topsecret", "topsecret": ["topsecret"]}
     log.sink(ToolExecutionStart(tool_call_id="c", tool_name="bash", args=args))
     log.record("session", path=Path("/topsecret"), odd="\ud800\u2028")
@@ -117,7 +117,7 @@ def test_secrets_are_removed_also_where_a_long_text_is_cut(log):
     assert len(records(log.path)) == 2
 
 
-def test_the_file_is_made_late_and_private_and_its_place_is_told(log, notes):
+def test_log_file_is_created_late_and_private_and_its_path_shown(log, notes):
     assert not log.path.parent.exists() and notes == []
     log.record("session")
 
@@ -126,7 +126,7 @@ def test_the_file_is_made_late_and_private_and_its_place_is_told(log, notes):
     assert notes == [f"Logging to {log.path}"]
 
 
-def test_a_full_file_is_put_aside(tmp_path, notes):
+def test_full_log_file_is_rotated(tmp_path, notes):
     log = Log(tmp_path / "dirge.jsonl", str, note=notes.append, max_bytes=500)
     for number in range(20):
         log.record("session", number=number)
@@ -156,7 +156,7 @@ def test_a_full_disk_ends_the_log_quietly(notes):
     assert len(notes) == 2 and "No space left" in notes[1]
 
 
-def test_what_cannot_be_json_is_written_as_text(log):
+def test_values_that_are_not_json_are_logged_as_text(log):
     log.record("session", odd={1: {2, 3}, "nested": object})
 
     assert records(log.path)[0]["odd"]["1"] == "{2, 3}"

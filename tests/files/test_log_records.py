@@ -9,7 +9,7 @@ from pathlib import Path
 from dirge_py.files.log_file import Log
 
 
-def test_notes_and_tracebacks_go_into_the_log_without_secrets_until_it_is_closed(tmp_path: Path):
+def test_log_records_and_tracebacks_are_redacted_until_the_log_is_closed(tmp_path: Path):
     path = tmp_path / "dirge.jsonl"
     logger = logging.getLogger("dirge_py.some.part")
     log = Log(path, lambda text: text.replace("hunter2", "***"), note=lambda text: None)
@@ -25,7 +25,7 @@ def test_notes_and_tracebacks_go_into_the_log_without_secrets_until_it_is_closed
     assert "it broke" in line["text"] and "LookupError: ***" in line["text"]
 
 
-def test_a_log_that_was_rotated_still_takes_notes(tmp_path: Path):
+def test_rotated_log_still_takes_records(tmp_path: Path):
     path = tmp_path / "dirge.jsonl"
     log = Log(path, str, note=lambda text: None, max_bytes=300)
     for number in range(9):

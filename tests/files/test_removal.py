@@ -23,7 +23,7 @@ print(remove_tree(sys.argv[1]))
 """
 
 
-def test_odd_modes_keep_no_copy_from_going(open_tmp_path: Path, tmp_path: Path) -> None:
+def test_copy_with_odd_modes_is_removed(open_tmp_path: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
     (kept / "file").write_text("x")
@@ -36,7 +36,7 @@ def test_odd_modes_keep_no_copy_from_going(open_tmp_path: Path, tmp_path: Path) 
     assert not copy.exists() and (kept / "file").exists()
 
 
-def test_depth_keeps_no_copy_from_going(tmp_path: Path) -> None:
+def test_deep_copy_is_removed(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
     folder = os.open(copy, os.O_RDONLY)
@@ -68,7 +68,7 @@ def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
     assert (kept / "file").exists()
 
 
-def test_what_is_mounted_in_it_stays(tmp_path: Path) -> None:
+def test_mounted_folder_in_a_copy_is_not_removed(tmp_path: Path) -> None:
     require_root_tools("mount", "umount")
     kept, copy = tmp_path / "kept", tmp_path / "a copy"
     kept.mkdir()
@@ -84,7 +84,7 @@ def test_what_is_mounted_in_it_stays(tmp_path: Path) -> None:
     assert remove_tree(str(copy)) and (kept / "file").exists()
 
 
-def test_the_last_file_goes_only_when_all_else_is_gone(tmp_path: Path) -> None:
+def test_lock_file_of_a_copy_is_removed_last(tmp_path: Path) -> None:
     require_root_tools("chattr")
     (tmp_path / "copy/in").mkdir(parents=True)
     (tmp_path / "copy/lock").write_text("ours")

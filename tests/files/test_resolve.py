@@ -36,7 +36,7 @@ def test_a_link_loop_is_an_error(tmp_path: Path):
         resolve(f"{tmp_path}/a")
 
 
-def test_a_file_is_no_folder(tmp_path: Path):
+def test_path_below_a_file_is_an_error(tmp_path: Path):
     (tmp_path / "file").write_text("x")
 
     with pytest.raises(FileError, match="not a folder"):
@@ -44,12 +44,12 @@ def test_a_file_is_no_folder(tmp_path: Path):
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "\ud800"])
-def test_a_name_no_file_can_have_is_refused(path: str):
+def test_impossible_file_name_is_refused(path: str):
     with pytest.raises(FileError):
         absolute(path, "/")
 
 
-def test_dot_dot_behind_a_missing_folder_is_refused(tmp_path: Path):
+def test_dot_dot_after_a_missing_folder_is_refused(tmp_path: Path):
     with pytest.raises(FileError, match="does not exist"):
         resolve(f"{tmp_path}/missing/../x")
 
@@ -58,7 +58,7 @@ def test_a_tilde_is_the_home_folder():
     assert absolute("~/x", "/") == os.path.expanduser("~/x")
 
 
-def test_a_shared_prefix_is_not_beneath():
+def test_path_with_a_common_prefix_is_not_below_the_folder():
     assert not is_beneath("/home/u/project-2/x", ["/home/u/project"])
     assert is_beneath("/home/u/project/x", ["/home/u/project"])
     assert is_beneath("/anything", ["/"])
@@ -77,7 +77,7 @@ targets = st.lists(st.sampled_from(["a", "b", "c", "..", "."]), min_size=1, max_
         "/".join
     ),
 )
-def test_the_kernel_agrees_about_where_a_path_leads(tmp_path_factory, links, asked):
+def test_resolved_path_is_the_one_that_the_kernel_opens(tmp_path_factory, links, asked):
     base = tmp_path_factory.mktemp("walk")
     for folder in string.ascii_lowercase[:3]:
         (base / folder / "a").mkdir(parents=True)

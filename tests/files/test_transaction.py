@@ -58,7 +58,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-def test_all_files_change_together_and_keep_what_they_are(project, tmp_path):
+def test_files_change_together_and_keep_mode_and_other_hard_links(project, tmp_path):
     change(project, tmp_path / "journals")
 
     assert contents(project) == NEW
@@ -67,7 +67,7 @@ def test_all_files_change_together_and_keep_what_they_are(project, tmp_path):
     assert os.listdir(tmp_path / "journals") == []
 
 
-def test_a_file_that_changed_at_the_last_moment_takes_everything_back(project):
+def test_file_changed_meanwhile_rolls_everything_back(project):
     workspace = Workspace([project], project)
     files = workspace.at_call("c")
     before = {name: files.read(name).identity for name in ("a", "gone", "b")}
@@ -105,7 +105,7 @@ def test_a_moved_file_keeps_its_mode(project):
     assert not (project / "b").exists()
 
 
-def test_a_full_disk_takes_everything_back(tmp_path: Path):
+def test_full_disk_rolls_everything_back(tmp_path: Path):
     with small_disk(tmp_path / "disk", "size=256k") as disk:
         fill(disk / "project")
         workspace = Workspace([disk / "project"], disk / "project")
@@ -123,7 +123,7 @@ def test_a_full_disk_takes_everything_back(tmp_path: Path):
         assert contents(disk / "project") == OLD
 
 
-def test_a_disk_that_fills_up_halfway_leaves_no_half(tmp_path: Path):
+def test_disk_that_fills_up_halfway_rolls_everything_back(tmp_path: Path):
     with small_disk(tmp_path / "disk", "size=256k") as disk:
         project = disk / "project"
         fill(project)
@@ -147,7 +147,7 @@ def test_a_disk_that_fills_up_halfway_leaves_no_half(tmp_path: Path):
         assert (project / "other name").read_bytes() == b"l" * 10_000
 
 
-def test_an_error_after_a_file_became_visible_takes_that_file_back_too(project, monkeypatch):
+def test_error_after_a_rename_rolls_that_file_back_too(project, monkeypatch):
     workspace = Workspace([project], project)
     files = workspace.at_call("c")
     seen = {name: files.read(name).identity for name in ("a", "gone", "linked")}
@@ -173,7 +173,7 @@ def test_an_error_after_a_file_became_visible_takes_that_file_back_too(project, 
     assert contents(project) == OLD
 
 
-def test_a_size_limit_takes_everything_back(project, tmp_path):
+def test_file_size_limit_rolls_everything_back(project, tmp_path):
     workspace = Workspace([project], project)
     files = workspace.at_call("c")
     targets = [
@@ -192,7 +192,7 @@ def test_a_size_limit_takes_everything_back(project, tmp_path):
     assert contents(project) == OLD
 
 
-def test_without_a_place_for_the_journal_nothing_is_touched(project, tmp_path):
+def test_transaction_without_a_journal_changes_nothing(project, tmp_path):
     (tmp_path / "file").write_bytes(b"")
 
     with pytest.raises(FileError, match="journal of this change cannot be written"):
@@ -236,7 +236,7 @@ def run_child(project: Path, journals: Path, at: int, kind: str) -> int:
     return exit_code
 
 
-def test_a_change_cut_short_anywhere_is_done_or_taken_back_at_the_next_start(tmp_path: Path):
+def test_interrupted_transaction_is_completed_or_rolled_back_at_the_next_start(tmp_path: Path):
     journals = tmp_path / "journals"
     ends = []
     for at in range(1, 60, 5):
@@ -255,7 +255,7 @@ def test_a_change_cut_short_anywhere_is_done_or_taken_back_at_the_next_start(tmp
     assert {b"old a", b"new a"} == {end["a"] for end in ends}
 
 
-def test_a_system_error_anywhere_takes_everything_back(tmp_path: Path):
+def test_system_error_at_any_step_rolls_everything_back(tmp_path: Path):
     codes = []
     for at in range(2, 60, 9):
         project = tmp_path / f"project-{at}"
@@ -274,7 +274,7 @@ def test_a_system_error_anywhere_takes_everything_back(tmp_path: Path):
     assert codes[0] == 1
 
 
-def test_a_file_changed_after_the_crash_is_left_and_its_old_content_named(project, tmp_path):
+def test_file_changed_after_the_crash_is_kept_and_its_backup_named(project, tmp_path):
     journals = tmp_path / "journals"
     entry = RollbackEntry.of(str(project / "a"), "digest of before", b"what the change wrote")
     (project / entry.backup).write_bytes(b"old a")
@@ -289,7 +289,7 @@ def test_a_file_changed_after_the_crash_is_left_and_its_old_content_named(projec
     assert os.listdir(journals) == []
 
 
-def test_the_journal_of_a_living_process_and_of_another_project_is_left_alone(project, tmp_path):
+def test_journal_of_a_running_process_or_another_project_is_kept(project, tmp_path):
     journals = tmp_path / "journals"
     ours = RollbackEntry.of(str(project / "a"), None, b"old a")
     theirs = RollbackEntry.of("/somewhere/else", None, b"x")

@@ -56,7 +56,7 @@ def replace_by_link(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [rewrite_in_place, make_program, replace_by_link, os.unlink])
-def test_every_kind_of_change_shows(
+def test_every_kind_of_change_changes_the_hash(
     tmp_path: Path, settled: None, change: Callable[[Path], None]
 ) -> None:
     path = tmp_path / "a"
@@ -69,7 +69,7 @@ def test_every_kind_of_change_shows(
     assert hashes.read(["a"]).sha256 != before.sha256
 
 
-def test_a_second_look_reads_only_what_changed(
+def test_second_hash_reads_only_changed_files(
     tmp_path: Path, settled: None, reads: list[str]
 ) -> None:
     for name in "abc":
@@ -85,7 +85,7 @@ def test_a_second_look_reads_only_what_changed(
     assert second.files["a"] == first.files["a"] and second.files["b"] != first.files["b"]
 
 
-def test_what_was_changed_just_now_is_read_again(tmp_path: Path, reads: list[str]) -> None:
+def test_recently_changed_files_are_read_again(tmp_path: Path, reads: list[str]) -> None:
     # Two changes within one tick of the clock leave the same size and the same times.
     (tmp_path / "a").write_text("one")
     hashes = TreeHash(str(tmp_path))
@@ -96,7 +96,7 @@ def test_what_was_changed_just_now_is_read_again(tmp_path: Path, reads: list[str
     assert reads == ["a", "a"]
 
 
-def test_what_was_changed_and_changed_back_is_told_once(tmp_path: Path, settled: None) -> None:
+def test_file_changed_and_changed_back_is_reported_once(tmp_path: Path, settled: None) -> None:
     for name in "ab":
         (tmp_path / name).write_text("one")
     (tmp_path / "link").symlink_to("a")
@@ -114,9 +114,7 @@ def test_what_was_changed_and_changed_back_is_told_once(tmp_path: Path, settled:
     assert first.sha256 == second.sha256 == third.sha256
 
 
-def test_a_look_that_is_stopped_within_a_file_leaves_nothing_known(
-    tmp_path: Path, settled: None
-) -> None:
+def test_hash_stopped_within_a_file_caches_nothing(tmp_path: Path, settled: None) -> None:
     (tmp_path / "a").write_bytes(b"x" * (3 << 20))
     hashes, whole = TreeHash(str(tmp_path)), TreeHash(str(tmp_path)).read(["a"])
     asked: list[int] = []
@@ -129,7 +127,7 @@ def test_a_look_that_is_stopped_within_a_file_leaves_nothing_known(
     assert hashes.read(["a"]).sha256 == whole.sha256
 
 
-def test_links_are_what_they_point_at_and_lead_nowhere(tmp_path: Path) -> None:
+def test_links_are_hashed_by_target_and_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("one")
@@ -149,14 +147,14 @@ def test_links_are_what_they_point_at_and_lead_nowhere(tmp_path: Path) -> None:
     assert hashes.read(["file", "folder"]).sha256 != before.sha256
 
 
-def test_what_is_neither_file_nor_link_is_passed_over(tmp_path: Path) -> None:
+def test_special_files_are_skipped(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
 
     assert TreeHash(str(tmp_path)).read(["pipe", "folder", "missing", "a\0b"]).files == {}
 
 
-def test_what_cannot_be_read_is_told(open_tmp_path: Path, tmp_path: Path) -> None:
+def test_unreadable_files_are_reported(open_tmp_path: Path, tmp_path: Path) -> None:
     (tmp_path / "open").write_text("x")
     (tmp_path / "closed").write_text("x")
     (tmp_path / "closed").chmod(0)
@@ -188,7 +186,7 @@ def grown(root: Path, tree: dict[str, tuple[bytes, bool]]) -> dict[str, str]:
 
 @settings(max_examples=25, deadline=None)
 @given(one=TREES, other=TREES)
-def test_two_trees_are_equal_only_if_all_in_them_is(one, other) -> None:
+def test_trees_with_any_difference_have_different_hashes(one, other) -> None:
     with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second:
         hashes = [grown(Path(first), one), grown(Path(second), other)]
 

@@ -55,7 +55,7 @@ def test_a_copy_has_the_same_hash_modes_and_times(source: Path, target: Path) ->
     assert os.readlink(target / "outer") == "/etc/passwd"
 
 
-def test_nothing_written_to_a_copy_shows_in_what_was_copied(source: Path, target: Path) -> None:
+def test_writing_to_a_copy_does_not_change_the_original(source: Path, target: Path) -> None:
     WorkingCopy(str(source), str(target)).copy(PATHS)
 
     with open(target / "deep/er/file", "r+") as stream:
@@ -65,7 +65,7 @@ def test_nothing_written_to_a_copy_shows_in_what_was_copied(source: Path, target
     assert (source / "deep/er/file").stat().st_nlink == 1
 
 
-def test_a_folder_that_is_a_link_by_now_is_not_entered(source: Path, target: Path) -> None:
+def test_folder_replaced_by_a_link_is_not_entered(source: Path, target: Path) -> None:
     elsewhere = source.parent / "elsewhere"
     (source / "deep").rename(elsewhere)
     (source / "deep").symlink_to(elsewhere)
@@ -75,7 +75,7 @@ def test_a_folder_that_is_a_link_by_now_is_not_entered(source: Path, target: Pat
     assert copied.paths == ["deep"] and (target / "deep").is_symlink()
 
 
-def test_sockets_and_pipes_are_left_out_and_told(source: Path, target: Path) -> None:
+def test_sockets_and_pipes_are_not_copied_but_reported(source: Path, target: Path) -> None:
     os.mkfifo(source / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(source / "socket"))
@@ -85,7 +85,7 @@ def test_sockets_and_pipes_are_left_out_and_told(source: Path, target: Path) -> 
     assert copied.paths == ["program"]
 
 
-def test_linked_folders_do_not_hide_what_was_copied(source: Path, target: Path) -> None:
+def test_links_to_folders_do_not_hide_copied_files(source: Path, target: Path) -> None:
     copy = WorkingCopy(str(source), str(target))
     copy.copy(["deep/er/file"])
 
@@ -95,7 +95,7 @@ def test_linked_folders_do_not_hide_what_was_copied(source: Path, target: Path) 
     assert os.readlink(target / "a/node_modules") == f"{source}/a/node_modules"
 
 
-def test_holes_take_no_room(source: Path, target: Path) -> None:
+def test_sparse_file_is_copied_sparse(source: Path, target: Path) -> None:
     with open(source / "image", "wb") as stream:
         stream.write(b"head")
         stream.seek(1 << 29)
@@ -112,7 +112,7 @@ def test_holes_take_no_room(source: Path, target: Path) -> None:
         assert stream.read(7) == b"middle\0"
 
 
-def test_a_copy_is_stopped_within_a_file(source: Path, target: Path) -> None:
+def test_copying_can_be_stopped_within_a_file(source: Path, target: Path) -> None:
     (source / "large").write_bytes(b"x" * (3 << 20))
     asked: list[int] = []
 
@@ -125,7 +125,7 @@ def test_a_copy_is_stopped_within_a_file(source: Path, target: Path) -> None:
     assert b"x" * (2 << 20) not in (target / "large").read_bytes()
 
 
-def test_without_room_nothing_is_begun(source: Path, tmp_path: Path) -> None:
+def test_copy_is_not_started_without_enough_disk_space(source: Path, tmp_path: Path) -> None:
     with small_disk(tmp_path / "small", "size=1m") as small:
         with pytest.raises(FileError, match="the disk is full"):
             WorkingCopy(str(source), str(small)).copy(PATHS)
@@ -139,7 +139,7 @@ print(WorkingCopy(sys.argv[1], sys.argv[2]).copy(["program", "deep/er/file"]).le
 """
 
 
-def test_what_may_not_be_read_is_left_out_and_told(
+def test_unreadable_files_are_not_copied_but_reported(
     open_tmp_path: Path, source: Path, target: Path
 ) -> None:
     (source / "program").chmod(0o000)
@@ -154,7 +154,7 @@ def test_what_may_not_be_read_is_left_out_and_told(
 # --- the folder, and its end
 
 
-def test_a_folder_for_a_copy_is_nobody_elses(tmp_path: Path) -> None:
+def test_folder_of_a_copy_is_private(tmp_path: Path) -> None:
     folder = CopyFolder(str(tmp_path), "project")
 
     assert Path(folder.top).name == "project"
@@ -170,7 +170,7 @@ sys.stdin.read()
 """
 
 
-def test_what_a_killed_program_left_goes_and_what_is_used_stays(tmp_path: Path) -> None:
+def test_copies_of_killed_processes_are_removed_and_used_ones_kept(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLDING, str(tmp_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
     with subprocess.Popen(command, **pipes) as holder:  # type: ignore[call-overload]
@@ -207,7 +207,7 @@ def left_behind(place: Path) -> Path:
     return left
 
 
-def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
+def test_folder_of_a_copy_being_created_is_kept(tmp_path: Path) -> None:
     young, old, empty = (
         left_behind(tmp_path),
         left_behind(tmp_path),
@@ -221,7 +221,7 @@ def test_a_folder_that_is_just_being_made_is_left_alone(tmp_path: Path) -> None:
     assert young.exists() and not old.exists() and not empty.exists()
 
 
-def test_folders_that_a_person_named_alike_are_left_alone(tmp_path: Path) -> None:
+def test_folders_of_people_with_similar_names_are_kept(tmp_path: Path) -> None:
     """A user's own folders in TMPDIR are never removed."""
     own = [tmp_path / name for name in ("dirge-copy-of-my-notes", "dirge-copy-mythesis")]
     for folder in own:
@@ -247,7 +247,7 @@ def test_a_project_may_have_any_name(tmp_path: Path) -> None:
         assert Path(folder.top).is_dir() and folder.remove()
 
 
-def test_a_folder_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_creation_of_a_copy_folder_leaves_nothing(tmp_path: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match="too long"):
         CopyFolder(str(tmp_path), "x" * 300)
@@ -255,12 +255,12 @@ def test_a_folder_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [] and len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_place_that_holds_all_folders_for_temporary_files_has_none_outside() -> None:
+def test_project_that_contains_every_temporary_folder_gets_no_copy() -> None:
     assert place_for_copies(["/"]) == ""
     assert place_for_copies([str(ROOT)]) != ""
 
 
-def test_somebody_elses_copy_is_left_alone(tmp_path: Path) -> None:
+def test_copy_of_another_user_is_kept(tmp_path: Path) -> None:
     require_root_tools("true")
     other = left_behind(tmp_path)
     os.chown(other, 65534, 65534)

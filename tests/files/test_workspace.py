@@ -25,7 +25,7 @@ def workspace(project: Path) -> Iterator[Workspace]:
     workspace.close()
 
 
-def test_locating_says_where_a_path_leads_and_whether_that_is_inside(workspace, project, tmp_path):
+def test_locate_returns_the_physical_path_and_whether_it_is_inside(workspace, project, tmp_path):
     (project / "out").symlink_to(tmp_path)
 
     assert workspace.locate("new/deep/file") == LocatedPath(
@@ -40,7 +40,7 @@ def test_locating_says_where_a_path_leads_and_whether_that_is_inside(workspace, 
     assert not workspace.locate("../project-2/x").inside
 
 
-def test_without_approval_only_the_roots_are_open(workspace, project, tmp_path):
+def test_paths_outside_the_roots_need_an_approval(workspace, project, tmp_path):
     (tmp_path / "secret").write_text("s")
     (project / "link").symlink_to(tmp_path / "secret")
 
@@ -49,7 +49,7 @@ def test_without_approval_only_the_roots_are_open(workspace, project, tmp_path):
             workspace.at_call("c").read(path)
 
 
-def test_an_approved_place_is_open_for_that_call_alone(workspace, project, tmp_path):
+def test_approval_of_a_path_is_for_one_call(workspace, project, tmp_path):
     (tmp_path / "other").write_text("o")
     (project / "mine").write_text("m")
     workspace.approve("c", [str(tmp_path / "other")])
@@ -71,7 +71,7 @@ def test_a_fifo_does_not_hang_and_is_refused(workspace, project):
         workspace.at_call("c").read("pipe")
 
 
-def test_a_write_needs_the_version_it_was_planned_for(workspace, project):
+def test_write_needs_the_file_version_it_was_planned_for(workspace, project):
     files = workspace.at_call("c")
     (project / "file").write_text("one")
     seen = files.read("file").identity
@@ -93,14 +93,14 @@ def test_a_file_that_appeared_is_not_overwritten(workspace, project):
     assert (project / "file").read_text() == "theirs"
 
 
-def test_folders_made_for_a_write_that_failed_are_removed(workspace, project):
+def test_folders_created_for_a_failed_write_are_removed(workspace, project):
     with pytest.raises(FileError):
         workspace.at_call("c").write("a/b/" + "x" * 300, b"", expected=None)
 
     assert os.listdir(project) == []
 
 
-def test_a_touched_file_is_still_the_one_that_was_read(workspace, project):
+def test_changed_mtime_with_same_content_is_the_same_version(workspace, project):
     files = workspace.at_call("c")
     (project / "file").write_text("one")
     before = files.read("file")
@@ -110,7 +110,7 @@ def test_a_touched_file_is_still_the_one_that_was_read(workspace, project):
     files.check_fresh("file", files.read("file"))
 
 
-def test_both_ways_of_opening_refuse_links_and_the_way_up(tmp_path):
+def test_both_open_methods_refuse_links_and_dot_dot(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "file").write_text("x")
     (tmp_path / "link").symlink_to("in")
@@ -132,14 +132,14 @@ def of_the_system(path: str) -> str:
     return path
 
 
-def test_a_file_that_breaks_off_is_named(tmp_path):
+def test_error_names_a_file_that_fails_while_being_read(tmp_path):
     files = Workspace([tmp_path], tmp_path).for_person()
 
     with pytest.raises(FileError, match="/proc/self/mem cannot be read"):
         files.read(of_the_system("/proc/self/mem"))
 
 
-def test_a_file_that_holds_more_than_it_says_is_not_read_without_end(tmp_path, monkeypatch):
+def test_file_longer_than_its_size_is_read_to_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace_module, "WHOLE_FILE_LIMIT", 100)
     files = Workspace([tmp_path], tmp_path).for_person()
 

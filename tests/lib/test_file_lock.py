@@ -9,7 +9,7 @@ from dirge_py.lib.file_lock import FileLock, LockHeld, hold_lock, lock_holder, w
 LONG_S = 30.0
 
 
-def test_who_waits_for_longer_than_it_has_patience_is_told_why(tmp_path: Path) -> None:
+def test_lock_timeout_names_the_holder(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
 
     with (
@@ -20,7 +20,7 @@ def test_who_waits_for_longer_than_it_has_patience_is_told_why(tmp_path: Path) -
         pytest.fail("Two held it at once.")
 
 
-def test_who_waits_gets_it_when_it_is_given_back(tmp_path: Path) -> None:
+def test_waiting_process_gets_the_lock_when_it_is_released(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     order: list[str] = []
 
@@ -37,7 +37,7 @@ def test_who_waits_gets_it_when_it_is_given_back(tmp_path: Path) -> None:
     assert order == ["first", "second"]
 
 
-def test_it_is_given_back_by_a_block_that_fails(tmp_path: Path) -> None:
+def test_lock_is_released_if_the_block_raises(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
 
     with pytest.raises(ZeroDivisionError), hold_lock(lock, 0.0):
@@ -47,7 +47,7 @@ def test_it_is_given_back_by_a_block_that_fails(tmp_path: Path) -> None:
         assert lock.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+def test_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     lock.symlink_to(tmp_path / "elsewhere")
 
@@ -57,7 +57,7 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["lock"]
 
 
-def test_a_held_lock_names_its_holder_and_is_gone_when_released(tmp_path: Path) -> None:
+def test_held_lock_names_its_holder_and_is_removed_on_release(tmp_path: Path) -> None:
     path = tmp_path / "s.lock"
     lock = FileLock.acquire(path)
 
@@ -71,7 +71,7 @@ def test_a_held_lock_names_its_holder_and_is_gone_when_released(tmp_path: Path) 
     FileLock.acquire(path).release()
 
 
-def test_an_open_file_is_waited_for_as_long_as_somebody_looks_at_it(tmp_path: Path) -> None:
+def test_wait_for_lock_waits_until_the_holder_releases_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with ThreadPoolExecutor() as threads, open(path, "w") as file:
         with hold_lock(path, 0.0):

@@ -13,7 +13,7 @@ def _collecting() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_nothing_is_collected_until_collecting_begins() -> None:
+def test_garbage_is_not_collected_until_collection_starts() -> None:
     postpone_collecting()
     assert not gc.isenabled()
 
@@ -23,7 +23,7 @@ def test_nothing_is_collected_until_collecting_begins() -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_a_program_that_collects_already_is_left_as_it_is() -> None:
+def test_enabled_collection_of_the_host_program_is_unchanged() -> None:
     begin_collecting()
 
     assert gc.get_freeze_count() == 0

@@ -17,7 +17,7 @@ TEXTS = st.builds(
 
 
 @given(TEXTS, TEXTS, st.sets(st.integers(0, 14)))
-def test_all_hunks_give_the_new_text_none_the_old_and_some_only_whole_lines(
+def test_applying_all_no_or_some_hunks_gives_new_old_or_mixed_lines(
     before: str, after: str, some: set[int]
 ):
     change = diff_hunks(before, after)
@@ -28,7 +28,7 @@ def test_all_hunks_give_the_new_text_none_the_old_and_some_only_whole_lines(
 
 
 @given(TEXTS, TEXTS)
-def test_hunks_are_in_order_apart_from_each_other_and_never_empty(before: str, after: str):
+def test_hunks_are_ordered_disjoint_and_not_empty(before: str, after: str):
     hunks = diff_hunks(before, after).hunks
     assert all(h.before_at < h.before_end or h.after_at < h.after_end for h in hunks)
     assert all(b.before_at - a.before_end > JOINED_ACROSS for a, b in pairwise(hunks))
@@ -37,7 +37,7 @@ def test_hunks_are_in_order_apart_from_each_other_and_never_empty(before: str, a
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 3000), max_size=4, unique=True), st.booleans())
-def test_edits_far_apart_in_a_large_file_are_hunks_of_their_own(places: list[int], repeats: bool):
+def test_distant_edits_in_a_large_file_are_separate_hunks(places: list[int], repeats: bool):
     lines = [f"line {n % 7 if repeats and n % 2 else n}\n" for n in range(3001)]
     after = [f"new {n}\n" if n in places else line for n, line in enumerate(lines)]
     change = diff_hunks("".join(lines), "".join(after))
@@ -47,24 +47,24 @@ def test_edits_far_apart_in_a_large_file_are_hunks_of_their_own(places: list[int
 
 
 @pytest.mark.parametrize("shape", ["{}\n", "same\n", "x{}\n\n"])
-def test_what_has_nothing_in_common_is_compared_quickly(shape: str):
+def test_unrelated_texts_are_compared_quickly(shape: str):
     before = "".join(shape.format(n) for n in range(20_000))
     after = "".join(shape.format(-n) for n in range(20_001))
     change = diff_hunks(before, after)
     assert change.apply(range(len(change.hunks))) == after
 
 
-def test_a_line_without_its_end_is_another_line():
+def test_missing_final_newline_is_a_difference():
     change = diff_hunks("a\nb", "a\nb\nc")
     assert [change.apply(()), change.apply((0,))] == ["a\nb", "a\nb\nc"]
 
 
-def test_only_a_line_feed_ends_a_line():
+def test_only_line_feeds_split_lines():
     assert lines_of("a\r\nb\x0cc\u2028d\ne") == ["a\r\n", "b\x0cc\u2028d\n", "e"]
 
 
 @given(st.lists(st.sampled_from("ab")), st.lists(st.sampled_from("ab")))
-def test_the_common_start_is_the_longest_one(one, other):
+def test_common_prefix_is_the_longest_possible(one, other):
     count = common_start(one, other)
 
     assert one[:count] == other[:count]

@@ -2,7 +2,7 @@ from dirge_py.lib import identity_cache
 from dirge_py.lib.identity_cache import IdentityCache
 
 
-def test_it_is_made_once_for_an_object_and_anew_for_an_equal_one():
+def test_value_is_computed_once_per_object_not_per_equal_value():
     made = []
     length = IdentityCache(lambda of: made.append(of) or len(of))
     one, other = {"a": 1}, {"a": 1}
@@ -11,7 +11,7 @@ def test_it_is_made_once_for_an_object_and_anew_for_an_equal_one():
     assert len(made) == 2
 
 
-def test_the_oldest_is_let_go(monkeypatch):
+def test_full_cache_drops_the_oldest_entry(monkeypatch):
     monkeypatch.setattr(identity_cache, "_MOST", 2)
     made = []
     note = IdentityCache(lambda of: made.append(of[0]))

@@ -3,7 +3,7 @@ import sys
 from dirge_py.lib.lazy import late
 
 
-def test_the_module_is_loaded_by_the_first_call() -> None:
+def test_late_module_is_loaded_by_the_first_call() -> None:
     sys.modules.pop("this_is_late", None)
     call = late("this_is_late", "double")
     source = "def double(number, *, plus=0): return 2 * number + plus"
@@ -16,7 +16,7 @@ def test_the_module_is_loaded_by_the_first_call() -> None:
         del sys.modules["this_is_late"]
 
 
-def test_a_class_and_an_async_function_will_do() -> None:
+def test_late_works_for_classes_and_async_functions() -> None:
     assert late("decimal", "Decimal")("1.5") == 1.5
     waiting = late("asyncio", "sleep")(0)
     assert waiting.__name__ == "sleep"

@@ -49,7 +49,9 @@ def pair(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     "arguments",
     [{}, {"x": 1}, {"x": 1, "y": 2, "seen": [3], "name": "n", "secret": "t"}, {"x": 1, "no": 2}],
 )
-def test_instances_are_made_alike(pair: tuple[Any, Any], arguments: dict[str, Any]) -> None:
+def test_constructor_works_like_dataclasses(
+    pair: tuple[Any, Any], arguments: dict[str, Any]
+) -> None:
     assert _outcome(pair[0], arguments) == _outcome(pair[1], arguments)
 
 
@@ -61,7 +63,7 @@ def _outcome(point: Any, arguments: dict[str, Any]) -> Any:
     return dataclasses.asdict(made), repr(made), made.sum
 
 
-def test_positions_mean_the_same() -> None:
+def test_positional_arguments_work_like_dataclasses() -> None:
     ours, theirs = _point(lean), _point(dataclasses.dataclass)
     assert dataclasses.asdict(ours(1, 2, [3])) == dataclasses.asdict(theirs(1, 2, [3]))
     assert ours.__match_args__ == theirs.__match_args__
@@ -70,7 +72,7 @@ def test_positions_mean_the_same() -> None:
             assert (x, y) == (4, 5)
 
 
-def test_fields_and_parameters_are_told_alike(pair: tuple[Any, Any]) -> None:
+def test_fields_and_signature_equal_those_of_dataclasses(pair: tuple[Any, Any]) -> None:
     told = [[(f.name, f.kw_only, f.init, f.repr) for f in dataclasses.fields(p)] for p in pair]
     assert told[0] == told[1]
     made = [point(x=1) for point in pair]
@@ -79,20 +81,20 @@ def test_fields_and_parameters_are_told_alike(pair: tuple[Any, Any]) -> None:
     assert not any(hasattr(each, "__dict__") for each in made)
 
 
-def test_equal_values_are_equal_and_hash_alike() -> None:
+def test_equal_instances_have_equal_hashes() -> None:
     assert Named("a", (1,)) == Named("a", (1,))
     assert Named("a") != Named("b")
     assert len({Named("a"), Named("a"), Named("b")}) == 2
     assert Named("a") != ("a", ())
 
 
-def test_a_list_inside_cannot_be_hashed(pair: tuple[Any, Any]) -> None:
+def test_instance_with_a_list_is_not_hashable(pair: tuple[Any, Any]) -> None:
     for point in pair:
         with pytest.raises(TypeError, match="unhashable"):
             hash(point(x=1))
 
 
-def test_nothing_can_be_assigned_or_deleted() -> None:
+def test_frozen_instance_rejects_assignment_and_deletion() -> None:
     value = Named("a")
     with pytest.raises(dataclasses.FrozenInstanceError, match="assign to field 'first'"):
         value.first = "b"  # type: ignore[misc]
@@ -109,7 +111,7 @@ def test_copies_replacements_and_pickles_are_equal() -> None:
     assert pickle.loads(pickle.dumps(value)) == value
 
 
-def test_both_kinds_inherit_from_it() -> None:
+def test_lean_and_standard_dataclasses_can_inherit_from_it() -> None:
     @lean(frozen=True, slots=True)
     class Further(Named):
         """One more field."""
@@ -128,7 +130,7 @@ def test_both_kinds_inherit_from_it() -> None:
     assert Named("a") == Named("a")
 
 
-def test_what_the_class_says_itself_stays() -> None:
+def test_methods_defined_by_the_class_are_kept() -> None:
     @lean(frozen=True, slots=True)
     class Own:
         """Has its own `__repr__` and `__post_init__`."""

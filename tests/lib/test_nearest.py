@@ -16,5 +16,5 @@ from dirge_py.lib.nearest import nearest
         ("x", [], None),
     ],
 )
-def test_only_a_clear_slip_is_suggested(name, known, meant):
+def test_only_likely_typos_get_a_suggestion(name, known, meant):
     assert nearest(name, known) == meant

@@ -46,7 +46,7 @@ def file(open_tmp_path: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o755, 0o444])
-def test_a_file_that_only_its_owner_writes_is_ones_own(file: Path, mode: int) -> None:
+def test_file_writable_only_by_its_owner_is_safe(file: Path, mode: int) -> None:
     file.chmod(mode)
 
     assert weakness_of(str(file)) is None
@@ -54,7 +54,7 @@ def test_a_file_that_only_its_owner_writes_is_ones_own(file: Path, mode: int) ->
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o602, 0o646, 0o777])
-def test_a_file_that_all_can_write_is_not(file: Path, mode: int) -> None:
+def test_world_writable_file_is_unsafe(file: Path, mode: int) -> None:
     file.chmod(mode)
 
     found = weakness_of(str(file))
@@ -65,7 +65,7 @@ def test_a_file_that_all_can_write_is_not(file: Path, mode: int) -> None:
         read_regular(file, 10, is_own=True)
 
 
-def test_a_folder_in_which_all_can_put_files_counts_for_its_files(file: Path) -> None:
+def test_file_in_a_world_writable_folder_is_unsafe(file: Path) -> None:
     file.parent.chmod(0o777)
     found = weakness_of(str(file))
     assert found is not None
@@ -76,7 +76,7 @@ def test_a_folder_in_which_all_can_put_files_counts_for_its_files(file: Path) ->
     assert weakness_of(str(file)) is None
 
 
-def test_a_link_is_judged_by_its_own_folder_and_by_that_of_its_file(file: Path) -> None:
+def test_link_is_checked_with_its_folder_and_that_of_its_target(file: Path) -> None:
     link = file.parent.parent / "links/link"
     link.parent.mkdir()
     link.symlink_to(file)
@@ -90,7 +90,7 @@ def test_a_link_is_judged_by_its_own_folder_and_by_that_of_its_file(file: Path) 
     assert weakness_of(str(link)) is not None
 
 
-def test_the_owner_has_to_be_oneself_or_root(file: Path) -> None:
+def test_file_owned_by_another_user_is_unsafe(file: Path) -> None:
     nobody = as_nobody()
     owned = {}
     for uid in (0, NOBODY, STRANGER):
@@ -101,7 +101,7 @@ def test_the_owner_has_to_be_oneself_or_root(file: Path) -> None:
     assert "belongs to another user" in owned[STRANGER]
 
 
-def test_a_folder_of_another_user_counts_for_its_files(file: Path) -> None:
+def test_file_in_a_folder_of_another_user_is_unsafe(file: Path) -> None:
     os.chown(file.parent, STRANGER, STRANGER) if os.geteuid() == 0 else lacking("root")
 
     assert "belongs to another user" in seen_by(as_nobody(), file)[0]
@@ -118,7 +118,7 @@ def member_of_a_group_of_its_own() -> tuple[list[str], int]:
     return ["setpriv", *ids], user.pw_uid
 
 
-def test_a_group_without_other_members_may_write(file: Path) -> None:
+def test_write_access_of_a_group_without_other_members_is_safe(file: Path) -> None:
     as_nobody()  # skips where another user cannot run this Python
     prefix, user = member_of_a_group_of_its_own()
     group = pwd.getpwuid(user).pw_gid
@@ -132,7 +132,7 @@ def test_a_group_without_other_members_may_write(file: Path) -> None:
     assert seen_by(prefix, file)[0] == "can be written by other users"
 
 
-def test_a_file_that_others_can_read_is_told_where_they_can_reach_it(file: Path) -> None:
+def test_readable_secret_is_reported_if_others_can_reach_it(file: Path) -> None:
     found = readable_by_others(str(file))
     assert found is not None
     assert (found.words, found.fix) == ("can be read by other users", f"chmod go-rwx {file}")
@@ -145,7 +145,7 @@ def test_a_file_that_others_can_read_is_told_where_they_can_reach_it(file: Path)
     assert readable_by_others(str(file)) is None
 
 
-def test_a_secret_that_root_hands_to_all_is_as_it_is(file: Path) -> None:
+def test_readable_secret_owned_by_root_is_not_reported(file: Path) -> None:
     nobody = as_nobody()
     file.chmod(0o444)
 

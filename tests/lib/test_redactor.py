@@ -27,7 +27,7 @@ PEM_END = "-----END RSA PRIVATE KEY-----"
     ],
     ids=["plain", "url", "json", "basic-auth", "base64url"],
 )
-def test_a_known_key_is_found_in_every_spelling(spelled):
+def test_known_key_is_redacted_in_every_encoding(spelled):
     key = 'my"odd/key+with=signs?'
     text = Redactor([key]).redact(f"before {spelled(key)} after")
 
@@ -38,7 +38,7 @@ def test_a_known_key_is_found_in_every_spelling(spelled):
 
 @given(st.binary(max_size=9), st.text("abcdef0123456789", min_size=8), st.binary(max_size=9))
 @settings(max_examples=size(66, 200))
-def test_a_known_key_is_found_anywhere_inside_base64(before, key, after):
+def test_known_key_is_redacted_at_any_offset_in_base64(before, key, after):
     encoded = base64.b64encode(before + key.encode() + after).decode()
 
     assert "[redacted]" in Redactor([key]).redact(encoded)
@@ -62,7 +62,7 @@ def test_a_known_key_is_found_anywhere_inside_base64(before, key, after):
     ],
     ids=lambda secret: secret[:12],
 )
-def test_what_looks_like_a_credential_is_taken_out(secret):
+def test_text_that_looks_like_a_credential_is_redacted(secret):
     assert Redactor().redact(f"x = '{secret}';") == "x = '[redacted]';"
 
 
@@ -76,11 +76,11 @@ def test_what_looks_like_a_credential_is_taken_out(secret):
         ("redis://:a1b2c3d4e5f6g7@cache", "redis://:[redacted]@cache"),
     ],
 )
-def test_what_introduces_a_secret_stays(text, redacted):
+def test_name_before_a_redacted_secret_is_kept(text, redacted):
     assert Redactor().redact(text) == redacted
 
 
-def test_a_private_key_cut_off_or_with_line_numbers_is_taken_out():
+def test_truncated_or_numbered_private_key_is_redacted():
     numbered = "\n".join(f"{n:>4}: {line}" for n, line in enumerate(PEM.split("\n"), 1))
 
     assert "MII" not in Redactor().redact(PEM)
@@ -104,7 +104,7 @@ def test_a_private_key_cut_off_or_with_line_numbers_is_taken_out():
     ],
     ids=lambda text: text[:20],
 )
-def test_prose_and_code_stay_as_they_are(text):
+def test_prose_and_code_are_not_redacted(text):
     assert Redactor().redact(text) == text
 
 
@@ -128,7 +128,7 @@ def test_short_values_are_not_secrets():
         "://u:p:",
     ],
 )
-def test_time_is_linear_in_hostile_text(piece):
+def test_redaction_of_hostile_text_takes_linear_time(piece):
     redactor = Redactor(["k" * 20])
     text = piece * (1_000_000 // len(piece))
     began = time.perf_counter()

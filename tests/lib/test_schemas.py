@@ -30,7 +30,7 @@ TEXT, NUMBER = {"type": "string"}, {"type": "number"}
         ({}, "object"),
     ],
 )
-def test_every_value_has_one_type(value, kind):
+def test_every_json_value_has_one_type(value, kind):
     assert type_of(value) == kind
 
 
@@ -53,7 +53,7 @@ def test_every_value_has_one_type(value, kind):
         (True, ANYTHING),
     ],
 )
-def test_types_are_those_that_are_let_through(schema, types):
+def test_types_of_a_schema_are_those_it_accepts(schema, types):
     root = {
         "$defs": {
             "a/b": TEXT,
@@ -64,13 +64,13 @@ def test_types_are_those_that_are_let_through(schema, types):
     assert types_at(schema, root) == types
 
 
-def test_a_reference_to_the_top_is_the_whole():
+def test_reference_to_the_root_is_the_whole_schema():
     root = {"properties": {"again": {"$ref": "#"}}}
     assert resolved({"$ref": "#"}, root) is root
     assert schema_at(root, ("again", "again")) is root
 
 
-def test_what_is_combined_is_read_together():
+def test_combined_schemas_are_merged():
     schema = {
         "properties": {"a": TEXT},
         "required": ["a"],
@@ -83,7 +83,7 @@ def test_what_is_combined_is_read_together():
     assert choices_at({"anyOf": [{"enum": [1, 2]}, {"const": 3}]}, schema) == [1, 2, 3]
 
 
-def test_a_place_is_found_by_names_and_positions():
+def test_schema_at_a_path_is_found_by_names_and_indexes():
     schema = {
         "properties": {
             "pair": {"prefixItems": [TEXT], "items": NUMBER},

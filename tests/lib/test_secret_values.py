@@ -23,7 +23,7 @@ RANDOM = "9f8a7b6c5d4e3f2a1b0c"
         ],
     ],
 )
-def test_a_value_that_is_a_secret_is_one(name, value):
+def test_secret_values_are_recognized(name, value):
     assert list(secret_values({name: value}, KNOWN)) == [value.strip()]
 
 
@@ -45,5 +45,5 @@ def test_a_value_that_is_a_secret_is_one(name, value):
         ("TOKENIZERS_PARALLELISM", RANDOM),
     ],
 )
-def test_an_ordinary_value_is_none(name, value):
+def test_ordinary_values_are_not_secrets(name, value):
     assert list(secret_values({name: value}, KNOWN)) == []

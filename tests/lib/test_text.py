@@ -43,32 +43,32 @@ NASTY = st.text(
         ("\ud800x", "\ufffdx"),
     ],
 )
-def test_nothing_a_terminal_obeys_survives(raw, shown):
+def test_clean_removes_every_terminal_control(raw, shown):
     assert clean(raw) == shown
 
 
-def test_joiners_stay_inside_emoji_and_scripts():
+def test_clean_keeps_joiners_inside_emoji_and_scripts():
     family, persian = "👩\u200d👧\u200d👦", "می\u200cخواهم"
 
     assert clean(family) == family
     assert clean(persian) == persian
 
 
-def test_an_unterminated_string_hides_its_line_at_most():
+def test_unterminated_control_string_hides_at_most_its_line():
     assert clean("a\x1b]0;lost\nkept") == "a\nkept"
 
 
-def test_an_unterminated_string_ends_after_4_kib():
+def test_unterminated_control_string_ends_after_4_kib():
     assert clean("\x1b]0;" + "x" * 5000) == "x" * (5000 - 4096 + 2)
 
 
-def test_a_sequence_inside_a_sequence_does_not_reassemble():
+def test_nested_escape_sequences_do_not_reassemble():
     assert clean("\x1b\x1b[31m[31mx") == "[31mx"
 
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
-def test_the_only_controls_left_are_newline_and_tab(text):
+def test_clean_keeps_only_newline_and_tab_as_controls(text):
     left = {char for char in clean(text) if ord(char) < 32 or 127 <= ord(char) < 160}
 
     assert left <= {"\n", "\t"}
@@ -76,13 +76,13 @@ def test_the_only_controls_left_are_newline_and_tab(text):
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
-def test_cleaning_twice_changes_nothing_more(text):
+def test_clean_is_idempotent(text):
     assert clean(clean(text)) == clean(text)
 
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(NASTY)
-def test_what_is_visible_has_no_controls_and_can_be_written(text):
+def test_visible_text_has_no_controls_and_is_encodable(text):
     shown = visible(text)
 
     assert not {char for char in shown if ord(char) < 32} - {"\n", "\t"}
@@ -92,7 +92,7 @@ def test_what_is_visible_has_no_controls_and_can_be_written(text):
 @pytest.mark.parametrize(
     "piece", ["\x1b]", "\x1b[1;", "\x1bP1", "\x9d", "\r", "\u200d", "\x1b", "\x1b[ "]
 )
-def test_a_flood_takes_linear_time(piece):
+def test_cleaning_takes_linear_time(piece):
     started = time.process_time()
 
     clean(piece * (400_000 // len(piece)))
@@ -100,34 +100,34 @@ def test_a_flood_takes_linear_time(piece):
     assert time.process_time() - started < 3
 
 
-def test_a_prompt_shows_what_it_would_hide():
+def test_question_text_shows_hidden_characters():
     assert visible("rm\u202e -rf\x1b[2K\r") == "rm<U+202E> -rf<U+001B>[2K<U+000D>"
     assert visible("a\u00a0b\u2800c") == "a<U+00A0>b<U+2800>c"
 
 
-def test_padding_in_a_prompt_is_counted_not_shown():
+def test_long_padding_in_a_question_is_counted_not_shown():
     assert visible("ls" + " " * 300 + "; rm -rf x") == "ls <300 blanks> ; rm -rf x"
     assert visible("ls" + "\n" * 80 + "rm") == "ls\n<79 empty lines>\nrm"
 
 
-def test_an_ordinary_script_is_shown_as_it_is():
+def test_ordinary_script_is_shown_unchanged():
     script = 'for f in *; do\n    echo "$f"\n\n\techo done\ndone\n'
 
     assert visible(script) == script
 
 
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_cleaned_json_means_the_same_and_holds_nothing_that_a_terminal_obeys(value):
+def test_cleaned_json_is_equal_and_has_no_terminal_controls(value):
     text = clean_json(json.dumps(value, ensure_ascii=False))
 
     assert json.loads(text) == value
     assert not re.search("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]", text)
 
 
-def test_cleaned_json_escapes_also_what_lies_beyond_16_bits():
+def test_cleaned_json_escapes_characters_beyond_16_bits():
     assert clean_json('"\U000e0041\u009b"') == '"\\udb40\\udc41\\u009b"'
 
 
-def test_one_line_is_one_line_of_bounded_length():
+def test_one_line_joins_lines_and_limits_the_length():
     assert one_line(" a\n b\tc ", 5) == "a b c"
     assert one_line("abcdef", 5) == "abcd…"

@@ -18,30 +18,30 @@ def test_width_counts_cells_of_graphemes(text, cells):
     assert cell_width(text) == cells
 
 
-def test_cutting_marks_what_is_left_off():
+def test_cut_by_width_adds_a_marker():
     assert cut("abcdef", 4) == "abc…"
     assert cut("漢字漢", 4) == "漢…"
     assert cut("abc", 3) == "abc"
     assert cut("abc", 0) == ""
 
 
-def test_wrapping_breaks_at_blanks():
+def test_wrap_breaks_at_spaces():
     assert wrap("the quick brown fox", 10) == ["the quick", "brown fox"]
     assert wrap("one two\n\nthree", 20) == ["one two", "", "three"]
 
 
-def test_wrapping_breaks_words_that_are_too_long():
+def test_wrap_breaks_words_longer_than_the_width():
     assert wrap("abcdefgh ij", 3) == ["abc", "def", "gh", "ij"]
 
 
-def test_wrapping_keeps_the_indentation():
+def test_wrap_keeps_the_indentation():
     assert wrap("    abc defghi", 8) == ["    abc", "defghi"]
 
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(TEXT, st.integers(2, 20))
 @example("\u0301 a漢", 2)
-def test_no_wrapped_line_is_too_wide_and_no_word_is_lost(text, width):
+def test_wrapped_lines_fit_and_keep_every_word(text, width):
     lines = wrap(text, width)
 
     assert all(cell_width(line) <= width for line in lines)
@@ -50,7 +50,7 @@ def test_no_wrapped_line_is_too_wide_and_no_word_is_lost(text, width):
 
 @settings(max_examples=size(66, 200), deadline=None)
 @given(TEXT, st.integers(0, 20))
-def test_what_is_cut_fits(text, width):
+def test_text_cut_by_width_fits(text, width):
     assert cell_width(cut(text, width)) <= width
 
 
