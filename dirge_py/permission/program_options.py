@@ -1,7 +1,7 @@
 """Parses the arguments of a known program: options by allow-list, then its operands."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Literal
@@ -12,6 +12,14 @@ OperandRule = Literal["path", "text", "revision", "none"]
 """What the operands are. `revision`: a git revision or a path, which cannot be told apart."""
 
 names_in_text = cache(word_set)
+
+
+@cache
+def _signs(options: str, pattern: str) -> Mapping[str, str]:
+    """Return what follows each option in the text: the sign that says whether it has a value."""
+    return dict(re.findall(pattern, options))
+
+
 _NUMBER = re.compile(r"-\d+")
 _MOST_COLONS = 8
 
@@ -22,23 +30,17 @@ class NotReadOnly(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The arguments that a program may get without a question; lists of names are one text.
+    """The arguments that a program may get without a question.
 
-    Long options count only when spelled in full; `--help` and `--version` are always allowed.
+    Options are listed as for `getopt`; long ones count only when spelled in full. `--help` and
+    `--version` are always allowed.
     """
 
-    flags: str = field(default="", kw_only=False)
-    """Letters of the options without a value."""
-    values: str = ""
-    """Letters of the options with a value."""
-    attached: str = ""
-    """Letters of the options that may have an attached value."""
-    long: str = ""
-    """Long options without a value."""
-    long_values: str = ""
-    """Long options with a value: after `=`, or the next word."""
-    long_optional: str = ""
-    """Long options that may have a value, only after `=`."""
+    short: str = field(default="", kw_only=False)
+    """Its short options: `n:` has a value, `U::` may have an attached one."""
+    long: str = field(default="", kw_only=False)
+    """Its long options: `lines=` has a value, attached or as the next word, `color=?` may have an
+    attached one."""
     paths: str = ""
     """Options, short or long, whose value is a file to read."""
     operands: OperandRule = "path"
@@ -151,17 +153,14 @@ def _long_option(row: Program, word: Word, rest: Iterator[Word]) -> tuple[str, W
     name, has_value, value = word.text[2:].partition("=")
     if "*" in name or "?" in name or "[" in name:
         raise NotReadOnly(f"{word.text} could become another option")
-    takes_value = name in names_in_text(row.long_values)
-    is_optional = name in names_in_text(row.long_optional)
-    if has_value and (takes_value or is_optional):
+    sign = _signs(f"help version {row.long}", r"([^\s=]+)(\S*)").get(name)
+    if has_value and sign:
         if word.has_glob and name in names_in_text(row.paths):
             raise NotReadOnly(f"{word.text} is a pattern")
         return name, Word(value)
-    if not has_value and (is_optional or name in names_in_text(f"{row.long} help version")):
-        return name, None
-    if not has_value and takes_value:
-        return name, _next_value(word, rest)
-    raise NotReadOnly(f"its option --{name} is not known to be read-only")
+    if has_value or sign is None:
+        raise NotReadOnly(f"its option --{name} is not known to be read-only")
+    return name, _next_value(word, rest) if sign == "=" else None
 
 
 def _short_options(
@@ -172,15 +171,15 @@ def _short_options(
     letters = word.text[1:]
     for index, letter in enumerate(letters):
         attached = letters[index + 1 :]
-        if letter in row.values:
-            yield letter, Word(attached) if attached else _next_value(word, rest)
-            return
-        if letter in row.attached:
-            yield letter, Word(attached)
-            return
-        if letter not in row.flags:
+        sign = _signs(row.short, r"(.)(:*)").get(letter)
+        if sign is None:
             raise NotReadOnly(f"its option -{letter} is not known to be read-only")
-        yield letter, None
+        if not sign:
+            yield letter, None
+            continue
+        takes_next = sign == ":" and not attached
+        yield letter, _next_value(word, rest) if takes_next else Word(attached)
+        return
 
 
 def _next_value(option: Word, rest: Iterator[Word]) -> Word:

@@ -23,125 +23,92 @@ from dirge_py.permission.program_options import (
 )
 
 _CONTEXT = "context before-context after-context max-count"
-_TAIL = Program(
-    "qvz",
-    values="nc",
-    long="quiet silent verbose zero-terminated",
-    long_values="lines bytes",
-    takes_numbers=True,
-)
+_TAIL = Program("qvzn:c:", "quiet silent verbose zero-terminated lines= bytes=", takes_numbers=True)
 
 PROGRAMS = {
     "ls": Program(
-        "aAbBcCdDfFgGhiklmnNopqQrRsStuUvxXZ1",
-        values="ITw",
-        long="all almost-all author escape ignore-backups directory dired file-type full-time"
+        "aAbBcCdDfFgGhiklmnNopqQrRsStuUvxXZ1I:T:w:",
+        "all almost-all author escape ignore-backups directory dired file-type full-time"
         " group-directories-first no-group human-readable si inode kibibytes literal"
         " numeric-uid-gid hide-control-chars show-control-chars quote-name reverse recursive size"
-        " context zero",
-        long_values="block-size format hide indicator-style ignore quoting-style sort time"
-        " time-style tabsize width",
-        long_optional="color classify hyperlink",
+        " context zero block-size= format= hide= indicator-style= ignore= quoting-style= sort="
+        " time= time-style= tabsize= width= color=? classify=? hyperlink=?",
         takes_globs=True,
     ),
     "cat": Program(
         "AbeEnstTuv",
-        long="show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
+        "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
         takes_globs=True,
     ),
     "head": replace(_TAIL, takes_globs=True),
     "tail": _TAIL,
-    "wc": Program("clLmw", long="bytes chars lines max-line-length words", long_values="total"),
+    "wc": Program("clLmw", "bytes chars lines max-line-length words total="),
     "nl": Program(
-        "p",
-        values="bdfhilnsvw",
-        long="no-renumber",
-        long_values="body-numbering section-delimiter footer-numbering header-numbering"
-        " line-increment join-blank-lines number-format number-separator starting-line-number"
-        " number-width",
+        "pb:d:f:h:i:l:n:s:v:w:",
+        "no-renumber body-numbering= section-delimiter= footer-numbering= header-numbering="
+        " line-increment= join-blank-lines= number-format= number-separator= starting-line-number="
+        " number-width=",
         takes_globs=True,
     ),
     "sort": Program(
-        "bcCdfghiMnrRsuVz",
-        values="kt",
-        long="ignore-leading-blanks dictionary-order ignore-case general-numeric-sort"
+        "bcCdfghiMnrRsuVzk:t:",
+        "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort"
         " ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse"
-        " version-sort stable unique zero-terminated debug",
-        long_values="key field-separator parallel sort",
-        long_optional="check",
+        " version-sort stable unique zero-terminated debug key= field-separator= parallel= sort="
+        " check=?",
     ),
     "uniq": Program(
-        "cdDiuz",
-        values="fsw",
-        long="count repeated ignore-case unique zero-terminated",
-        long_values="skip-fields skip-chars check-chars",
-        long_optional="all-repeated group",
+        "cdDiuzf:s:w:",
+        "count repeated ignore-case unique zero-terminated skip-fields= skip-chars= check-chars="
+        " all-repeated=? group=?",
         most=1,
     ),
     "cut": Program(
-        "nsz",
-        values="bcdf",
-        long="complement only-delimited zero-terminated",
-        long_values="bytes characters delimiter fields output-delimiter",
+        "nszb:c:d:f:",
+        "complement only-delimited zero-terminated bytes= characters= delimiter= fields="
+        " output-delimiter=",
         takes_globs=True,
     ),
     "tr": Program(
-        "cCdst", long="complement delete squeeze-repeats truncate-set1", operands="text", most=2
+        "cCdst", "complement delete squeeze-repeats truncate-set1", operands="text", most=2
     ),
     "diff": Program(
-        "abBdeEinNpqstTuwyZ",
-        values="CUWIFLx",
-        long="normal brief report-identical-files context unified ed rcs side-by-side"
-        " left-column suppress-common-lines show-c-function expand-tabs initial-tab"
-        " suppress-blank-empty new-file ignore-case ignore-tab-expansion ignore-trailing-space"
-        " ignore-space-change ignore-all-space ignore-blank-lines text minimal"
-        " strip-trailing-cr no-dereference speed-large-files",
-        long_values="width label exclude ignore-matching-lines show-function-line tabsize",
-        long_optional="color context unified",
+        "abBdeEinNpqstTuwyZC:U:W:I:F:L:x:",
+        "normal brief report-identical-files context=? unified=? ed rcs side-by-side left-column"
+        " suppress-common-lines show-c-function expand-tabs initial-tab suppress-blank-empty"
+        " new-file ignore-case ignore-tab-expansion ignore-trailing-space ignore-space-change"
+        " ignore-all-space ignore-blank-lines text minimal strip-trailing-cr no-dereference"
+        " speed-large-files width= label= exclude= ignore-matching-lines= show-function-line="
+        " tabsize= color=?",
         most=2,
     ),
-    "stat": Program(
-        "Lft",
-        values="c",
-        long="dereference file-system terse",
-        long_values="format printf",
-        takes_globs=True,
-    ),
+    "stat": Program("Lftc:", "dereference file-system terse format= printf=", takes_globs=True),
     "file": Program(
-        "bhikLNnr0",
-        values="F",
-        long="brief mime mime-type mime-encoding extension keep-going no-dereference raw print0",
-        long_values="separator",
+        "bhikLNnr0F:",
+        "brief mime mime-type mime-encoding extension keep-going no-dereference raw print0"
+        " separator=",
     ),
-    "basename": Program(
-        "az",
-        values="s",
-        long="multiple zero",
-        long_values="suffix",
-        operands="text",
-        takes_globs=True,
-    ),
-    "dirname": Program("z", long="zero", operands="text", takes_globs=True),
+    "basename": Program("azs:", "multiple zero suffix=", operands="text", takes_globs=True),
+    "dirname": Program("z", "zero", operands="text", takes_globs=True),
     "realpath": Program(
         "eELmPqsz",
-        long="canonicalize-existing canonicalize-missing logical physical quiet strip"
-        " no-symlinks zero",
-        long_values="relative-to relative-base",
+        "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks zero"
+        " relative-to= relative-base=",
         paths="relative-to relative-base",
         takes_globs=True,
     ),
     "readlink": Program(
         "efmnqsvz",
-        long="canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent"
-        " verbose zero",
+        "canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose"
+        " zero",
         takes_globs=True,
     ),
-    "which": Program("a", long="all", operands="text"),
+    "which": Program("a", "all", operands="text"),
     "type": Program("afpPt", operands="text"),
     "pwd": Program("LP", operands="none"),
     "uname": Program(
         "asnrvmpio",
-        long="all kernel-name nodename kernel-release kernel-version machine processor"
+        "all kernel-name nodename kernel-release kernel-version machine processor"
         " hardware-platform operating-system",
         operands="none",
     ),
@@ -149,41 +116,36 @@ PROGRAMS = {
     "hostname": Program(operands="none"),
     "env": Program(operands="none"),
     "du": Program(
-        "abchklmsSx0",
-        values="dtB",
-        long="all apparent-size bytes total human-readable separate-dirs si summarize"
-        " one-file-system null inodes count-links",
-        long_values="max-depth exclude threshold block-size time-style",
-        long_optional="time",
+        "abchklmsSx0d:t:B:",
+        "all apparent-size bytes total human-readable separate-dirs si summarize one-file-system"
+        " null inodes count-links max-depth= exclude= threshold= block-size= time-style= time=?",
     ),
-    "sha256sum": Program("btz", long="binary text tag zero"),
-    "md5sum": Program("btz", long="binary text tag zero"),
+    "sha256sum": Program("btz", "binary text tag zero"),
+    "md5sum": Program("btz", "binary text tag zero"),
     "grep": Program(
-        "EFGPivywxcLlqsabHhnoTUZzrI",
-        values="eABCm",
-        long="extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case"
+        "EFGPivywxcLlqsabHhnoTUZzrIe:A:B:C:m:",
+        "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case"
         " invert-match word-regexp line-regexp count files-without-match files-with-matches quiet"
         " silent no-messages only-matching byte-offset with-filename no-filename line-number"
-        " initial-tab null text recursive null-data line-buffered",
-        long_values=f"regexp label include exclude exclude-dir binary-files {_CONTEXT}",
-        long_optional="color colour",
+        " initial-tab null text recursive null-data line-buffered regexp= label= include= exclude="
+        " exclude-dir= binary-files= context= before-context= after-context= max-count= color=?"
+        " colour=?",
         lead=1,
         lead_options="e regexp",
         takes_numbers=True,
     ),
     "rg": Program(
-        "abcFHhIilNnopPqsSUuvVwx0.",
-        values="eABCmMgtTjrd",
-        long="files type-list count count-matches files-with-matches files-without-match"
-        " fixed-strings ignore-case smart-case case-sensitive line-number no-line-number column"
-        " no-column only-matching word-regexp line-regexp invert-match multiline"
-        " multiline-dotall pcre2 hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent"
-        " no-ignore-global heading no-heading with-filename no-filename stats trim json vimgrep"
-        " pretty null text binary passthru quiet no-messages crlf unrestricted one-file-system"
-        " byte-offset no-config no-follow glob-case-insensitive unicode no-unicode",
-        long_values="regexp glob iglob type type-not max-depth max-columns max-filesize threads"
-        f" sort sortr replace color colors type-add encoding engine {_CONTEXT}"
-        " context-separator path-separator field-context-separator field-match-separator",
+        "abcFHhIilNnopPqsSUuvVwx0.e:A:B:C:m:M:g:t:T:j:r:d:",
+        "files type-list count count-matches files-with-matches files-without-match fixed-strings"
+        " ignore-case smart-case case-sensitive line-number no-line-number column no-column"
+        " only-matching word-regexp line-regexp invert-match multiline multiline-dotall pcre2"
+        " hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent no-ignore-global heading"
+        " no-heading with-filename no-filename stats trim json vimgrep pretty null text binary"
+        " passthru quiet no-messages crlf unrestricted one-file-system byte-offset no-config"
+        " no-follow glob-case-insensitive unicode no-unicode regexp= glob= iglob= type= type-not="
+        " max-depth= max-columns= max-filesize= threads= sort= sortr= replace= color= colors="
+        " type-add= encoding= engine= context= before-context= after-context= max-count="
+        " context-separator= path-separator= field-context-separator= field-match-separator=",
         lead=1,
         lead_options="e regexp files type-list",
     ),
@@ -205,12 +167,8 @@ _FIND_TEXT = word_set(
 )
 _FIND_PATH = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
 _DATE = Program(
-    "uR",
-    values="dr",
-    attached="I",
-    long="utc universal rfc-email",
-    long_values="date rfc-3339 reference",
-    long_optional="iso-8601",
+    "uRd:r:I::",
+    "utc universal rfc-email date= rfc-3339= reference= iso-8601=?",
     paths="r reference",
     operands="text",
     most=1,

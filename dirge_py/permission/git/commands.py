@@ -26,55 +26,42 @@ from dirge_py.permission.program_options import NotReadOnly, Program, files_read
 from dirge_py.permission.protected import SECRET_NAMES, why_secret
 
 _MOST_PATTERNS = 16
-_DIFF_LONG = (
+# `=?` also where git takes the next word as the value: not every version of it does.
+_DIFF = (
     " patch no-patch raw compact-summary numstat shortstat cumulative summary name-only name-status"
     " no-color no-renames check full-index binary find-copies-harder pickaxe-all pickaxe-regex text"
     " ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-all-space ignore-blank-lines"
     " function-context exit-code quiet no-ext-diff no-textconv no-prefix minimal patience histogram"
     " patch-with-stat patch-with-raw irreversible-delete no-relative default-prefix no-color-moved"
-    " indent-heuristic no-indent-heuristic"
-)
-_DIFF_OPTIONAL = (
-    " stat color color-moved word-diff color-words abbrev find-renames find-copies break-rewrites"
-    " relative dirstat"
-)
-# Only with `=`: git takes the next word as the value of some of these, but not in every version.
-_DIFF_EQUALS = (
-    " unified word-diff-regex diff-filter inter-hunk-context src-prefix dst-prefix diff-algorithm"
-    " ws-error-highlight ignore-matching-lines skip-to rotate-to stat-width stat-count"
-    " stat-name-width ignore-submodules anchored"
-)
-_LOG_LONG = (
-    " oneline graph all all-match invert-grep extended-regexp fixed-strings perl-regexp"
-    " basic-regexp regexp-ignore-case merges no-merges first-parent reverse follow abbrev-commit"
-    " no-abbrev-commit no-abbrev topo-order date-order author-date-order full-history"
-    " simplify-by-decoration simplify-merges dense sparse ancestry-path left-right left-only"
-    " right-only cherry-pick cherry-mark cherry boundary walk-reflogs no-decorate source parents"
-    " children relative-date log-size no-notes not no-walk full-diff mailmap use-mailmap"
-    " no-mailmap clear-decorations reflog cc no-diff-merges"
-)
-_LOG_OPTIONAL = " decorate branches tags remotes glob pretty notes no-walk show-notes"
-_LOG_EQUALS = (
-    " max-count skip since after until before author committer grep format date encoding exclude"
-    " decorate-refs decorate-refs-exclude min-parents max-parents diff-merges grep-reflog"
+    " indent-heuristic no-indent-heuristic stat=? color=? color-moved=? word-diff=? color-words=?"
+    " abbrev=? find-renames=? find-copies=? break-rewrites=? relative=? dirstat=? unified=?"
+    " word-diff-regex=? diff-filter=? inter-hunk-context=? src-prefix=? dst-prefix=?"
+    " diff-algorithm=? ws-error-highlight=? ignore-matching-lines=? skip-to=? rotate-to=?"
+    " stat-width=? stat-count=? stat-name-width=? ignore-submodules=? anchored=?"
 )
 _LOG = Program(
-    "pusaRbwzWiEFPgcmt0",
-    values="nSGLI",
-    attached="UMCBDX",
-    long=_DIFF_LONG + _LOG_LONG,
-    long_optional=_DIFF_OPTIONAL + _LOG_OPTIONAL + _DIFF_EQUALS + _LOG_EQUALS,
+    "pusaRbwzWiEFPgcmt0n:S:G:L:I:U::M::C::B::D::X::",
+    _DIFF + " oneline graph all all-match invert-grep extended-regexp fixed-strings perl-regexp"
+    " basic-regexp regexp-ignore-case merges no-merges first-parent reverse follow"
+    " abbrev-commit no-abbrev-commit no-abbrev topo-order date-order author-date-order"
+    " full-history simplify-by-decoration simplify-merges dense sparse ancestry-path left-right"
+    " left-only right-only cherry-pick cherry-mark cherry boundary walk-reflogs no-decorate"
+    " source parents children relative-date log-size no-notes not full-diff mailmap use-mailmap"
+    " no-mailmap clear-decorations reflog cc no-diff-merges decorate=? branches=? tags=?"
+    " remotes=? glob=? pretty=? notes=? no-walk=? show-notes=? max-count=? skip=? since=?"
+    " after=? until=? before=? author=? committer=? grep=? format=? date=? encoding=? exclude=?"
+    " decorate-refs=? decorate-refs-exclude=? min-parents=? max-parents=? diff-merges=?"
+    " grep-reflog=?",
     operands="revision",
     takes_numbers=True,
 )
 GREP = Program(
-    "aiIwvhHEGPFnlLzocpWqr",
-    values="ABCem",
-    long="cached untracked text ignore-case word-regexp invert-match full-name extended-regexp"
+    "aiIwvhHEGPFnlLzocpWqrA:B:C:e:m:",
+    "cached untracked text ignore-case word-regexp invert-match full-name extended-regexp"
     " basic-regexp perl-regexp fixed-strings line-number column files-with-matches name-only"
-    " files-without-match null only-matching count heading break show-function function-context and"
-    " or not all-match quiet no-color recursive no-recursive no-textconv",
-    long_optional="color context after-context before-context max-count max-depth threads",
+    " files-without-match null only-matching count heading break show-function function-context"
+    " and or not all-match quiet no-color recursive no-recursive no-textconv color=? context=?"
+    " after-context=? before-context=? max-count=? max-depth=? threads=?",
     operands="revision",
     lead=1,
     lead_options="e",
@@ -82,114 +69,98 @@ GREP = Program(
 )
 _SUBCOMMANDS = {
     "status": Program(
-        "sbvz",
-        attached="u",
-        long="short branch long verbose show-stash null ahead-behind no-ahead-behind renames"
-        " no-renames no-column",
-        long_optional="porcelain untracked-files ignored ignore-submodules find-renames column",
+        "sbvzu::",
+        "short branch long verbose show-stash null ahead-behind no-ahead-behind renames"
+        " no-renames no-column porcelain=? untracked-files=? ignored=? ignore-submodules=?"
+        " find-renames=? column=?",
     ),
     "diff": Program(
-        "pusaRbwzWc",
-        values="SGI",
-        attached="UMCBDXl",
-        long="cached staged merge-base cc base ours theirs" + _DIFF_LONG,
-        long_optional=_DIFF_OPTIONAL + _DIFF_EQUALS,
+        "pusaRbwzWcS:G:I:U::M::C::B::D::X::l::",
+        "cached staged merge-base cc base ours theirs" + _DIFF,
         operands="revision",
     ),
     "log": _LOG,
     "show": _LOG,
     "branch": Program(
         "arv",
-        long="all remotes verbose list show-current no-color no-abbrev ignore-case no-column",
-        long_values="contains no-contains merged no-merged points-at",
-        long_optional="sort format color column abbrev",
+        "all remotes verbose list show-current no-color no-abbrev ignore-case no-column contains="
+        " no-contains= merged= no-merged= points-at= sort=? format=? color=? column=? abbrev=?",
         operands="text",
         needs="list",
     ),
     "tag": Program(
-        "li",
-        attached="n",
-        long="list ignore-case no-column",
-        long_values="contains no-contains merged no-merged points-at",
-        long_optional="sort format color",
+        "lin::",
+        "list ignore-case no-column contains= no-contains= merged= no-merged= points-at= sort=?"
+        " format=? color=?",
         operands="text",
         needs="l list",
     ),
     "rev-parse": Program(
         "q",
-        long="show-toplevel git-dir git-common-dir absolute-git-dir show-prefix show-cdup verify"
-        " quiet is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository"
-        " symbolic symbolic-full-name all revs-only no-revs flags no-flags show-object-format"
-        " show-superproject-working-tree",
-        long_optional="short abbrev-ref branches tags remotes path-format",
+        "show-toplevel git-dir git-common-dir absolute-git-dir show-prefix show-cdup verify quiet"
+        " is-inside-work-tree is-inside-git-dir is-bare-repository is-shallow-repository symbolic"
+        " symbolic-full-name all revs-only no-revs flags no-flags show-object-format"
+        " show-superproject-working-tree short=? abbrev-ref=? branches=? tags=? remotes=?"
+        " path-format=?",
         operands="revision",
     ),
     "ls-files": Program(
-        "cdmosuktzvfi",
-        values="x",
-        long="cached deleted modified others ignored stage unmerged killed directory"
-        " no-empty-directory eol exclude-standard full-name error-unmatch deduplicate",
-        long_optional="abbrev exclude format",
+        "cdmosuktzvfix:",
+        "cached deleted modified others ignored stage unmerged killed directory"
+        " no-empty-directory eol exclude-standard full-name error-unmatch deduplicate abbrev=?"
+        " exclude=? format=?",
     ),
     "ls-tree": Program(
         "rdtlz",
-        long="name-only name-status full-name full-tree long object-only",
-        long_optional="abbrev format",
+        "name-only name-status full-name full-tree long object-only abbrev=? format=?",
         operands="revision",
     ),
     "blame": Program(
-        "bcltfnspwe",
-        values="L",
-        attached="MC",
-        long="porcelain line-porcelain incremental show-email show-name show-number root"
-        " first-parent show-stats score-debug color-lines color-by-age",
-        long_optional="since date abbrev ignore-rev",
+        "bcltfnspweL:M::C::",
+        "porcelain line-porcelain incremental show-email show-name show-number root first-parent"
+        " show-stats score-debug color-lines color-by-age since=? date=? abbrev=? ignore-rev=?",
         operands="revision",
     ),
     "shortlog": Program(
-        "nsec",
-        attached="w",
-        long="summary numbered email committer no-merges merges all first-parent",
-        long_optional="group format since until after before author branches tags remotes"
-        " max-count",
+        "nsecw::",
+        "summary numbered email committer no-merges merges all first-parent group=? format=?"
+        " since=? until=? after=? before=? author=? branches=? tags=? remotes=? max-count=?",
         operands="revision",
     ),
     "describe": Program(
-        long="tags all long always contains exact-match first-parent debug",
-        long_optional="abbrev match exclude candidates",
+        long="tags all long always contains exact-match first-parent debug abbrev=? match=?"
+        " exclude=? candidates=?",
         operands="revision",
     ),
     "merge-base": Program(
-        "a", long="all octopus is-ancestor fork-point independent", operands="revision"
+        "a", "all octopus is-ancestor fork-point independent", operands="revision"
     ),
     "grep": GREP,
     "rev-list": Program(
-        values="n",
-        long="count all reverse merges no-merges first-parent left-right oneline abbrev-commit"
-        " topo-order date-order boundary objects parents cherry-pick left-only right-only",
-        long_optional="max-count skip since until after before author committer grep branches tags"
-        " remotes pretty format abbrev disk-usage",
+        "n:",
+        "count all reverse merges no-merges first-parent left-right oneline abbrev-commit"
+        " topo-order date-order boundary objects parents cherry-pick left-only right-only"
+        " max-count=? skip=? since=? until=? after=? before=? author=? committer=? grep=?"
+        " branches=? tags=? remotes=? pretty=? format=? abbrev=? disk-usage=?",
         operands="revision",
         takes_numbers=True,
     ),
     "show-ref": Program(
         "qds",
-        long="heads branches tags verify quiet head dereference exists",
-        long_optional="hash abbrev",
+        "heads branches tags verify quiet head dereference exists hash=? abbrev=?",
         operands="text",
     ),
-    "check-ignore": Program("qvn", long="quiet verbose non-matching no-index"),
+    "check-ignore": Program("qvn", "quiet verbose non-matching no-index"),
 }
 _VERBS = {
     "remote": {
-        "": Program("v", long="verbose", operands="none"),
+        "": Program("v", "verbose", operands="none"),
         "get-url": Program(long="all push", operands="text", most=1),
     },
     "stash": {
-        "list": Program("", long="oneline", long_optional="format date", operands="none",
-                        takes_numbers=True),
+        "list": Program("", "oneline format=? date=?", operands="none", takes_numbers=True),
     },
-    "worktree": {"list": Program("vz", long="porcelain verbose", operands="none")},
+    "worktree": {"list": Program("vz", "porcelain verbose", operands="none")},
     "config": {
         "--get": Program(operands="text", most=1),
         "--get-all": Program(operands="text", most=1),
