@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dirge_py.permission.git.files import ACTING_SETTINGS, ActingSetting, acting_setting
+from dirge_py.permission.git.files import ACTING_SETTINGS, ActingSetting, Kind, acting_setting
 from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.processes.environment import EnvironmentPolicy
 from tests.security.sizes import ASKED
@@ -36,7 +36,52 @@ SWITCHED = {
     "remote.*.promisor": "true", "extensions.partialclone": "origin",
     "remote.*.partialclonefilter": "blob:none",
 }  # fmt: skip
-SAME_EVERYWHERE = [row for row in ACTING_SETTINGS if row.answer in ("variable", "unread")]
+TRANSPORT = "GIT_ALLOW_PROTOCOL lets no transport start"
+WRITES = "only commands that write read it"
+TOOL = "only `git difftool` and `git mergetool` read it"
+SERVES = "only a server side reads it"
+MAIL = "only `git format-patch`, `send-email` and `imap-send` read it"
+DESKTOP = "only gitk, git gui, gitweb, git cvsserver and `git instaweb` read it"
+UNREAD: tuple[tuple[Kind, str, str], ...] = (
+    # what the settings name, the settings, why no read-only command acts on them
+    ("program", "pager.*", "GIT_PAGER"),
+    ("program", "core.sshcommand core.gitproxy core.askpass credential.*", TRANSPORT),
+    ("program", "remote.*.uploadpack remote.*.receivepack", TRANSPORT),
+    ("helper", "remote.*.vcs protocol.*.allow protocol.allow", TRANSPORT),
+    ("file", "fetch.bundleuri bundle.*.uri http.*cookiefile http.*sslcert", TRANSPORT),
+    ("file", "http.*sslkey http.*sslcainfo http.*sslcapath", TRANSPORT),
+    ("file", "http.*pinnedpubkey http.*proxysslcert", TRANSPORT),
+    ("file", "http.*proxysslkey http.*proxysslcainfo", TRANSPORT),
+    ("program", "alias.*", "an alias never replaces a command of git's own"),
+    ("program", "core.alternaterefscommand", "only fetching and pushing read it"),
+    ("program", "core.editor sequence.editor interactive.difffilter", WRITES),
+    ("program", "core.pager", "GIT_PAGER"),
+    ("program", "merge.*.driver pull.twohead pull.octopus", "only merging runs it"),
+    ("file", "commit.template", WRITES),
+    ("program", "trailer.*.command trailer.*.cmd", WRITES),
+    ("program", "gpg.*.program", "git knows no other format"),
+    ("program", "gpg.ssh.defaultkeycommand", "only signing reads it"),
+    ("file", "user.signingkey", "only signing reads it"),
+    ("program", "submodule.*.update", "only `git submodule update` reads it"),
+    ("program", "diff.tool diff.guitool merge.tool merge.guitool difftool.*.cmd", TOOL),
+    ("program", "difftool.*.path mergetool.*.cmd mergetool.*.path", TOOL),
+    ("program", "tar.*.command", "only `git archive` reads it"),
+    ("file", "init.templatedir", "only `git init` and `git clone` read it"),
+    ("file", "fsck.skiplist", "only `git fsck` reads it"),
+    ("file", "fetch.fsck.skiplist", "only `git fetch` reads it"),
+    ("file", "receive.fsck.skiplist", SERVES),
+    ("program", "uploadpack.packobjectshook receive.procreceiverefs", SERVES),
+    ("file", "format.signaturefile format.outputdirectory", MAIL),
+    ("program", "imap.tunnel sendemail.*", MAIL),
+    ("file", "gitcvs.*", DESKTOP),
+    ("program", "gitweb.* guitool.*.cmd gui.* instaweb.*", DESKTOP),
+    ("file", "fsmonitor.socketdir", "only the monitor that is off reads it"),
+    ("file", "safe.directory trace2.normaltarget trace2.perftarget trace2.eventtarget",
+     "git reads it from the user's own settings only"),
+)  # fmt: skip
+SAME_EVERYWHERE = [
+    ActingSetting(key, kind, "followed", why) for kind, keys, why in UNREAD for key in keys.split()
+]
 OVERRIDDEN = [row for row in ACTING_SETTINGS if row.answer == "overridden"]
 FIRES_UNLESS_HARDENED = ("core.fsmonitor", "core.hookspath", "gpg.program", "mailmap.file")
 
@@ -313,6 +358,19 @@ def known_to_git() -> list[str]:
     return [line for line in done.stdout.splitlines() if re.fullmatch(r"[A-Za-z]\S*\.\S+", line)]
 
 
+def names_a_program_or_file(key: str) -> bool:
+    key = re.sub(r"<[^>]*>", "x", key).lower()
+    return acting_setting(key) is not None or any(
+        fnmatchcase(key, row.key) for row in SAME_EVERYWHERE
+    )
+
+
+def test_no_setting_counts_as_acting_and_as_unread() -> None:
+    acting = {row.key for row in ACTING_SETTINGS}
+
+    assert acting.isdisjoint(row.key for row in SAME_EVERYWHERE)
+
+
 def test_every_setting_that_git_knows_is_judged() -> None:
     listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
     harmless = [line.lower() for line in listed if not line.startswith("#")]
@@ -321,7 +379,7 @@ def test_every_setting_that_git_knows_is_judged() -> None:
     unjudged = [
         key
         for key in known_to_git()
-        if acting_setting(re.sub(r"<[^>]*>", "x", key)) is None
+        if not names_a_program_or_file(key)
         and not any(key.lower() == one or fnmatchcase(key.lower(), one) for one in harmless)
     ]
 
@@ -331,7 +389,7 @@ def test_every_setting_that_git_knows_is_judged() -> None:
 def test_the_list_of_harmless_settings_holds_none_that_acts() -> None:
     listed = Path(__file__).with_name("git_settings_that_do_not_act.txt").read_text().splitlines()
 
-    assert [key for key in listed if acting_setting(re.sub(r"<[^>]*>", "x", key)) is not None] == []
+    assert list(filter(names_a_program_or_file, listed)) == []
 
 
 def test_a_setting_that_is_new_to_us_would_be_noticed() -> None:

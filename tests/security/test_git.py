@@ -2,16 +2,16 @@
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from dirge_py.permission.git.files import ACTING_SETTINGS
+from pathlib import Path
 from tests.permission.conftest import Project
-from tests.permission.test_git_acting_settings import SECRET, Hostile
+from tests.permission.test_git_acting_settings import Hostile, SECRET
 from tests.permission.test_git_config import HOSTILE, marker
 from tests.security.sizes import ASKED, count
 from tests.support.authorizer_driver import AuthorizerDriver
+
+import pytest
+
 
 COMMANDS = [
     "git status", "git diff", "git diff --stat", "git diff HEAD", "git diff --cached", "git log -p",
@@ -153,9 +153,6 @@ async def test_reading_an_ordinary_repository_needs_no_question(project: Project
     assert driver.user.asked == []
 
 
-RISKY = [row for row in ACTING_SETTINGS if row.answer not in ("variable", "unread")]
-
-
 @pytest.mark.parametrize("inside", [False, True])
 async def test_no_git_setting_starts_a_program_or_shows_a_secret(
     tmp_path: Path, inside: bool
@@ -164,7 +161,7 @@ async def test_no_git_setting_starts_a_program_or_shows_a_secret(
     hostile = Hostile(tmp_path.resolve())
     driver = AuthorizerDriver(hostile.project, loop_guard=0)
     ran = shown = 0
-    rows = RISKY if ASKED else RISKY[:: len(RISKY) // 6]
+    rows = ACTING_SETTINGS if ASKED else ACTING_SETTINGS[:: len(ACTING_SETTINGS) // 6]
     for row in rows:
         hostile.set(hostile.inner_config if inside else hostile.config, row)
         (hostile.inner / "f").unlink()

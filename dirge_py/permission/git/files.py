@@ -1,8 +1,8 @@
 """The settings of git that act, and the index of a repository, read the way git reads it.
 
-The table lists every setting that names a program or a file, and what keeps read-only commands safe
-from it. It comes from the documentation of git 2.39 and the release notes of later versions. A test
-compares it with the settings that the installed git knows.
+The table lists every setting by which read-only commands could start a program or show a file. It
+comes from the documentation of git 2.39 and the release notes of later versions. A test compares it
+with the settings that the installed git knows, and lists those that read-only commands don't read.
 
 The index lists other repositories, tracked files and secrets among them. It is read as git would
 read it, or counts as unreadable, because the author of a repository also controls its index.
@@ -25,13 +25,11 @@ from dirge_py.processes.environment import git_config_variables
 Kind = Literal["program", "file", "helper", "switch"]
 """What the value names: a program, a file or folder, the helper of a remote, or a switch that makes
 git start a program or enter another repository."""
-Answer = Literal["asks", "asks-unless-own-file", "followed", "overridden", "variable", "unread"]
+Answer = Literal["asks", "asks-unless-own-file", "followed", "overridden"]
 """What dirge does about a setting. `asks`: git runs only after a question. `asks-unless-own-file`:
 the same, unless the value is a file of the work tree without secrets. `followed`: the place it
 leads to is checked. `overridden`: the `value` in `GIT_HARDENING` replaces the repository's; git
-documents nowhere that a submodule gets it, so there it asks. `variable`: an environment variable of
-`GIT_HARDENING` replaces it, in submodules too. `unread`: no read-only command reads it.
-"""
+documents nowhere that a submodule gets it, so there it asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +49,8 @@ class ActingSetting:
 
 
 _CONVERTS = "`git status` and `git diff` run it on changed files"
-_TRANSPORT = "GIT_ALLOW_PROTOCOL lets no transport start"
-_WRITES = "only commands that write read it"
-_TOOL = "only `git difftool` and `git mergetool` read it"
 _SIGNATURES = "the format `%G?` runs it"
 _HELP = "`--help` opens a viewer with it"
-_SERVES = "only a server side reads it"
-_MAIL = "only `git format-patch`, `send-email` and `imap-send` read it"
-_DESKTOP = "only gitk, git gui, gitweb, git cvsserver and `git instaweb` read it"
 _ROWS: tuple[tuple[Answer, Kind, str, str], ...] = (
     # the answer, what the settings name, the settings (`=VALUE` overrides one), why that answer
     ("asks", "program", "filter.*.clean", _CONVERTS),
@@ -96,39 +88,6 @@ _ROWS: tuple[tuple[Answer, Kind, str, str], ...] = (
      "signatures"),
     ("overridden", "file", "diff.orderfile=/dev/null", "`git diff` reads it"),
     ("overridden", "file", "mailmap.file=/dev/null", "names of authors show its lines"),
-    ("variable", "program", "core.pager pager.*", "GIT_PAGER"),
-    ("variable", "program", "core.sshcommand core.gitproxy core.askpass credential.*", _TRANSPORT),
-    ("variable", "program", "remote.*.uploadpack remote.*.receivepack", _TRANSPORT),
-    ("variable", "helper", "remote.*.vcs protocol.*.allow protocol.allow", _TRANSPORT),
-    ("variable", "file", "fetch.bundleuri bundle.*.uri http.*cookiefile http.*sslcert", _TRANSPORT),
-    ("variable", "file", "http.*sslkey http.*sslcainfo http.*sslcapath", _TRANSPORT),
-    ("variable", "file", "http.*pinnedpubkey http.*proxysslcert", _TRANSPORT),
-    ("variable", "file", "http.*proxysslkey http.*proxysslcainfo", _TRANSPORT),
-    ("unread", "program", "alias.*", "an alias never replaces a command of git's own"),
-    ("unread", "program", "core.alternaterefscommand", "only fetching and pushing read it"),
-    ("unread", "program", "core.editor sequence.editor interactive.difffilter", _WRITES),
-    ("unread", "program", "merge.*.driver pull.twohead pull.octopus", "only merging runs it"),
-    ("unread", "file", "commit.template", _WRITES),
-    ("unread", "program", "trailer.*.command trailer.*.cmd", _WRITES),
-    ("unread", "program", "gpg.*.program", "git knows no other format"),
-    ("unread", "program", "gpg.ssh.defaultkeycommand", "only signing reads it"),
-    ("unread", "file", "user.signingkey", "only signing reads it"),
-    ("unread", "program", "submodule.*.update", "only `git submodule update` reads it"),
-    ("unread", "program", "diff.tool diff.guitool merge.tool merge.guitool difftool.*.cmd", _TOOL),
-    ("unread", "program", "difftool.*.path mergetool.*.cmd mergetool.*.path", _TOOL),
-    ("unread", "program", "tar.*.command", "only `git archive` reads it"),
-    ("unread", "file", "init.templatedir", "only `git init` and `git clone` read it"),
-    ("unread", "file", "fsck.skiplist", "only `git fsck` reads it"),
-    ("unread", "file", "fetch.fsck.skiplist", "only `git fetch` reads it"),
-    ("unread", "file", "receive.fsck.skiplist", _SERVES),
-    ("unread", "program", "uploadpack.packobjectshook receive.procreceiverefs", _SERVES),
-    ("unread", "file", "format.signaturefile format.outputdirectory", _MAIL),
-    ("unread", "program", "imap.tunnel sendemail.*", _MAIL),
-    ("unread", "file", "gitcvs.*", _DESKTOP),
-    ("unread", "program", "gitweb.* guitool.*.cmd gui.* instaweb.*", _DESKTOP),
-    ("unread", "file", "fsmonitor.socketdir", "only the monitor that is off reads it"),
-    ("unread", "file", "safe.directory trace2.normaltarget trace2.perftarget trace2.eventtarget",
-     "git reads it from the user's own settings only"),
 )  # fmt: skip
 ACTING_SETTINGS = tuple(
     ActingSetting(key, kind, answer, why, value)
@@ -141,6 +100,7 @@ _MORE_SETTINGS = (
     ("protocol.ext.allow", "never"),
     ("core.pager", "cat"),
 )
+# These hold in submodules, too. Without a transport, no setting of a remote or of HTTP acts.
 _VARIABLES = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
@@ -163,7 +123,7 @@ def hardening() -> Mapping[str, str]:
 
 @lru_cache(maxsize=1024)
 def acting_setting(key: str) -> ActingSetting | None:
-    """Return the first row for a setting, or None if it names neither a program nor a file."""
+    """Return the first row for a setting, or None if no read-only command acts on it."""
     found = _pattern().fullmatch(key.lower())
     return ACTING_SETTINGS[found.lastindex - 1] if found and found.lastindex else None
 
