@@ -12,7 +12,7 @@ Source: git's documentation "gitformat-index".
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Literal
 
@@ -190,37 +190,18 @@ def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False)
     cached = _INDEXES.get(key)
     if cached and cached[0] == tuple(stamps):
         return cached[1]
-    parsed = _Parsed(read_bytes(path, MAX_INDEX_BYTES), hash_bytes, wants_files=wants_files)
-    found = parsed.index()
-    if parsed.shared:
-        shared = f"{git_dir}/sharedindex.{parsed.shared}"
-        stamps.append(stamp_of(shared))
+    reader = _IndexReader(hash_bytes, wants_files=wants_files)
+    if shared := reader.read(read_bytes(path, MAX_INDEX_BYTES)):
+        stamps.append(stamp_of(f"{git_dir}/sharedindex.{shared}"))
         if cached and cached[0] == tuple(stamps):
             return cached[1]
-        content = read_bytes(shared, MAX_INDEX_BYTES)
-        base = _Parsed(content, hash_bytes, wants_files=wants_files, is_base=True)
-        found = _joined(found, base.index(), parsed.replacing)
+        reader.read_base(read_bytes(f"{git_dir}/sharedindex.{shared}", MAX_INDEX_BYTES))
+    found = reader.index()
     if len(_INDEXES) >= _MAX_CACHED:
         _INDEXES.clear()
     if all(map(is_settled, stamps)):
         _INDEXES[key] = (tuple(stamps), found)
     return found
-
-
-def _joined(one: Index, base: Index, replacing: Sequence[str]) -> Index:
-    """Combine two indexes, including the entries that `one` removes from `base` or replaces.
-
-    `replacing` are the ids of contents that replace others. Which ones they replace is not read, so
-    each may be the content of a secret.
-    """
-    doubtful = [Tracked(base.secrets[0].path, blob) for blob in replacing] if base.secrets else []
-    return Index(
-        links=tuple(dict.fromkeys((*one.links, *base.links))),
-        sparse=tuple(dict.fromkeys((*one.sparse, *base.sparse))),
-        files=one.files | base.files,
-        folders=one.folders | base.folders,
-        secrets=tuple(dict.fromkeys((*one.secrets, *base.secrets, *doubtful))),
-    )
 
 
 def _folders_of(files: Iterable[str]) -> Iterator[str]:
@@ -233,31 +214,21 @@ def _folders_of(files: Iterable[str]) -> Iterator[str]:
             folder = folder.rpartition("/")[0]
 
 
-class _Parsed:
-    """One parsed index file. `is_base`: another one may replace its entries."""
+class _IndexReader:
+    """Collects the entries of an index file, and of the shared one that it adds to."""
 
-    def __init__(
-        self, content: bytes, hash_bytes: int, *, wants_files: bool, is_base: bool = False
-    ) -> None:
-        self._content = content
+    def __init__(self, hash_bytes: int, *, wants_files: bool) -> None:
         self._hash_bytes = hash_bytes
         self._wants_files = wants_files
-        self._links: list[str] = []
-        self._sparse: list[str] = []
-        self._is_base = is_base
+        self._is_base = False
+        self._links: dict[str, None] = {}
+        self._sparse: dict[str, None] = {}
         self._files: list[str] = []
-        self._secrets: list[Tracked] = []
-        self.replacing: list[str] = []
+        self._secrets: dict[Tracked, None] = {}
+        self._replacing: list[str] = []
+        """The ids of contents that replace others in the shared index."""
         self._folder = ""
         self._is_secret_folder = False
-        self.shared = ""
-        self._starts: dict[int, bool] = {}
-        self._has_blocks = b"IEOT" in content
-        signature, version, count = struct.unpack_from(">4sII", content)
-        if signature != b"DIRC" or version not in _INDEX_VERSIONS:
-            raise UnreadableRepository("an index of an unknown version")
-        end = self._read_compressed(count) if version == 4 else self._read_plain(count)
-        self._read_extensions(end)
 
     def index(self) -> Index:
         return Index(
@@ -268,48 +239,58 @@ class _Parsed:
             secrets=tuple(self._secrets),
         )
 
-    def _read_plain(self, count: int) -> int:
-        """Read entries with full names, padded with 1 to 8 NUL bytes to a multiple of eight."""
+    def read_base(self, content: bytes) -> None:
+        """Read the shared index, with the entries that the first one removes or replaces.
+
+        Which contents it replaces is not read, so each replacing one may be that of a secret.
+        """
+        replacing, known = tuple(self._replacing), self._secrets
+        self._is_base, self._secrets = True, {}
+        self.read(content)
+        found = next(iter(self._secrets), None)
+        doubtful = [Tracked(found.path, blob) for blob in replacing] if found else []
+        self._secrets = {**known, **self._secrets, **dict.fromkeys(doubtful)}
+
+    def read(self, content: bytes) -> str:
+        """Read one index file; return the id of the shared one that it adds to, or ""."""
+        self._content = content
+        self._starts: dict[int, bool] = {}
+        """Where entries start, and whether their names need no other one; only with blocks."""
+        signature, version, count = struct.unpack_from(">4sII", content)
+        if signature != b"DIRC" or version not in _INDEX_VERSIONS:
+            raise UnreadableRepository("an index of an unknown version")
+        return self._read_extensions(self._read_entries(count, is_compressed=version == 4))
+
+    def _read_entries(self, count: int, *, is_compressed: bool) -> int:
+        """Read the entries; return where they end.
+
+        Compressed names share a prefix with the previous one. Others are padded with 1 to 8 NUL
+        bytes to a multiple of eight.
+        """
         content, fixed = self._content, _STAT_BYTES + self._hash_bytes
-        position, find = _EMPTY_HEADER, content.find
+        has_blocks, wants_files = b"IEOT" in content, self._wants_files
+        position, name, stripped, find = _EMPTY_HEADER, b"", 0, content.find
         for _ in range(count):
             flags = content[position + fixed] << 8 | content[position + fixed + 1]
             start = position + fixed + (4 if flags & _EXTENDED else 2)
+            if is_compressed:
+                stripped, start = self._number(start)
+                if stripped > len(name):
+                    raise UnreadableRepository("an index with a name cut short")
             end = find(b"\0", start)
+            if has_blocks:
+                self._starts[position] = not is_compressed or stripped == len(name)
+            rest = content[start:end]
+            name = name[: len(name) - stripped] + rest if is_compressed else rest
             # Git trusts the length. One that does not fit was written to mislead other readers.
-            if end < 0 or min(end - start, _NAME_LENGTH) != flags & _NAME_LENGTH:
-                raise UnreadableRepository("an index with an entry of the wrong length")
-            if self._has_blocks:
-                self._starts[position] = True
-            mode = content[position + 26]
-            if mode & 0xF0 == _GITLINK or mode == 0x40:
-                self._note(position, content[start:end])
-            elif self._wants_files:
-                self._note_file(position, content[start:end])
-            position += (end - position) // 8 * 8 + 8
-        return position
-
-    def _read_compressed(self, count: int) -> int:
-        """Read entries whose names share a prefix with the previous one, without padding."""
-        content, fixed = self._content, _STAT_BYTES + self._hash_bytes
-        position, name = _EMPTY_HEADER, b""
-        for _ in range(count):
-            flags = content[position + fixed] << 8 | content[position + fixed + 1]
-            stripped, start = self._number(position + fixed + (4 if flags & _EXTENDED else 2))
-            end = content.index(b"\0", start)
-            if stripped > len(name):
-                raise UnreadableRepository("an index with a name cut short")
-            if self._has_blocks:
-                self._starts[position] = stripped == len(name)
-            name = name[: len(name) - stripped] + content[start:end]
-            if min(len(name), _NAME_LENGTH) != flags & _NAME_LENGTH:
+            if end < 0 or min(len(name), _NAME_LENGTH) != flags & _NAME_LENGTH:
                 raise UnreadableRepository("an index with an entry of the wrong length")
             mode = content[position + 26]
             if mode & 0xF0 == _GITLINK or mode == 0x40:
                 self._note(position, name)
-            elif self._wants_files:
+            elif wants_files:
                 self._note_file(position, name)
-            position = end + 1
+            position = end + 1 if is_compressed else position + (end - position) // 8 * 8 + 8
         return position
 
     def _number(self, position: int) -> tuple[int, int]:
@@ -322,13 +303,13 @@ class _Parsed:
 
     def _note(self, position: int, name: bytes) -> None:
         if self._content[position + 24 : position + 28] == _SPARSE_FOLDER:
-            self._sparse.append(os.fsdecode(name))
+            self._sparse[os.fsdecode(name)] = None
         elif self._content[position + 26] & 0xF0 == _GITLINK:
             if not name:
                 raise UnreadableRepository(
                     "an index that replaces an entry of a shared one by a repository"
                 )
-            self._links.append(os.fsdecode(name))
+            self._links[os.fsdecode(name)] = None
 
     def _note_file(self, position: int, name: bytes) -> None:
         content, text = self._content, name.decode("utf-8", "surrogateescape")
@@ -343,12 +324,14 @@ class _Parsed:
             return
         blob = content[position + _STAT_BYTES : position + _STAT_BYTES + self._hash_bytes].hex()
         if name:
-            self._secrets.append(Tracked(text, blob))
+            self._secrets[Tracked(text, blob)] = None
         else:
-            self.replacing.append(blob)
+            self._replacing.append(blob)
 
-    def _read_extensions(self, position: int) -> None:
+    def _read_extensions(self, position: int) -> str:
+        """Check the extensions; return the id in the one that names a shared index, or ""."""
         self._check_end(position)
+        shared = ""
         for name, start, size in self._extensions(position):
             if name == b"IEOT":
                 self._check_blocks(start, size)
@@ -356,7 +339,8 @@ class _Parsed:
                 base = self._content[start : start + min(size, self._hash_bytes)]
                 if len(base) != self._hash_bytes:
                     raise UnreadableRepository("an index whose shared part is not named")
-                self.shared = base.hex() if any(base) else ""
+                shared = base.hex() if any(base) else ""
+        return shared
 
     def _check_end(self, position: int) -> None:
         """Check the end of the entries in the last extension: git reads extensions from there."""
