@@ -351,11 +351,7 @@ def context_parts(config: Config, **more: Any) -> ContextParts:
 def for_fork(parts: ContextParts) -> ContextParts:
     """Return the same parts for a fork, which has no journal and a separate history."""
     return replace(
-        parts,
-        checkpoints=False,
-        save=lambda record: None,
-        on_compacted=lambda: None,
-        records=(),
+        parts, checkpoints=False, save=lambda record: None, on_compacted=lambda: None, records=()
     )
 
 

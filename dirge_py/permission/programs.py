@@ -22,134 +22,92 @@ from dirge_py.permission.program_options import (
     paths_behind_colons,
 )
 
-_CONTEXT = "context before-context after-context max-count"
-_TAIL = Program("qvzn:c:", "quiet silent verbose zero-terminated lines= bytes=", takes_numbers=True)
+_TAIL = Program("qvzn:c:", takes_numbers=True, long=
+    "quiet silent verbose zero-terminated lines= bytes=")  # fmt: skip
 
 PROGRAMS = {
-    "ls": Program(
-        "aAbBcCdDfFgGhiklmnNopqQrRsStuUvxXZ1I:T:w:",
+    "ls": Program("aAbBcCdDfFgGhiklmnNopqQrRsStuUvxXZ1I:T:w:", takes_globs=True, long=
         "all almost-all author escape ignore-backups directory dired file-type full-time"
         " group-directories-first no-group human-readable si inode kibibytes literal"
         " numeric-uid-gid hide-control-chars show-control-chars quote-name reverse recursive size"
         " context zero block-size= format= hide= indicator-style= ignore= quoting-style= sort="
-        " time= time-style= tabsize= width= color=? classify=? hyperlink=?",
-        takes_globs=True,
-    ),
-    "cat": Program(
-        "AbeEnstTuv",
-        "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
-        takes_globs=True,
-    ),
+        " time= time-style= tabsize= width= color=? classify=? hyperlink=?"),
+    "cat": Program("AbeEnstTuv", takes_globs=True, long=
+        "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting"),
     "head": replace(_TAIL, takes_globs=True),
     "tail": _TAIL,
     "wc": Program("clLmw", "bytes chars lines max-line-length words total="),
-    "nl": Program(
-        "pb:d:f:h:i:l:n:s:v:w:",
+    "nl": Program("pb:d:f:h:i:l:n:s:v:w:", takes_globs=True, long=
         "no-renumber body-numbering= section-delimiter= footer-numbering= header-numbering="
-        " line-increment= join-blank-lines= number-format= number-separator= starting-line-number="
-        " number-width=",
-        takes_globs=True,
-    ),
-    "sort": Program(
-        "bcCdfghiMnrRsuVzk:t:",
+        " line-increment= join-blank-lines= number-format= number-separator="
+        " starting-line-number= number-width="),
+    "sort": Program("bcCdfghiMnrRsuVzk:t:", long=
         "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort"
         " ignore-nonprinting month-sort human-numeric-sort numeric-sort random-sort reverse"
         " version-sort stable unique zero-terminated debug key= field-separator= parallel= sort="
-        " check=?",
-    ),
-    "uniq": Program(
-        "cdDiuzf:s:w:",
+        " check=?"),
+    "uniq": Program("cdDiuzf:s:w:", most=1, long=
         "count repeated ignore-case unique zero-terminated skip-fields= skip-chars= check-chars="
-        " all-repeated=? group=?",
-        most=1,
-    ),
-    "cut": Program(
-        "nszb:c:d:f:",
+        " all-repeated=? group=?"),
+    "cut": Program("nszb:c:d:f:", takes_globs=True, long=
         "complement only-delimited zero-terminated bytes= characters= delimiter= fields="
-        " output-delimiter=",
-        takes_globs=True,
-    ),
-    "tr": Program(
-        "cCdst", "complement delete squeeze-repeats truncate-set1", operands="text", most=2
-    ),
-    "diff": Program(
-        "abBdeEinNpqstTuwyZC:U:W:I:F:L:x:",
+        " output-delimiter="),
+    "tr": Program("cCdst", operands="text", most=2, long=
+        "complement delete squeeze-repeats truncate-set1"),
+    "diff": Program("abBdeEinNpqstTuwyZC:U:W:I:F:L:x:", most=2, long=
         "normal brief report-identical-files context=? unified=? ed rcs side-by-side left-column"
         " suppress-common-lines show-c-function expand-tabs initial-tab suppress-blank-empty"
         " new-file ignore-case ignore-tab-expansion ignore-trailing-space ignore-space-change"
         " ignore-all-space ignore-blank-lines text minimal strip-trailing-cr no-dereference"
         " speed-large-files width= label= exclude= ignore-matching-lines= show-function-line="
-        " tabsize= color=?",
-        most=2,
-    ),
+        " tabsize= color=?"),
     "stat": Program("Lftc:", "dereference file-system terse format= printf=", takes_globs=True),
-    "file": Program(
-        "bhikLNnr0F:",
+    "file": Program("bhikLNnr0F:", long=
         "brief mime mime-type mime-encoding extension keep-going no-dereference raw print0"
-        " separator=",
-    ),
+        " separator="),
     "basename": Program("azs:", "multiple zero suffix=", operands="text", takes_globs=True),
     "dirname": Program("z", "zero", operands="text", takes_globs=True),
-    "realpath": Program(
-        "eELmPqsz",
-        "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks zero"
-        " relative-to= relative-base=",
-        paths="relative-to relative-base",
-        takes_globs=True,
-    ),
-    "readlink": Program(
-        "efmnqsvz",
+    "realpath": Program("eELmPqsz", paths="relative-to relative-base", takes_globs=True, long=
+        "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks"
+        " zero relative-to= relative-base="),
+    "readlink": Program("efmnqsvz", takes_globs=True, long=
         "canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose"
-        " zero",
-        takes_globs=True,
-    ),
+        " zero"),
     "which": Program("a", "all", operands="text"),
     "type": Program("afpPt", operands="text"),
     "pwd": Program("LP", operands="none"),
-    "uname": Program(
-        "asnrvmpio",
+    "uname": Program("asnrvmpio", operands="none", long=
         "all kernel-name nodename kernel-release kernel-version machine processor"
-        " hardware-platform operating-system",
-        operands="none",
-    ),
+        " hardware-platform operating-system"),
     "whoami": Program(operands="none"),
     "hostname": Program(operands="none"),
     "env": Program(operands="none"),
-    "du": Program(
-        "abchklmsSx0d:t:B:",
+    "du": Program("abchklmsSx0d:t:B:", long=
         "all apparent-size bytes total human-readable separate-dirs si summarize one-file-system"
-        " null inodes count-links max-depth= exclude= threshold= block-size= time-style= time=?",
-    ),
+        " null inodes count-links max-depth= exclude= threshold= block-size= time-style= time=?"),
     "sha256sum": Program("btz", "binary text tag zero"),
     "md5sum": Program("btz", "binary text tag zero"),
-    "grep": Program(
-        "EFGPivywxcLlqsabHhnoTUZzrIe:A:B:C:m:",
+    "grep": Program("EFGPivywxcLlqsabHhnoTUZzrIe:A:B:C:m:", takes_numbers=True,
+        lead=1, lead_options="e regexp", long=
         "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case"
         " invert-match word-regexp line-regexp count files-without-match files-with-matches quiet"
         " silent no-messages only-matching byte-offset with-filename no-filename line-number"
-        " initial-tab null text recursive null-data line-buffered regexp= label= include= exclude="
-        " exclude-dir= binary-files= context= before-context= after-context= max-count= color=?"
-        " colour=?",
-        lead=1,
-        lead_options="e regexp",
-        takes_numbers=True,
-    ),
-    "rg": Program(
-        "abcFHhIilNnopPqsSUuvVwx0.e:A:B:C:m:M:g:t:T:j:r:d:",
-        "files type-list count count-matches files-with-matches files-without-match fixed-strings"
-        " ignore-case smart-case case-sensitive line-number no-line-number column no-column"
-        " only-matching word-regexp line-regexp invert-match multiline multiline-dotall pcre2"
-        " hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent no-ignore-global heading"
-        " no-heading with-filename no-filename stats trim json vimgrep pretty null text binary"
-        " passthru quiet no-messages crlf unrestricted one-file-system byte-offset no-config"
-        " no-follow glob-case-insensitive unicode no-unicode regexp= glob= iglob= type= type-not="
-        " max-depth= max-columns= max-filesize= threads= sort= sortr= replace= color= colors="
-        " type-add= encoding= engine= context= before-context= after-context= max-count="
-        " context-separator= path-separator= field-context-separator= field-match-separator=",
-        lead=1,
-        lead_options="e regexp files type-list",
-    ),
-}
+        " initial-tab null text recursive null-data line-buffered regexp= label= include="
+        " exclude= exclude-dir= binary-files= context= before-context= after-context= max-count="
+        " color=? colour=?"),
+    "rg": Program("abcFHhIilNnopPqsSUuvVwx0.e:A:B:C:m:M:g:t:T:j:r:d:",
+        lead=1, lead_options="e regexp files type-list", long=
+        "files type-list count count-matches files-with-matches files-without-match"
+        " fixed-strings ignore-case smart-case case-sensitive line-number no-line-number column"
+        " no-column only-matching word-regexp line-regexp invert-match multiline multiline-dotall"
+        " pcre2 hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent no-ignore-global"
+        " heading no-heading with-filename no-filename stats trim json vimgrep pretty null text"
+        " binary passthru quiet no-messages crlf unrestricted one-file-system byte-offset"
+        " no-config no-follow glob-case-insensitive unicode no-unicode regexp= glob= iglob= type="
+        " type-not= max-depth= max-columns= max-filesize= threads= sort= sortr= replace= color="
+        " colors= type-add= encoding= engine= context= before-context= after-context= max-count="
+        " context-separator= path-separator= field-context-separator= field-match-separator="),
+}  # fmt: skip
 
 SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "type"))
 """Listed programs that are shell builtins: no file of that name is started."""
@@ -166,13 +124,8 @@ _FIND_TEXT = word_set(
     " -user -group -uid -gid -links -inum -printf -used -fstype"
 )
 _FIND_PATH = frozenset(("-newer", "-anewer", "-cnewer", "-samefile"))
-_DATE = Program(
-    "uRd:r:I::",
-    "utc universal rfc-email date= rfc-3339= reference= iso-8601=?",
-    paths="r reference",
-    operands="text",
-    most=1,
-)
+_DATE = Program("uRd:r:I::", paths="r reference", operands="text", most=1, long=
+    "utc universal rfc-email date= rfc-3339= reference= iso-8601=?")  # fmt: skip
 _SECONDS = re.compile(r"\d+(?:\.\d+)?[smhd]?")
 _SED_PRINT = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 _MOST_PATHS = 512
