@@ -4,23 +4,20 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
-from typing import Any
-
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide
 from dirge_py.permission.decision import Decision, DecisionLog, uniform_decision
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
-from dirge_py.permission.git.repository import git_dirs_of, git_hazard, hooks_at, is_bare_repository
 from dirge_py.permission.path_resolver import PathResolver
-from dirge_py.permission.patterns import GlobExpander, quoted_path
+from dirge_py.permission.patterns import quoted_path
 from dirge_py.permission.protected import why_protected, why_secret
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, anchored, parse_rule, permits
-from dirge_py.processes.programs import program_problem, remembered_closed_folders
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, PathLimit, ShellCommand
+from pathlib import Path
+from typing import Any
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -284,36 +281,14 @@ class PermissionEngine:
         """Look up what a command would do; `finds_secrets` also below folders that it searches."""
         # Imported here: the grammar and the program tables are loaded with the first command.
         from dirge_py.permission.path_mentions import ShellLookups  # noqa: PLC0415
-        from dirge_py.permission.recursive_reads import kept_beneath  # noqa: PLC0415
         from dirge_py.permission.shell import read_command  # noqa: PLC0415
 
-        roots = self._workspace.roots
-        # The git folder of a copy leads to that of the original.
-        originals = [original for _copy, original in self._policy.anchors.copies]
-        search_path = os.environ.get("PATH", os.defpath)
-
-        def look_for_hazards(folder: str) -> str:
-            return git_hazard(folder, (*roots, *originals, *git_dirs_of(originals)))
-
-        def look_for_program(name: str) -> str:
-            return program_problem(name, search_path, remembered_closed_folders(roots, self.home))
-
-        # Cached: a command often names the same places several times.
         lookups = ShellLookups(
-            place=cache(partial(self._places.find, is_bare=cache(is_bare_repository))),
-            is_folder=os.path.isdir,
-            expand=GlobExpander().expand,
-            git_hazard=cache(look_for_hazards),
-            git_hooks=hooks_at,
-            kept_beneath=cache(
-                partial(kept_beneath, places=self._places, policy=self._policy, roots=roots)
-            )
-            if finds_secrets
-            else lambda *_: (),
-            program_problem=cache(look_for_program),
-            own_paths=(*self._places.state, *self._places.settings),
+            self._places,
+            self._policy,
+            roots=self._workspace.roots,
             home=self.home,
-            roots=tuple(roots),
+            finds_secrets=finds_secrets,
         )
         return read_command(command, lookups)
 

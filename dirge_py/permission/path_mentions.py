@@ -9,18 +9,26 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import Literal, TypeAlias
 
 from dirge_py.git.repository import work_tree_of
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
 from dirge_py.permission.blocklist import HOME_SIGN
 from dirge_py.permission.facts import ResolvedPath
+from dirge_py.permission.git.repository import git_dirs_of, git_hazard, is_bare_repository
 from dirge_py.permission.launchers import PUTS_INTO
-from dirge_py.permission.patterns import GLOB
+from dirge_py.permission.path_resolver import PathResolver
+from dirge_py.permission.patterns import GLOB, GlobExpander
 from dirge_py.permission.program_options import paths_behind_colons
-from dirge_py.permission.recursive_reads import Beneath, RecursiveRead, possible_recursive_read
+from dirge_py.permission.recursive_reads import (
+    RecursiveRead,
+    kept_beneath,
+    possible_recursive_read,
+)
+from dirge_py.permission.rules import PolicySet
+from dirge_py.processes.programs import program_problem, remembered_closed_folders
 
 _MAX_MENTIONS = 512
 _MAX_FOLDERS = 16
@@ -33,30 +41,41 @@ _FILE_OF = re.compile(r"(?:[^=]*=)?[@<](.+)|file:(?://(?:localhost)?(?=/))?(.+)"
 _LETTERS = re.compile(r"-[A-Za-z]{1,4}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLookups:
-    """The file system lookups for judging a command; all paths are absolute."""
+    """The lookups for judging one command; all paths are absolute.
 
-    place: Callable[[str], ResolvedPath]
-    """Looks a path up."""
-    is_folder: Callable[[str], bool]
-    """Returns whether a path is a folder."""
-    expand: Callable[[str, str], Sequence[str] | None]
-    """Returns the paths that a pattern could match in a folder; None if they are too many."""
-    git_hazard: Callable[[str], str]
-    """Returns why git must not run in a folder without a question, or ""."""
-    git_hooks: Callable[[str, Sequence[str]], str]
-    """Returns a text about what a git command would also run, or ""."""
-    kept_beneath: Beneath
-    """Returns what a search would find below a folder though reading it needs a question."""
-    program_problem: Callable[[str], str]
-    """Returns why a program of this name must not run without a question, or ""."""
-    own_paths: Sequence[str]
-    """The paths of dirge's own settings, keys and state."""
-    home: str
-    """The physical home folder."""
-    roots: tuple[str, ...] = ()
-    """The folders of the workspace."""
+    They are cached, because a command often names the same places several times. `finds_secrets`:
+    also below folders that the command searches.
+    """
+
+    def __init__(
+        self,
+        places: PathResolver,
+        policy: PolicySet,
+        *,
+        roots: tuple[str, ...],
+        home: str,
+        finds_secrets: bool = True,
+    ) -> None:
+        # The git folder of a copy leads to that of the original.
+        originals = [original for _copy, original in policy.anchors.copies]
+        path = os.environ.get("PATH", os.defpath)
+        self.roots = roots
+        """The folders of the workspace."""
+        self.home = home
+        """The physical home folder."""
+        self.own_paths = (*places.state, *places.settings)
+        """The paths of dirge's own settings, keys and state."""
+        self.place = cache(partial(places.find, is_bare=cache(is_bare_repository)))
+        self.expand = GlobExpander().expand
+        self.git_hazard = cache(
+            lambda folder: git_hazard(folder, (*roots, *originals, *git_dirs_of(originals)))
+        )
+        self.program_problem = cache(
+            lambda name: program_problem(name, path, remembered_closed_folders(roots, home))
+        )
+        find = partial(kept_beneath, places=places, policy=policy, roots=roots)
+        self.kept_beneath = cache(find if finds_secrets else lambda search, cwd, start: ())
 
 
 def mentioned_paths(
@@ -416,4 +435,4 @@ def _search_starts(search: RecursiveRead, folder: str, lookups: ShellLookups) ->
         if GLOB.search(text):
             paths += lookups.expand(folder, text) or ()
     reals = (lookups.place(path).real for path in paths)
-    yield from filter(lookups.is_folder, dict.fromkeys(reals))
+    yield from filter(os.path.isdir, dict.fromkeys(reals))

@@ -3,7 +3,7 @@
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice, takewhile
@@ -364,9 +364,6 @@ MAX_SECONDS = 1.0
 MAX_FOUND = 16
 NARROWER = "name the files or a smaller folder, or use the `grep` tool, which leaves secrets out"
 _MOST_NAMED = 3
-Beneath = Callable[[RecursiveRead, str, str], Sequence[ResolvedPath] | None]
-"""Returns what a search that runs in one physical folder would read below another, although reading
-it needs a question; None: there are too many files to check."""
 
 
 def kept_beneath(

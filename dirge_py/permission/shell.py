@@ -45,6 +45,7 @@ from dirge_py.permission.facts import (
     UnresolvedParts,
 )
 from dirge_py.permission.git.commands import judge_git, shown_secrets
+from dirge_py.permission.git.repository import hooks_at
 from dirge_py.permission.launchers import files_named_in_code, runs_inline_code
 from dirge_py.permission.path_mentions import (
     MOVERS,
@@ -242,7 +243,7 @@ class _Walk:
         for word in search.starts:
             if word.has_glob and any(one.startswith(".") for one in word.text.split("/")[-1:]):
                 raise NotReadOnly(f"{word.text} may stand for `..`, too")
-            yield from (one for one in self._places(word) if self._lookups.is_folder(one.real))
+            yield from (one for one in self._places(word) if os.path.isdir(one.real))
 
     def _scan(self, part: Part) -> CommandScan:
         """Scan the part; once also the whole line, if the part's words may have been redefined."""
@@ -265,7 +266,7 @@ class _Walk:
         """Return the text about hooks to add to the reason for asking about a git command."""
         if not _changes_git(words):
             return ""
-        texts = (self._lookups.git_hooks(folder, words) for folder in self._reals())
+        texts = (hooks_at(folder, words) for folder in self._reals())
         text = next(filter(None, texts), "")
         return f"; {text}" if text else ""
 
@@ -274,7 +275,7 @@ class _Walk:
             if word.text in excluded or f":{word.text}" in excluded:
                 continue
             for place in self._places(word):
-                if judgement.wants_files and self._lookups.is_folder(place.real):
+                if judgement.wants_files and os.path.isdir(place.real):
                     raise NotReadOnly(f"{word.text} is a folder, whose links it would follow")
                 # Most operands of git are revisions; only an existing file, or a word that cannot
                 # be a revision, is a path.
@@ -314,7 +315,7 @@ class _Walk:
         places = [self._lookups.place(folder) for folder in moved]
         if not all(place.inside and not place.forbidden for place in places):
             return "it leaves the workspace"
-        if not all(self._lookups.is_folder(place.real) for place in places):
+        if not all(os.path.isdir(place.real) for place in places):
             return "it goes to a folder that does not exist"
         return ""
 
@@ -366,7 +367,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
     searching = (*scan.commands, *reads_of_finds(scan.commands))
     kept = withheld_from_searches(searching, reals, lookups, guesses=guesses)
     writing = next((words for words in scan.commands if _changes_git(words)), ())
-    hooks = lookups.git_hooks(reals[0], writing) if writing else ""
+    hooks = hooks_at(reals[0], writing) if writing else ""
     return CommandFact(
         text=command.text,
         refusal=f"dirge can't analyze it: {reason}" + (f"; {hooks}" if hooks else ""),
