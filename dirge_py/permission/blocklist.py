@@ -13,7 +13,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import upwards
 from dirge_py.lib.shell_lexer import word_set
 from dirge_py.permission.launchers import REMOVERS, find_starts
-from dirge_py.permission.patterns import GLOB
+from dirge_py.permission.patterns import GLOB, program_of
 from dirge_py.permission.protected import SYSTEM_FOLDERS
 
 _NEVER_REMOVED = SYSTEM_FOLDERS | word_set(
@@ -92,7 +92,7 @@ def why_destructive(
 def dangerous_if_empty(commands: Sequence[Sequence[str]], where: CommandFolders) -> str:
     """Return the path that would mean everything if a variable were empty (`rm -rf $X/`), or ""."""
     for words in commands:
-        if _base(words) not in REMOVERS | _CHANGES_ALL | {"mv"}:
+        if program_of(words) not in REMOVERS | _CHANGES_ALL | {"mv"}:
             continue
         for word in words[1:]:
             if not _UNSURE.search(word) or _NEVER_EMPTY.search(word):
@@ -106,7 +106,7 @@ def dangerous_if_empty(commands: Sequence[Sequence[str]], where: CommandFolders)
 def dangerous_tails(words: Sequence[str]) -> list[Sequence[str]]:
     """Return the words after each possibly fatal program name, for text that cannot be parsed."""
     fatal = REMOVERS | _DISK_TOOLS | {"dd", "find", "mkfs"}
-    names = (word.rsplit("/", 1)[-1] for word in words)
+    names = (program_of([word]) for word in words)
     starts = (at for at, name in enumerate(names) if name in fatal or name.startswith(_MAKERS))
     found = (tuple(words[at : at + _REACH]) for at in starts)
     # Equal tails count once, so that repetitive text costs next to nothing.
@@ -119,12 +119,8 @@ def is_device(path: str) -> bool:
     return normal.startswith("/dev/") and not _SOUND.fullmatch(normal)
 
 
-def _base(words: Sequence[str]) -> str:
-    return words[0].rsplit("/", 1)[-1] if words else ""
-
-
 def _of_one(words: Sequence[str], where: CommandFolders) -> str:
-    name = _base(words)
+    name = program_of(words)
     operands = [word for word in words[1:] if word and not word.startswith("-")]
     template = f"`{name}` on {{}}"
     if name in REMOVERS or name in _CHANGES_ALL:
@@ -215,7 +211,7 @@ def _deletes_all(words: Sequence[str]) -> bool:
 
 
 def _names_remover(word: str) -> bool:
-    return any(one.rsplit("/", 1)[-1] in REMOVERS for one in re.split(r"[\s;&|]+", word))
+    return any(program_of([one]) in REMOVERS for one in re.split(r"[\s;&|]+", word))
 
 
 _LISTED = re.compile(r"\$\(\)|`|\$[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}")
@@ -226,12 +222,12 @@ def _of_a_list(
     words: Sequence[str], listers: Sequence[Sequence[str]], where: CommandFolders
 ) -> str:
     """Find removals of what another command lists: `find / | xargs rm`, `rm -rf $(ls -d /*)`."""
-    if _base(words) in ("xargs", "parallel"):
+    if program_of(words) in ("xargs", "parallel"):
         is_fed = any(map(_names_remover, words))
     else:
-        is_fed = _base(words) in REMOVERS and any(map(_LISTED.fullmatch, words[1:]))
+        is_fed = program_of(words) in REMOVERS and any(map(_LISTED.fullmatch, words[1:]))
     for lister in listers if is_fed else ():
-        name = _base(lister)
+        name = program_of(lister)
         if name not in _LISTERS or (name == "find" and not _deletes_all((*lister, "-delete"))):
             continue
         starts = find_starts(lister) if name == "find" else lister[1:]
@@ -243,11 +239,11 @@ def _of_a_list(
 def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
     """Find a `dd` that writes to another command's output, where a command names a device."""
     if not any(
-        _base(words) == "dd" and any(re.match(r"of=.*(?:\$\(\)|`)", one) for one in words)
+        program_of(words) == "dd" and any(re.match(r"of=.*(?:\$\(\)|`)", one) for one in words)
         for words in commands
     ):
         return ""
-    operands = (word for words in commands if _base(words) != "dd" for word in words[1:])
+    operands = (word for words in commands if program_of(words) != "dd" for word in words[1:])
     return _device("`dd` on the device {}", operands)
 
 

@@ -13,7 +13,7 @@ the forms that a command with such words can have.
 import contextlib
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, dropwhile, islice, pairwise
 
@@ -47,7 +47,7 @@ from dirge_py.permission.command_splitter import (
 )
 from dirge_py.permission.facts import UnresolvedCommand, UnresolvedWord
 from dirge_py.permission.launchers import READERS, REMOVERS, SHELLS, find_starts, inner_commands
-from dirge_py.permission.patterns import MANY, ONE
+from dirge_py.permission.patterns import MANY, ONE, program_of
 
 _RELEVANT = REMOVERS | word_set(
     "chmod chown chgrp chattr setfacl chcon mv cp install tee ln dd find rsync tar bsdtar zip 7z"
@@ -84,7 +84,9 @@ class RemovalGuesses:
         words = unmarked_words(words)
         for word in words:
             if found := ASSIGNMENT.match(word):
-                self._assign(found.group(1), word[found.end() :], is_added=bool(found.group(3)))
+                name, _, plus = found.groups()
+                for start in (*(self._variables.get(name, ()) if plus else ()), ""):
+                    self._hold(name, start + word[found.end() :])
         own = dropwhile(lambda one: one in _WORDS_BEFORE_PROGRAM or ASSIGNMENT.match(one), words)
         name, *rest = tuple(own) or ("",)
         if name == "set" or name in SHELLS or name in self._functions:
@@ -102,17 +104,12 @@ class RemovalGuesses:
     def spelled(self, commands: Iterable[SplitCommand]) -> Iterator[SplitCommand]:
         """Return commands that remove or overwrite, with possible values for unknown words."""
         for words in commands:
-            name = words[0].rsplit("/", 1)[-1] if words else ""
+            name = program_of(words)
             if name not in _RELEVANT and not name.startswith(("mkfs.", "newfs")):
                 continue
             for at, word in enumerate(words[1:], start=1):
                 for form in self._forms(word):
                     yield (*words[:at], form, *words[at + 1 :])
-
-    def _assign(self, name: str, value: str, *, is_added: bool) -> None:
-        before = tuple(self._variables.get(name, ())) if is_added else ()
-        for start in (*before, ""):
-            self._hold(name, start + value)
 
     def _hold(self, name: str, value: str) -> None:
         values = self._variables.setdefault(name, {})
@@ -227,24 +224,37 @@ def _without_ifs(text: str) -> str:
     return _BARE_IFS.sub(" ", _IFS.sub(" ", text[:end]) + text[end:])
 
 
-@dataclass(slots=True)
-class _FoundCommands:
-    """The commands that a scan has found so far, as in `CommandScan`, whose `commands` are `every`.
+class _ScanState:
+    """What a scan has found so far, and how much it may still read.
 
-    Dictionaries serve as ordered sets.
+    Dictionaries serve as ordered sets; their keys are as in `CommandScan`.
     """
 
-    every: dict[SplitCommand, None] = field(default_factory=dict)
-    run: dict[SplitCommand, None] = field(default_factory=dict)
-    open: dict[SplitCommand, None] = field(default_factory=dict)
-    order: list[SplitCommand] = field(default_factory=list)
-    """All commands in the order in which they were found, including repetitions."""
-    substituted: list[SplitCommand] = field(default_factory=list)
-    """The commands in substitutions: a variable may hold their output."""
-    before: tuple[SplitCommand, ...] = ()
-    """The commands whose output the current one might get as arguments."""
-    listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = field(default_factory=dict)
-    emptied: dict[SplitCommand, tuple[str, ...]] = field(default_factory=dict)
+    def __init__(self, variables: ShellVariables, guesses: RemovalGuesses) -> None:
+        self.variables = variables
+        """The values of the variables at the current position of the scan."""
+        self.guesses = guesses
+        """The values that the commands give to variables, parameters and input."""
+        self.every: dict[SplitCommand, None] = {}
+        self.run: dict[SplitCommand, None] = {}
+        self.open: dict[SplitCommand, None] = {}
+        self.listed: dict[tuple[SplitCommand, tuple[SplitCommand, ...]], None] = {}
+        self.emptied: dict[SplitCommand, tuple[str, ...]] = {}
+        self.targets: list[str] = []
+        self.sources: list[str] = []
+        self.is_torn = self.is_bomb = False
+        self.order: list[SplitCommand] = []
+        """All commands in the order in which they were found, including repetitions."""
+        self.substituted: list[SplitCommand] = []
+        """The commands in substitutions: a variable may hold their output."""
+        self.before: tuple[SplitCommand, ...] = ()
+        """The commands whose output the current one might get as arguments."""
+        self.aliases: dict[str, str] = {}
+        """The text of each alias."""
+        self.work_left = MAX_WORK
+        """How much the scan may still read; below zero it has stopped."""
+        self._read: dict[Hashable, int] = {}
+        """The texts that were read, with their context and the lowest depth."""
 
     def add(self, words: SplitCommand, *, is_guess: bool, is_unrun: bool) -> None:
         """Add a command with its marks; `is_unrun`: it is only part of a text."""
@@ -262,70 +272,42 @@ class _FoundCommands:
         """Record that an unknown command runs."""
         self.open[(ANYTHING,)] = None
 
-
-@dataclass(slots=True)
-class _ScanState:
-    """The results of a scan so far, as in `CommandScan`, and how much it may still read."""
-
-    variables: ShellVariables
-    """The values of the variables at the current position of the scan."""
-    guesses: RemovalGuesses
-    """The values that the commands give to variables, parameters and input."""
-    commands: _FoundCommands = field(default_factory=_FoundCommands)
-    """The commands found so far."""
-    aliases: dict[str, str] = field(default_factory=dict)
-    """The text of each alias."""
-    targets: list[str] = field(default_factory=list)
-    """Files that commands might write to, with their marks."""
-    sources: list[str] = field(default_factory=list)
-    """Files that a command would get as input, with their marks."""
-    is_torn: bool = False
-    is_bomb: bool = False
-    work_left: int = MAX_WORK
-    """How much the scan may still read; below zero it has stopped."""
-    _read: dict[Hashable, int] = field(default_factory=dict)
-    """The texts that were read, with their context and the lowest depth."""
-
     def should_read(self, what: SplitCommand | str, depth: int, *, is_guess: bool) -> bool:
         """Whether to read this text: it was not read before, and the work limit allows it.
 
         Nested launchers reach the same words in many ways. A text that was read in the same
-        context, at no greater depth, is not read again.
+        context, at no greater depth, is not read again. One that is skipped because of a limit may
+        run anything, unless it is only a guess that it is a command.
         """
         if self.work_left < 0:
             return False
-        key = (what, is_guess, len(self.aliases), self.variables.state, self.commands.before)
+        key = (what, is_guess, len(self.aliases), self.variables.state, self.before)
         if self._read.get(key, depth + 1) <= depth:
             return False
         self._read[key] = depth
         self.work_left -= 1 + len(what) // (128 if isinstance(what, str) else 24)
-        if self.work_left < 0 or depth > MAX_DEPTH:
-            self.leave_unread(is_guess=is_guess and self.work_left >= 0)
-            return False
-        return True
-
-    def leave_unread(self, *, is_guess: bool) -> None:
-        """Skip a text: it may run anything, unless it is only a guess that it is a command."""
+        if self.work_left >= 0 and depth <= MAX_DEPTH:
+            return True
         self.is_torn = True
-        if not is_guess:
-            self.commands.may_run_anything()
+        if not is_guess or self.work_left < 0:
+            self.may_run_anything()
+        return False
 
     def result(self) -> CommandScan:
+        removals = islice(self.guesses.spelled(self.run), _MOST_SPELLED)
         return CommandScan(
-            commands=tuple(self.commands.every),
-            run=tuple(self.commands.run),
-            open=tuple(self.commands.open),
+            commands=tuple(self.every),
+            run=tuple(self.run),
+            open=tuple(self.open),
             targets=tuple(dict.fromkeys(map(unmarked, self.targets))),
             sources=tuple(dict.fromkeys(map(unmarked, self.sources))),
             open_targets=tuple(filter(_WITH_MEANING.search, dict.fromkeys(self.targets))),
             open_sources=tuple(filter(_WITH_MEANING.search, dict.fromkeys(self.sources))),
             is_torn=self.is_torn,
             is_bomb=self.is_bomb,
-            listed=tuple(self.commands.listed),
-            emptied=tuple(self.commands.emptied.items()),
-            spelled=tuple(
-                dict.fromkeys(islice(self.guesses.spelled(self.commands.run), _MOST_SPELLED))
-            ),
+            listed=tuple(self.listed),
+            emptied=tuple(self.emptied.items()),
+            spelled=tuple(dict.fromkeys(removals)),
         )
 
 
@@ -336,7 +318,7 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
         return
     if not state.should_read(text, depth, is_guess=is_guess):
         return
-    commands, splitter = state.commands, CommandSplitter(_without_ifs(text))
+    splitter = CommandSplitter(_without_ifs(text))
     # Commands that people write don't nest brackets deeper than Python's stack.
     with contextlib.suppress(RecursionError):
         splitter.scan("")
@@ -346,31 +328,31 @@ def _read_text(text: str, state: _ScanState, *, depth: int, is_guess: bool = Fal
                 files += chain.from_iterable(state.variables.spread((name,)))
         state.is_torn |= splitter.is_torn
         budget = MAX_WORDS
-        outer, starts = commands.before, [len(commands.order)]
+        outer, starts = state.before, [len(state.order)]
         for at, words in enumerate(splitter.commands[:MAX_PARTS]):
             budget -= len(words)
             if budget >= 0:
-                before = (*outer, *commands.order[starts[splitter.pipelines[at]] :])
+                before = (*outer, *state.order[starts[splitter.pipelines[at]] :])
                 state.variables.record(words)
                 # A variable may hold the output of any substitution.
                 references = (one for word in words for one in REFERENCE.findall(word))
-                held = commands.substituted if any(map(variable_of, references)) else ()
-                commands.before = tuple(dict.fromkeys((*before, *held)))
+                held = state.substituted if any(map(variable_of, references)) else ()
+                state.before = tuple(dict.fromkeys((*before, *held)))
                 for spread in state.variables.spread(words):
                     _open(spread, state, depth=depth, is_guess=is_guess)
                 if empty := state.variables.empty_in(words):
-                    commands.emptied.update(dict.fromkeys(commands.order[starts[-1] :], empty))
+                    state.emptied.update(dict.fromkeys(state.order[starts[-1] :], empty))
             if at in splitter.substituted:
-                commands.substituted += commands.order[starts[-1] :]
-            starts.append(len(commands.order))
-        commands.before = outer
+                state.substituted += state.order[starts[-1] :]
+            starts.append(len(state.order))
+        state.before = outer
         state.is_torn |= budget < 0 or len(splitter.commands) > MAX_PARTS
         return
     state.is_torn = True
 
 
 def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool = False) -> None:
-    if len(state.commands.every) > MAX_COMMANDS:
+    if len(state.every) > MAX_COMMANDS:
         state.is_torn = True
         return
     if not state.should_read(words, depth, is_guess=is_guess):
@@ -379,15 +361,15 @@ def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool 
     is_fed, is_unrun = FED in words, UNRUN in words
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:
-        state.commands.may_run_anything()
+        state.may_run_anything()
     words = _unled(_unbraced(words))
     if not words:
         return
-    state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
-    name = words[0].rsplit("/", 1)[-1]
+    state.add(words, is_guess=is_guess, is_unrun=is_unrun)
+    name = program_of(words)
     if name != words[0]:
         words = (name, *words[1:])
-        state.commands.add(words, is_guess=is_guess, is_unrun=is_unrun)
+        state.add(words, is_guess=is_guess, is_unrun=is_unrun)
     _note_aliases(words, state)
     if name in state.aliases:
         text = " ".join((state.aliases[name], *map(unmarked, words[1:])))
@@ -411,7 +393,7 @@ def _note_aliases(words: SplitCommand, state: _ScanState) -> None:
         if equals:
             state.aliases[unmarked(name)] = unmarked(value)
             if is_unresolved(name):
-                state.commands.may_run_anything()
+                state.may_run_anything()
 
 
 def _unled(words: SplitCommand) -> SplitCommand:
@@ -471,12 +453,24 @@ def unresolved_commands(
 
 def unresolved_paths(commands: Sequence[SplitCommand], sources: Sequence[str]) -> tuple[str, ...]:
     """Return unknown file names: words of commands that read files, and their input files."""
-    found = [unmarked(word) for word in sources if is_unresolved(word)]
-    for words in commands:
-        name = words[0].rsplit("/", 1)[-1]
-        if name in READERS:
-            found += map(unmarked, _unknown_operands(name, words))
-    return tuple(dict.fromkeys(found))
+    return _unknown_files((words for words in commands if program_of(words) in READERS), sources)
+
+
+def unresolved_targets(commands: Sequence[SplitCommand], targets: Sequence[str]) -> tuple[str, ...]:
+    """Return unknown file names: words of commands that change files, and output redirections."""
+    return _unknown_files(filter(_writes, commands), targets)
+
+
+def _writes(words: SplitCommand) -> bool:
+    name = program_of(words)
+    return name in _WRITERS and (name != "sed" or any(word.startswith("-i") for word in words))
+
+
+def _unknown_files(
+    commands: Iterable[SplitCommand], redirections: Sequence[str]
+) -> tuple[str, ...]:
+    operands = chain.from_iterable(map(_unknown_operands, commands))
+    return tuple(dict.fromkeys(map(unmarked, (*filter(is_unresolved, redirections), *operands))))
 
 
 def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]:
@@ -484,8 +478,14 @@ def reads_of_finds(commands: Sequence[SplitCommand]) -> tuple[SplitCommand, ...]
     return tuple(
         ("grep", "-r", "x", *find_starts(words))
         for words in commands
-        if words[0].rsplit("/", 1)[-1] == "find" and _has_files_read(words)
+        if program_of(words) == "find" and _has_files_read(words)
     )
+
+
+def _has_files_read(words: SplitCommand) -> bool:
+    runs = (words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok")))
+    texts = chain.from_iterable(runs)
+    return any(program_of([one]) in READERS for text in texts for one in text.split())
 
 
 def reads_of_listers(
@@ -495,40 +495,19 @@ def reads_of_listers(
 
     `listers` are the commands before it in its pipeline, in order.
     """
-    if words[0].rsplit("/", 1)[-1] != "xargs" or READERS.isdisjoint(words) or not listers:
+    if program_of(words) != "xargs" or READERS.isdisjoint(words) or not listers:
         return None
     first, *filters = listers
     if first[0] not in _LISTERS or any(one[0] not in _FILTERS for one in filters):
         return None
-    return (("grep", "-r", "x", *_listed_in(first)),)
-
-
-def _listed_in(words: SplitCommand) -> tuple[str, ...]:
-    """Return the folders whose files a command lists."""
-    if words[0] == "find":
-        return find_starts(words)
-    operands = tuple(word for word in words[1:] if not word.startswith("-"))
+    operands = [word for word in first[1:] if not word.startswith("-")]
     # `ls` omits the folder from the names; the others take a pattern or a subcommand first.
-    return (*operands, ".") if words[0] == "ls" else operands[1:] or (".",)
+    folders = [*operands, "."] if first[0] == "ls" else operands[1:] or ["."]
+    return (("grep", "-r", "x", *(find_starts(first) if first[0] == "find" else folders)),)
 
 
-def _has_files_read(words: SplitCommand) -> bool:
-    runs = (words[at + 1 :] for at, one in enumerate(words) if one.startswith(("-exec", "-ok")))
-    texts = chain.from_iterable(runs)
-    return any(one.rsplit("/", 1)[-1] in READERS for text in texts for one in text.split())
-
-
-def unresolved_targets(commands: Sequence[SplitCommand], targets: Sequence[str]) -> tuple[str, ...]:
-    """Return unknown file names: words of commands that change files, and output redirections."""
-    found = [unmarked(word) for word in targets if is_unresolved(word)]
-    for words in commands:
-        name = words[0].rsplit("/", 1)[-1]
-        if name in _WRITERS and (name != "sed" or any(w.startswith("-i") for w in words)):
-            found += map(unmarked, _unknown_operands(name, words))
-    return tuple(dict.fromkeys(found))
-
-
-def _unknown_operands(name: str, words: SplitCommand) -> Iterator[str]:
+def _unknown_operands(words: SplitCommand) -> Iterator[str]:
+    name = program_of(words)
     counted = _COUNTED.get(name, frozenset())
     is_first = name in _SEARCHERS and not any(word in ("-e", "-f") for word in words)
     for before, word in pairwise(words):

@@ -13,7 +13,7 @@ from itertools import takewhile
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import ANYTHING, FOUND, QUOTED, UNRUN, unmarked, word_set
 from dirge_py.permission.command_splitter import ASSIGNMENT, SplitCommand, is_unresolved
-from dirge_py.permission.patterns import GIT_VALUED, escapes
+from dirge_py.permission.patterns import GIT_VALUED, escapes, program_of
 
 WRAPPERS = word_set(
     "sudo doas env nohup timeout time nice ionice chrt stdbuf setsid xargs command builtin exec"
@@ -312,7 +312,7 @@ def _commands_in_code(name: str, words: Sequence[str]) -> Iterator[SplitCommand]
 
 def runs_inline_code(words: Sequence[str]) -> bool:
     """Whether these words run code, so that a rule for them would allow different things."""
-    name = words[0].rsplit("/", 1)[-1]
+    name = program_of(words)
     if name in ("eval", "source", ".", "awk", "gawk", "mawk"):
         return True
     return bool(_ASKED_EACH_TIME.fullmatch(name)) and any(
@@ -384,7 +384,7 @@ def _commands_run_elsewhere(name: str, words: Sequence[str]) -> Iterator[tuple[s
 def files_named_in_code(commands: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the files that code in the commands names, or that copying puts into a folder."""
     for words in commands:
-        name = words[0].rsplit("/", 1)[-1]
+        name = program_of(words)
         code = inline_code(name, words)
         for found in list(_QUOTED_WORD.finditer(code))[:_MOST]:
             yield found.group(1) or found.group(2)

@@ -20,7 +20,7 @@ from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import git_dirs_of, git_hazard, is_bare_repository
 from dirge_py.permission.launchers import PUTS_INTO
 from dirge_py.permission.path_resolver import PathResolver
-from dirge_py.permission.patterns import GLOB, GlobExpander
+from dirge_py.permission.patterns import GLOB, GlobExpander, program_of
 from dirge_py.permission.program_options import paths_behind_colons
 from dirge_py.permission.recursive_reads import (
     RecursiveRead,
@@ -338,7 +338,7 @@ def own_places_touched(
 def _own_changed(
     words: Sequence[str], folders: Sequence[str], lookups: ShellLookups
 ) -> Iterator[ResolvedPath]:
-    name = words[0].rsplit("/", 1)[-1] if words else ""
+    name = program_of(words)
     if name not in _TAKES_WHOLE | PUTS_INTO:
         return
     operands = [one for one in words[1:] if not one.startswith("-")]

@@ -24,6 +24,12 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.facts import UnresolvedWord
 
+
+def program_of(words: Sequence[str]) -> str:
+    """Return the program that a command starts, without its folder; "" for no words."""
+    return words[0].rsplit("/", 1)[-1] if words else ""
+
+
 _OPERATORS = frozenset(("&&", "||", ";", "|", "&", "|&", ">", ">>", "<"))
 
 
@@ -415,7 +421,7 @@ _LEAST_SHORTENED = 5
 
 def escapes(words: Sequence[str]) -> Iterator[Escape]:
     """Yield the words of a command that make it do more than the program's name says."""
-    name = words[0].rsplit("/", 1)[-1] if words else ""
+    name = program_of(words)
     if name == "git":
         yield from _of_git(words)
         return

@@ -24,6 +24,7 @@ from dirge_py.permission.ignore_files import (
     unbraced,
 )
 from dirge_py.permission.path_resolver import PathResolver, is_public
+from dirge_py.permission.patterns import program_of
 from dirge_py.permission.program_options import (
     NotReadOnly,
     ParsedOptions,
@@ -133,7 +134,7 @@ def recursive_read_of(words: Sequence[Word]) -> RecursiveRead | None:
 
 def possible_recursive_read(words: Sequence[str]) -> RecursiveRead | None:
     """Return what an unknown command may search; None: it reads no whole folders."""
-    name = words[0].rsplit("/", 1)[-1]
+    name = program_of(words)
     if name == "git":
         return RecursiveRead(program="git", is_known=False) if "grep" in words[1:3] else None
     if name not in _ALWAYS and not (

@@ -21,7 +21,7 @@ from dirge_py.permission.command_scan import CommandScan, raw_words, scan_comman
 from dirge_py.permission.git.repository import EVERY_HOOK, git_dir_of
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
 from dirge_py.permission.path_mentions import CWD_SIGN, folders_entered
-from dirge_py.permission.patterns import GLOB, GlobExpander
+from dirge_py.permission.patterns import GLOB, GlobExpander, program_of
 from dirge_py.processes.programs import PROGRAM_FOLDERS
 from dirge_py.types.tools import ShellCommand
 
@@ -130,7 +130,7 @@ class _FileCollector:
 
     def _orders(self, words: Sequence[str]) -> Iterator[str]:
         """Yield files that the tool reads by itself: build files, modules of Python."""
-        tool = words[0].rsplit("/", 1)[-1]
+        tool = program_of(words)
         # `yarn jest`, `bundle exec rspec`: the tool is one of the first words.
         for each in dict.fromkeys(_tools(words)):
             for name in _FILES_OF.get(each, ()):
@@ -191,16 +191,16 @@ class _FileCollector:
 
 def _tools(words: Sequence[str]) -> Sequence[str]:
     """Return the tools that the first words of the command could name."""
-    return (words[0].rsplit("/", 1)[-1], *_modules(words), *words[1:_MOST_LEADING])
+    return (program_of(words), *_modules(words), *words[1:_MOST_LEADING])
 
 
 def _interprets(words: Sequence[str]) -> bool:
-    name = words[0].rsplit("/", 1)[-1]
+    name = program_of(words)
     return name in SHELLS or name in _READERS or _INTERPRETER.fullmatch(name) is not None
 
 
 def _never_runs(words: Sequence[str]) -> bool:
-    name = words[0].rsplit("/", 1)[-1]
+    name = program_of(words)
     if name == "git":
         return not any(word in _GIT_RUNS for word in words[1:3])
     if name in WRAPPERS:
@@ -215,7 +215,7 @@ def _arguments(words: Sequence[str]) -> Sequence[str]:
 
 def _modules(words: Sequence[str]) -> Iterator[str]:
     """Yield the names of modules that Python would run."""
-    if not words[0].rsplit("/", 1)[-1].startswith(("python", "pypy")):
+    if not program_of(words).startswith(("python", "pypy")):
         return
     for option, value in pairwise((*words[1:], "")):
         flags, is_module, glued = option.partition("m")

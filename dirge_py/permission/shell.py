@@ -62,7 +62,7 @@ from dirge_py.permission.path_mentions import (
     withheld_from_searches,
     without_cwd_prefix,
 )
-from dirge_py.permission.patterns import names_in
+from dirge_py.permission.patterns import names_in, program_of
 from dirge_py.permission.program_options import NotReadOnly
 from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge_program
 from dirge_py.permission.recursive_reads import (
@@ -388,7 +388,7 @@ def _opaque(command: ShellCommand, reason: str, lookups: ShellLookups) -> Comman
 
 def _changes_git(words: Sequence[str]) -> bool:
     """Whether git would do more than read; `words` hold no options before the subcommand."""
-    if words[0].rsplit("/", 1)[-1] != "git" or len(words) < 2 or words[1].startswith("-"):
+    if program_of(words) != "git" or len(words) < 2 or words[1].startswith("-"):
         return False
     try:
         judge_git([Word(word) for word in words[1:]])
