@@ -7,24 +7,26 @@ import asyncio
 import contextlib
 import hashlib
 import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from dirge_py.config.schema import Config, ContextTable, ReminderTable
+from dirge_py.config.schema import Config, ReminderTable
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.system_prompt import SystemPrompt
 from dirge_py.context.view import (
+    BUDGET_CHARS,
     Compaction,
+    ContextParts,
     ContextReport,
     ContextRequest,
     ContextView,
     PreparedContext,
+    Relay,
 )
 from dirge_py.files.workspace import Workspace
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.processes.output import OutputStore
 from dirge_py.types.events import (
@@ -48,10 +50,6 @@ from dirge_py.types.messages import (
 from dirge_py.types.outcomes import Failed
 from dirge_py.types.tools import LoopTool
 
-BUDGET_CHARS = 80_000
-Relay: TypeAlias = Callable[[str, str], str]
-"""Stores the full text of a call's result, always at the same path; returns the path to read it.
-Raises OSError or DirgeError."""
 _TAIL_SHARE = 0.2
 _MARKER_CHARS = 200
 
@@ -143,57 +141,13 @@ _HINT = "Try `/compact`, start over with `/clear`, or use a model with a larger 
 _CHARS_PER_WINDOW_TOKEN = 1.2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextParts:
-    """The settings and services that the context of one conversation uses."""
-
-    settings: ContextTable = field(default_factory=ContextTable)
-    """The window to use, when the view is shortened, and how."""
-    checkpoints: bool = False
-    """Whether to write summaries ahead in the background, which costs model calls."""
-    result_budget_chars: int = BUDGET_CHARS
-    """How many characters the results of one batch may have together."""
-    reminders: Sequence[ReminderTable] = ()
-    """The reminders that are repeated in requests."""
-    window_of: Callable[[str], int] = lambda model: 128_000
-    """The window of a model (`alias/id`), in tokens."""
-    summarise: Summarize | None = None
-    """Asks a model for a summary; None turns summaries off."""
-    summary_model: str = ""
-    """The name of that model."""
-    read_file: ReadFile | None = None
-    """Reads the files that are shown again after a summary."""
-    relay: Relay | None = None
-    """Stores the full text of a result that was cut."""
-    redact: Callable[[str], str] = lambda text: text
-    """Removes secrets from a text."""
-    save: Callable[[Mapping[str, Any]], None] = lambda record: None
-    """Stores a compaction for `records` of the next start."""
-    on_compacted: Callable[[], None] = lambda: None
-    """Called after a compaction."""
-    records: Sequence[Mapping[str, Any]] = ()
-    """The compactions of earlier starts, oldest first."""
-    standing: Callable[[], str] = str
-    """The todo list as text, which a summary must not lose."""
-    reread: Callable[[Sequence[str]], str] | None = None
-    """Rereads the instruction files and returns the system prompt for tools with these names."""
-
-
 class ContextHooks:
     """The context of one conversation: the hooks of its runs, and queries between runs."""
 
     def __init__(self, parts: ContextParts, *, model: str) -> None:
         self._parts = parts
         self._model = model
-        self._view = ContextView(
-            parts.settings,
-            summarise=parts.summarise,
-            read_file=parts.read_file,
-            redact=parts.redact,
-            standing=parts.standing,
-            checkpoints=parts.checkpoints,
-            records=parts.records,
-        )
+        self._view = ContextView(parts)
         self._prompt: str | None = None
         self._budget = self._new_budget()
         self._request = ContextRequest(messages=())

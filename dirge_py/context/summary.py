@@ -6,12 +6,11 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass as mutable
 from dataclasses import replace
 from itertools import accumulate, takewhile
 from typing import Literal, TypeAlias
 
-from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, Strategy, boundaries, windowed
+from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, boundaries, windowed
 from dirge_py.context.prompt_text import prompt_text
 from dirge_py.context.shape import RestoredFile, ViewShape
 from dirge_py.lib.lean_dataclass import dataclass
@@ -197,18 +196,6 @@ _MOST_RESTORED_AT = 0.50
 _CHARS_PER_RESTORED_TOKEN = 2
 
 
-@mutable(slots=True, kw_only=True)
-class SummaryAttempt:
-    """The summary of one compaction pass."""
-
-    epoch: int
-    """How many passes there were before."""
-    on_start: OnStart
-    """Called before a model is asked."""
-    outcome: Literal["", "skipped", "off", "failed", "written"] = ""
-    """`skipped`: too little to fold; `off`: failed too often; empty: no model to ask."""
-
-
 class SummaryStrategy:
     """The strategy `summarize`; each summary must keep the text that `standing` returns."""
 
@@ -229,23 +216,28 @@ class SummaryStrategy:
         self._restore_files = restore_files
         self._standing = standing
         self.checkpoints = Checkpoints()
+        self.outcome: Literal["", "skipped", "off", "failed", "written"] = ""
+        """`skipped`: too little to fold; `off`: failed too often; empty: no model to ask."""
+        self._epoch = 0
+        self._on_start: OnStart = lambda size: None
 
     def begin_run(self) -> None:
         """Let the summariser try again."""
         if self._summariser is not None:
             self._summariser.failures = 0
 
-    def strategy(self, attempt: SummaryAttempt) -> Strategy:
-        """Return the strategy; it sets `attempt.outcome`."""
+    def begin_pass(self, epoch: int, on_start: OnStart) -> None:
+        """Begin a pass after `epoch` others; `on_start` is called before a model is asked."""
+        self.outcome = ""
+        self._epoch, self._on_start = epoch, on_start
 
-        async def summarize(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
-            folded = await self._folded(job, shape, attempt)
-            if folded is None:
-                return None
-            shape = replace(folded, standing=self._redact(self._standing()))
-            return replace(shape, restored=await self._files(job, shape))
-
-        return summarize
+    async def fold(self, job: CompactionJob, shape: ViewShape) -> ViewShape | None:
+        """Return the shape with a summary, and set `outcome`: the strategy of this pass."""
+        folded = await self._folded(job, shape)
+        if folded is None:
+            return None
+        shape = replace(folded, standing=self._redact(self._standing()))
+        return replace(shape, restored=await self._files(job, shape))
 
     def write_ahead(self, job: CompactionJob, *, epoch: int) -> None:
         """Begin a summary in the background if the context has grown past a mark."""
@@ -263,34 +255,30 @@ class SummaryStrategy:
 
         self.checkpoints.start(write)
 
-    async def _folded(
-        self, job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt
-    ) -> ViewShape | None:
+    async def _folded(self, job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         if self._summariser is None:
             return None
-        if ready := self._from_checkpoint(job, shape, attempt.epoch):
-            attempt.outcome = "written"
+        if ready := self._from_checkpoint(job, shape):
+            self.outcome = "written"
             return ready
         cut = job.cut(shape)
         if not _is_worth_asking(job, shape, cut):
-            attempt.outcome = "skipped"
+            self.outcome = "skipped"
             return None
         if self._summariser.is_off:
-            attempt.outcome = "off"
+            self.outcome = "off"
             return None
-        attempt.on_start(job.size)
+        self._on_start(job.size)
         summary = await self._summariser.write(job, shape, cut)
-        attempt.outcome = "failed" if summary is None else "written"
+        self.outcome = "failed" if summary is None else "written"
         return None if summary is None else _with_summary(job, shape, cut, summary)
 
-    def _from_checkpoint(
-        self, job: CompactionJob, shape: ViewShape, epoch: int
-    ) -> ViewShape | None:
+    def _from_checkpoint(self, job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         """Return the shape with a summary that was written ahead, if there is one that fits."""
         ready = self.checkpoints.newest
-        if ready is None or ready.epoch != epoch or job.focus or ready.last <= shape.last:
+        if ready is None or ready.epoch != self._epoch or job.focus:
             return None
-        if ready.last not in boundaries(job.messages):
+        if ready.last <= shape.last or ready.last not in boundaries(job.messages):
             return None
         folded = _with_summary(job, shape, ready.last, ready.summary)
         return folded if job.size_of(folded) <= job.window * job.fold_at else None

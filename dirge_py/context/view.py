@@ -4,10 +4,10 @@ The view never changes the history. The newest of its records restores a resumed
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import field, replace
+from typing import Any, TypeAlias
 
-from dirge_py.config.schema import ContextTable
+from dirge_py.config.schema import ContextTable, ReminderTable
 from dirge_py.context.compaction import (
     AGGRESSIVE_AT,
     FORCED_AT,
@@ -30,7 +30,7 @@ from dirge_py.context.shape import (
     shown,
     shown_from,
 )
-from dirge_py.context.summary import OnStart, ReadFile, Redact, SummaryAttempt, SummaryStrategy
+from dirge_py.context.summary import OnStart, ReadFile, SummaryStrategy
 from dirge_py.context.tokens import DescribedTool, TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind, ContextCompacted
@@ -130,37 +130,64 @@ _MESSAGE_PARTS: Mapping[str, type] = {
 }
 
 
+BUDGET_CHARS = 80_000
+Relay: TypeAlias = Callable[[str, str], str]
+"""Stores the full text of a call's result, always at the same path; returns the path to read it.
+Raises OSError or DirgeError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextParts:
+    """The settings and services that the context of one conversation uses."""
+
+    settings: ContextTable = field(default_factory=ContextTable)
+    """The window to use, when the view is shortened, and how."""
+    checkpoints: bool = False
+    """Whether to write summaries ahead in the background, which costs model calls."""
+    result_budget_chars: int = BUDGET_CHARS
+    """How many characters the results of one batch may have together."""
+    reminders: Sequence[ReminderTable] = ()
+    """The reminders that are repeated in requests."""
+    window_of: Callable[[str], int] = lambda model: 128_000
+    """The window of a model (`alias/id`), in tokens."""
+    summarise: Summarize | None = None
+    """Asks a model for a summary; None turns summaries off."""
+    summary_model: str = ""
+    """The name of that model."""
+    read_file: ReadFile | None = None
+    """Reads the files that are shown again after a summary."""
+    relay: Relay | None = None
+    """Stores the full text of a result that was cut."""
+    redact: Callable[[str], str] = lambda text: text
+    """Removes secrets from a text."""
+    save: Callable[[Mapping[str, Any]], None] = lambda record: None
+    """Stores a compaction for `records` of the next start."""
+    on_compacted: Callable[[], None] = lambda: None
+    """Called after a compaction."""
+    records: Sequence[Mapping[str, Any]] = ()
+    """The compactions of earlier starts, oldest first."""
+    standing: Callable[[], str] = str
+    """The todo list as text, which a summary must not lose."""
+    reread: Callable[[Sequence[str]], str] | None = None
+    """Rereads the instruction files and returns the system prompt for tools with these names."""
+
+
 class ContextView:
-    """The view of one conversation, for one caller at a time.
+    """The view of one conversation, for one caller at a time."""
 
-    `read_file` reads the files to show again after a compaction, `standing` returns the todo list.
-    `records` are those of earlier compactions, oldest first. Without `summarise` no summary is
-    written. With `checkpoints` they are also written ahead, which costs model calls.
-    """
-
-    def __init__(
-        self,
-        settings: ContextTable | None = None,
-        *,
-        counter: TokenCounter | None = None,
-        summarise: Summarize | None = None,
-        read_file: ReadFile | None = None,
-        redact: Redact = lambda text: text,
-        standing: Callable[[], str] = str,
-        checkpoints: bool = False,
-        records: Sequence[Mapping[str, Any]] = (),
-    ) -> None:
-        self.settings = settings or ContextTable()
-        self._writes_ahead = checkpoints
-        self.counter = counter or TokenCounter()
-        self.shape, self._earlier = shapes_of(records)
-        self.compactions = len(records)
+    def __init__(self, parts: ContextParts | None = None) -> None:
+        parts = parts or ContextParts()
+        self.settings = parts.settings
+        self._writes_ahead = parts.checkpoints
+        self.counter = TokenCounter()
+        self.shape, self._earlier = shapes_of(parts.records)
+        self.compactions = len(parts.records)
         self._folding = SummaryStrategy(
-            summarise=summarise,
-            redact=redact,
-            read_file=read_file,
+            summarise=parts.summarise,
+            redact=parts.redact,
+            read_file=parts.read_file,
             restore_files=self.settings.restore_files,
-            standing=standing,
+            standing=parts.standing,
         )
         self._sent_count = 0
         self._measured: tuple[int, int] | None = None
@@ -374,32 +401,33 @@ class ContextView:
 
     async def _pass(self, job: CompactionJob, on_start: OnStart) -> Compaction | None:
         """Shorten the view once, if that saves enough to be worth a changed prefix."""
-        attempt = SummaryAttempt(epoch=self.compactions, on_start=on_start)
-        shape = await truncate(job, self._strategies(attempt))
+        folding = self._folding
+        folding.begin_pass(self.compactions, on_start)
+        shape = await truncate(job, self._strategies())
         size = job.size_of(shape)
-        kind = _kind(job, shape, attempt)
+        kind = _kind(job, shape, folding.outcome)
         any_gain_counts = job.level in ("asked", "forced", "start")
         if not (size < job.size if any_gain_counts else size <= job.size * (1 - _LEAST_GAIN)):
-            if attempt.outcome != "failed":
+            if folding.outcome != "failed":
                 return None
             return Compaction(event=_event(job.shape, kind, job.size, job.size))
         if shape.last != job.shape.last:
-            self._folding.checkpoints.reset()
+            folding.checkpoints.reset()
         self._earlier.append(self.shape)
         self._show_as(shape)
         self.compactions += 1
-        summary = shape.summary if attempt.outcome == "written" else ""
+        summary = shape.summary if folding.outcome == "written" else ""
         return _compaction(shape, _event(shape, kind, job.size, size, summary))
 
-    def _strategies(self, attempt: SummaryAttempt) -> dict[StrategyName, Strategy]:
+    def _strategies(self) -> dict[StrategyName, Strategy]:
         def may_leave_out(job: CompactionJob) -> bool:
             # If it isn't urgent, retry a failed summary in the next turn.
-            is_needed = job.is_urgent and attempt.outcome != "written"
-            return is_needed or attempt.outcome in ("", "off")
+            outcome = self._folding.outcome
+            return (job.is_urgent and outcome != "written") or outcome in ("", "off")
 
         known: dict[StrategyName, Strategy] = {
             "clear_results": clear_results(self.settings.keep_results),
-            "summarize": self._folding.strategy(attempt),
+            "summarize": self._folding.fold,
             "window": window(self.settings.keep_messages, is_allowed=may_leave_out),
         }
         return {name: known[name] for name in self.settings.strategies}
@@ -424,11 +452,11 @@ def _event(
     )
 
 
-def _kind(job: CompactionJob, shape: ViewShape, attempt: SummaryAttempt) -> CompactionKind:
+def _kind(job: CompactionJob, shape: ViewShape, outcome: str) -> CompactionKind:
     is_left_out = shape.last > job.shape.last or shape.squeeze_before > job.shape.squeeze_before
     kinds: Mapping[str, CompactionKind] = {
         "written": "summary",
         "failed": "failed_summary",
         "off": "summary_off",
     }
-    return kinds.get(attempt.outcome, "overflow" if is_left_out else "prune")
+    return kinds.get(outcome, "overflow" if is_left_out else "prune")

@@ -15,7 +15,8 @@ from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, Overrides
-from dirge_py.context.hooks import ContextParts, summarise_with
+from dirge_py.context.hooks import summarise_with
+from dirge_py.context.view import ContextParts
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import Pictures, RunDeps, WorkEnvironment

@@ -7,36 +7,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import (
-    ContextParts,
-    context_parts,
-    file_reader,
-    relay_to,
-    summarise_with,
-)
+from dirge_py.context.hooks import context_parts, file_reader, relay_to, summarise_with
 from dirge_py.context.prompts import NamedPrompt, follow_prompt
+from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.plugins.registration import Plugins
@@ -64,18 +43,7 @@ from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    session_limits,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -90,9 +58,14 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, changes_something
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
+
+
 
 
 def build(

@@ -12,9 +12,10 @@ from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher, mentions
-from dirge_py.context.hooks import ContextHooks, ContextParts, for_fork
+from dirge_py.context.hooks import ContextHooks, for_fork
 from dirge_py.context.instructions import TouchedFolders
 from dirge_py.context.prompts import PromptBook
+from dirge_py.context.view import ContextParts
 from dirge_py.conversation.deps import RunSettings
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins

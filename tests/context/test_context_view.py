@@ -13,12 +13,12 @@ from dirge_py.agent_loop.merge import compose
 from dirge_py.config.schema import Config, ContextTable, ReminderTable
 from dirge_py.context.hooks import (
     ContextHooks,
-    ContextParts,
     context_parts,
     file_reader,
     for_fork,
     summarise_with,
 )
+from dirge_py.context.view import ContextParts
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.recovery import shrink_on_overflow
 from dirge_py.providers.scripted import Reply

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dirge_py.context.compaction import effective_window, level_of
 from dirge_py.context.tokens import TokenCounter
-from dirge_py.context.view import ContextRequest, ContextView
+from dirge_py.context.view import ContextParts, ContextRequest, ContextView
 from dirge_py.types.history import normalize_history
 from dirge_py.types.messages import (
     AssistantMessage,
@@ -319,7 +319,7 @@ async def test_a_resumed_view_sends_what_was_sent_before():
     record = prepared.compaction.record
     assert {"first", "last", "summary", "kind", "tokens_before", "tokens_after"} <= record.keys()
 
-    resumed = ContextView(records=[{"last": 3}, dict(record)])
+    resumed = ContextView(ContextParts(records=[{"last": 3}, dict(record)]))
 
     assert resumed.shown(messages) == prepared.messages
     assert resumed.compactions == 2
@@ -328,7 +328,7 @@ async def test_a_resumed_view_sends_what_was_sent_before():
 def test_a_record_that_makes_no_sense_shows_everything():
     messages = single_prompt_run(3)
     for record in ({"last": 99}, {"last": "7"}, {"last": -1}, {"restored": 5, "summary": None}):
-        assert ContextView(records=[record]).shown(messages) is messages
+        assert ContextView(ContextParts(records=[record])).shown(messages) is messages
 
 
 async def test_reset_shows_another_history_whole():

@@ -9,7 +9,7 @@ from dirge_py.context.compaction import CompactionJob, CompactionLevel
 from dirge_py.context.shape import ViewShape
 from dirge_py.context.system_prompt import PromptEdit, edit_sections, join_sections
 from dirge_py.context.tokens import TokenCounter
-from dirge_py.context.view import ContextRequest, ContextView
+from dirge_py.context.view import ContextParts, ContextRequest, ContextView
 from dirge_py.types.extensions import Section
 from dirge_py.types.llm import SystemText
 from dirge_py.types.messages import (
@@ -105,7 +105,10 @@ def job(
 
 def view(summaries: Summaries | None = None, **more: Any) -> ContextView:
     settings = more.pop("settings", None) or ContextTable(**more.pop("set", {}))
-    return ContextView(settings, summarise=summaries, **more)
+    counter = more.pop("counter", None)
+    made = ContextView(ContextParts(settings=settings, summarise=summaries, **more))
+    made.counter = counter or made.counter
+    return made
 
 
 async def at(view: ContextView, messages: Sequence[Message], share: float, **more: Any) -> Any:
