@@ -25,35 +25,24 @@ TableRow = Literal[
 ]  # fmt: skip
 _MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
 _TABLE: dict[TableRow, str] = {
-    # in the order of       standard accept restrictive plan yolo
-    "read": "               allow    allow  allow       allow allow",
-    "read outside": "       ask      ask    ask         ask   allow",
-    "edit": "               allow    allow  ask         deny  allow",
-    "edit guarded": "       ask      ask    ask         deny  allow",
-    "look": "               allow    allow  allow       allow allow",
-    "run": "                ask      ask    ask         deny  allow",
-    "sandboxed build": "    allow    allow  ask         deny  allow",
-    "reach out": "          ask      ask    ask         deny  allow",
-    "remember": "           ask      allow  ask         deny  allow",
-    "recall": "             allow    allow  allow       allow allow",
+    # in the order of    standard accept restrictive plan yolo, then the reason
+    "read": "           allow allow allow allow allow  reading in the workspace",
+    "read outside": "   ask   ask   ask   ask   allow  reading outside of the workspace",
+    "edit": "           allow allow ask   deny  allow  changing a file in the workspace",
+    "edit guarded": "   ask   ask   ask   deny  allow  changing something outside of the workspace",
+    "look": "           allow allow allow allow allow  a read-only command",
+    "run": "            ask   ask   ask   deny  allow  a command that can change things",
+    "sandboxed build": "allow allow ask   deny  allow  a build or test run inside the sandbox",
+    "reach out": "      ask   ask   ask   deny  allow  access to something other than local files",
+    "remember": "       ask   allow ask   deny  allow  storing something for later",
+    "recall": "         allow allow allow allow allow  nothing outside of this session changes",
 }  # fmt: skip
 _EFFECTS: dict[tuple[TableRow, Mode], Effect] = {
     (row, mode): cast(Effect, effect)
     for row, line in _TABLE.items()
-    for mode, effect in zip(_MODES, line.split(), strict=True)
+    for mode, effect in zip(_MODES, line.split(), strict=False)
 }
-_REASONS: dict[TableRow, str] = {
-    "read": "reading in the workspace",
-    "read outside": "reading outside of the workspace",
-    "edit": "changing a file in the workspace",
-    "edit guarded": "changing something outside of the workspace",
-    "look": "a read-only command",
-    "run": "a command that can change things",
-    "sandboxed build": "a build or test run inside the sandbox",
-    "reach out": "access to something other than local files",
-    "remember": "storing something for later",
-    "recall": "nothing outside of this session changes",
-}
+_REASONS = {row: line.split(maxsplit=len(_MODES))[-1] for row, line in _TABLE.items()}
 _RECALLING = frozenset(("read", "view", "list", "load", "search", "show", "get", "recall"))
 
 
@@ -157,10 +146,8 @@ def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
     last = _last_rule(fact, policy)
     names: Mapping[Effect, Policy] = {"allow": "allow-rule", "ask": "ask-rule"}
     for effect, name in names.items():
-        if last is not None and last.effect == effect:
-            yield _Vote(name, effect, _rule_text(last, f"{effect}s it"))
-        else:
-            yield _Vote(name)
+        hit = last if last is not None and last.effect == effect else None
+        yield _Vote(name, *_when(effect, _rule_text(hit, f"{effect}s it") if hit else ""))
     yield from _default_votes(fact, policy)
 
 

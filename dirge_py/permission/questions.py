@@ -49,22 +49,6 @@ _MOST_REASON = 300
 _VERDICT = re.compile(r"[\s*`\"']*(ALLOW|DENY)\b[*`\"']*[ \t]*[:.,-]*[ \t]*(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeInput:
-    """The call to be judged, as a judge sees it."""
-
-    tool_name: str
-    """The name of the tool."""
-    claims: tuple[str, ...]
-    """Its claims, as `op:resource`."""
-    reason: str
-    """Why it would be asked about."""
-    cwd: str
-    """The folder it would run in."""
-    shown: str = ""
-    """The text of its preview."""
-
-
 @dataclass(frozen=True, slots=True)
 class JudgeVerdict:
     """A judge's verdict on one call."""
@@ -75,21 +59,25 @@ class JudgeVerdict:
     """The reason, on one line."""
 
 
-PermissionJudge: TypeAlias = Callable[[JudgeInput], Awaitable[JudgeVerdict]]
-"""Judges one call. It has its own time limit; an exception leaves the question unchanged."""
+PermissionJudge: TypeAlias = Callable[[str], Awaitable[JudgeVerdict]]
+"""Judges the call that a text describes (`judge_prompt`). It has its own time limit; an exception
+leaves the question unchanged."""
 
 
-def judge_prompt(call: JudgeInput) -> str:
-    """Return the call as JSON data, so that no text in it can end the quotation."""
-    claims = [_cut(claim) for claim in call.claims[:_MOST_JUDGED_CLAIMS]]
-    if more := len(call.claims) - len(claims):
+def judge_prompt(request: PermissionRequest, reason: str) -> str:
+    """Return the question about a call as JSON data, so that no text in it can end the quotation.
+
+    `reason` says why it would be asked about.
+    """
+    claims = [_cut(f"{one.op}:{one.resource}") for one in request.claims[:_MOST_JUDGED_CLAIMS]]
+    if more := len(request.claims) - len(claims):
         claims.append(f"[{more} more left out]")
     shown = {
-        "tool": call.tool_name,
-        "working folder": call.cwd,
+        "tool": request.tool_name,
+        "working folder": request.cwd,
         "would do": claims,
-        "asked because": call.reason,
-        "change": _cut(call.shown),
+        "asked because": reason,
+        "change": _cut(request.preview.text if request.preview else ""),
     }
     return "----\n" + json.dumps(shown, ensure_ascii=True, indent=1)
 
@@ -112,8 +100,8 @@ def parse_verdict(answer: str) -> JudgeVerdict:
 def model_judge(ask: Callable[[str, str], Awaitable[str]]) -> PermissionJudge:
     """Return a judge that asks a model: `ask` takes a system prompt and a prompt."""
 
-    async def judge(call: JudgeInput) -> JudgeVerdict:
-        return parse_verdict(await ask(_JUDGE_PROMPT, judge_prompt(call)))
+    async def judge(prompt: str) -> JudgeVerdict:
+        return parse_verdict(await ask(_JUDGE_PROMPT, prompt))
 
     return judge
 
@@ -300,15 +288,8 @@ async def verdict_on(
     """Return the verdict of `judge`; without a judge, or if it fails, the user decides alone."""
     if judge is None:
         return JudgeVerdict("allow")
-    call = JudgeInput(
-        tool_name=request.tool_name,
-        claims=tuple(f"{one.op}:{one.resource}" for one in request.claims),
-        reason=judged.decision.reason,
-        cwd=request.cwd,
-        shown=request.preview.text if request.preview else "",
-    )
     try:
-        return await judge(call)
+        return await judge(judge_prompt(request, judged.decision.reason))
     except Exception as error:
         _LOG.warning("the permission judge failed", exc_info=error)
         return JudgeVerdict("allow")

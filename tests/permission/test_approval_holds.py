@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dirge_py.permission.decision import DecisionLog
-from dirge_py.permission.questions import JudgeInput, JudgeVerdict
+from dirge_py.permission.questions import JudgeVerdict
 from dirge_py.types.hooks import CallDecision, Defer
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionAnswer, PermissionRequest
@@ -293,7 +293,7 @@ async def test_a_grant_is_not_stored_for_what_was_not_shown(project: Project) ->
 
 
 async def test_a_change_while_the_judge_looks_is_asked_about(project: Project) -> None:
-    async def judge(call: JudgeInput) -> JudgeVerdict:
+    async def judge(prompt: str) -> JudgeVerdict:
         put(project.root / "b.sh", EVIL)
         return JudgeVerdict("allow")
 

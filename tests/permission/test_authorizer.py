@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dirge_py.config.edit import save_rules
-from dirge_py.permission.questions import JudgeInput, JudgeVerdict, model_judge
+from dirge_py.permission.questions import JudgeVerdict, model_judge
 from dirge_py.processes.programs import USUAL_PATH, search_path
 from dirge_py.processes.sandbox.profile import LaunchSpec
 from dirge_py.types.abort import AbortSignal
@@ -306,7 +306,7 @@ async def test_c35_a_judge_can_only_tighten(
 
 
 async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
-    async def judge(call: JudgeInput) -> JudgeVerdict:
+    async def judge(prompt: str) -> JudgeVerdict:
         raise TimeoutError
 
     driver = AuthorizerDriver(project, judge=judge)
@@ -319,8 +319,8 @@ async def test_c35_a_judge_that_fails_changes_nothing(project: Project) -> None:
 async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project) -> None:
     seen: list[str] = []
 
-    async def judge(call: JudgeInput) -> JudgeVerdict:
-        seen.extend(call.claims)
+    async def judge(prompt: str) -> JudgeVerdict:
+        seen.append(prompt)
         return JudgeVerdict("allow")
 
     driver = AuthorizerDriver(project, deny("execute:rm *"), judge=judge)
@@ -331,8 +331,8 @@ async def test_a_judge_is_not_asked_about_what_the_rules_decide(project: Project
 
 
 async def test_a_judges_no_in_a_batch_leaves_the_other_questions_open(project: Project) -> None:
-    async def judge(call: JudgeInput) -> JudgeVerdict:
-        return JudgeVerdict("deny", "no") if "npm" in call.claims[0] else JudgeVerdict("allow")
+    async def judge(prompt: str) -> JudgeVerdict:
+        return JudgeVerdict("deny", "no") if "npm" in prompt else JudgeVerdict("allow")
 
     driver = AuthorizerDriver(project, judge=judge, answer=YES)
     calls = [driver.bash("make"), driver.bash("npm test"), driver.bash("touch z")]

@@ -4,11 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dirge_py.permission.questions import JudgeInput, judge_prompt, parse_verdict
+from dirge_py.permission.questions import judge_prompt, parse_verdict
+from dirge_py.types.questions import AskedClaim, PermissionRequest
+from dirge_py.types.tools import Operation, Preview
 
-CALL = JudgeInput(
-    tool_name="bash", claims=("execute:make",), reason="a command that can do more", cwd="/w"
-)
+
+def asked(op: Operation, *resources: str, shown: str = "") -> PermissionRequest:
+    claims = tuple(
+        AskedClaim(op=op, resource=one, effect="ask", policy="default", reason="")
+        for one in resources
+    )
+    preview = Preview(kind="text", text=shown)
+    return PermissionRequest(
+        call_id="1", tool_name="bash", claims=claims, preview=preview, cwd="/w"
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,22 +56,17 @@ def test_nothing_that_says_deny_allows(answer: str) -> None:
 
 @given(st.text())
 def test_a_call_cannot_end_its_own_quotation(hostile: str) -> None:
-    call = JudgeInput(
-        tool_name="bash", claims=(f"execute:{hostile}",), reason=hostile, cwd="/w", shown=hostile
-    )
+    request = asked("execute", hostile, shown=hostile)
 
-    line, _, data = judge_prompt(call).partition("\n")
+    line, _, data = judge_prompt(request, hostile).partition("\n")
 
     assert line == "----"
     assert json.loads(data)["would do"] == [f"execute:{hostile}"]
 
 
 def test_a_judge_is_told_that_something_was_left_out() -> None:
-    long = JudgeInput(tool_name="bash", claims=("x" * 40_000,), reason="", cwd="/w")
+    long = judge_prompt(asked("execute", "x" * 40_000), "")
 
-    assert "8000 characters left out" in judge_prompt(long)
-    assert "left out" not in judge_prompt(CALL)
-    many = JudgeInput(
-        tool_name="apply_patch", claims=tuple(f"edit:{n}" for n in range(70)), reason="", cwd="/w"
-    )
-    assert "6 more left out" in judge_prompt(many)
+    assert f"{len('execute:') + 8000} characters left out" in long
+    assert "left out" not in judge_prompt(asked("execute", "make"), "a command that can do more")
+    assert "6 more left out" in judge_prompt(asked("edit", *map(str, range(70))), "")
