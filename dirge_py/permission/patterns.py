@@ -15,10 +15,11 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
+from typing import Any, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
@@ -116,39 +117,33 @@ def match_command(
 
 def could_match(pattern: Sequence[WordPattern], words: Sequence[UnresolvedWord]) -> bool:
     """Whether a command of which only the form is known could match a pattern."""
-    rows, columns = len(pattern), len(words)
-    fits = [[False] * (columns + 1) for _ in range(rows + 1)]
-    fits[rows][columns] = True
-    for row in range(rows, -1, -1):
-        for column in range(columns, -1, -1):
-            if row < rows and pattern[row].is_rest:
-                fits[row][column] = fits[row + 1][column] or (
-                    column < columns and fits[row][column + 1]
-                )
-            if column < columns and words[column].is_rest:
-                fits[row][column] |= fits[row][column + 1] or (row < rows and fits[row + 1][column])
-            elif row < rows and column < columns and not pattern[row].is_rest:
-                fits[row][column] |= fits[row + 1][column + 1] and _forms_overlap(
-                    pattern[row].form, words[column].form
-                )
-    return fits[0][0]
+    return _overlap(pattern, words, lambda word: word.is_rest, _words_overlap)
 
 
-def _forms_overlap(one: str, other: str) -> bool:
-    """Whether some text has both forms."""
-    if len(one) > _LONGEST_FORM or len(other) > _LONGEST_FORM:
+def _words_overlap(one: WordPattern | UnresolvedWord, other: WordPattern | UnresolvedWord) -> bool:
+    if max(len(one.form), len(other.form)) > _LONGEST_FORM:
         return True
+    return _overlap(one.form, other.form, MANY.__eq__, lambda a, b: a == b or ONE in (a, b))
+
+
+def _overlap(
+    one: Sequence[Any],
+    other: Sequence[Any],
+    is_many: Callable[[Any], bool],
+    fits: Callable[[Any, Any], bool],
+) -> bool:
+    """Whether something has both forms, in which some elements stand for any number of others."""
     row = [False] * len(other) + [True]
     for at in range(len(other) - 1, -1, -1):
-        row[at] = row[at + 1] and other[at] == MANY
-    for char in reversed(one):
+        row[at] = row[at + 1] and is_many(other[at])
+    for element in reversed(one):
         above, row = row, [False] * (len(other) + 1)
-        row[len(other)] = above[len(other)] and char == MANY
+        row[-1] = above[-1] and is_many(element)
         for at in range(len(other) - 1, -1, -1):
-            if char == MANY or other[at] == MANY:
+            if is_many(element) or is_many(other[at]):
                 row[at] = above[at] or row[at + 1]
             else:
-                row[at] = above[at + 1] and (char == other[at] or ONE in (char, other[at]))
+                row[at] = above[at + 1] and fits(element, other[at])
     return row[0]
 
 
@@ -216,41 +211,50 @@ def name_pattern(text: str) -> re.Pattern[str]:
     return re.compile(_wildcards(text, one=".").lower(), re.DOTALL)
 
 
-def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
-    pieces, position, quoted = [""], start, False
-    is_literal = True
-    form = ""
-    while position < len(text) and not text[position].isspace():
-        char = text[position]
-        if char in "'\"":
-            end = text.find(char, position + 1)
-            if end < 0:
-                raise ValueError(f"a {char} is not closed")
-            pieces[-1] += re.escape(text[position + 1 : end])
-            form += text[position + 1 : end]
-            position, quoted = end + 1, True
-        elif char == "\\":
-            if position + 1 >= len(text):
-                raise ValueError("nothing follows the last backslash")
-            pieces[-1] += re.escape(text[position + 1])
-            form += text[position + 1]
-            position, quoted = position + 2, True
+_COMMAND_TOKEN = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)|([^'\"\\])", re.DOTALL)
+_PATH_TOKEN = re.compile(r"\\(.)|([^\\])", re.DOTALL)
+_Token: TypeAlias = tuple[str, bool]
+"""Text of a pattern, and whether it is one character that may be a wildcard."""
+
+
+def _token(kind: re.Pattern[str], text: str, position: int) -> tuple[_Token, int]:
+    found = kind.match(text, position)
+    if found is None and text[position] == "\\":
+        raise ValueError("nothing follows the last backslash")
+    if found is None or found.lastindex is None:
+        raise ValueError(f"a {text[position]} is not closed")
+    return (found[found.lastindex], found.lastindex == kind.groups), found.end()
+
+
+def _regex_of(tokens: Iterable[_Token], one: str) -> str:
+    """Return a regex in which the wildcard `*` is any number of `one` and `?` is one of them."""
+    pieces = [""]
+    for text, is_bare in tokens:
+        if is_bare and text == "*":
+            pieces.append("")
         else:
-            _add(char, pieces, one=".")
-            form += {"*": MANY, "?": ONE}.get(char, char)
-            is_literal = is_literal and char not in "*?"
-            position += 1
-    spelled = text[start:position]
-    if not quoted and spelled in _OPERATORS:
+            pieces[-1] += one if is_bare and text == "?" else re.escape(text)
+    return regex_with_gaps(pieces, one)
+
+
+def _read_word(text: str, start: int) -> tuple[WordPattern, int]:
+    tokens: list[_Token] = []
+    position = start
+    while position < len(text) and not text[position].isspace():
+        token, position = _token(_COMMAND_TOKEN, text, position)
+        tokens.append(token)
+    spelled, marks = text[start:position], {("*", True): MANY, ("?", True): ONE}
+    is_quoted = not all(is_bare for _, is_bare in tokens)
+    if not is_quoted and spelled in _OPERATORS:
         raise ValueError(
             f"`{spelled}` joins commands; a rule is compared with one command at a time"
         )
     return WordPattern(
-        re.compile(regex_with_gaps(pieces, "."), re.DOTALL),
-        is_literal,
-        not quoted and spelled in ("*", "**"),
+        re.compile(_regex_of(tokens, "."), re.DOTALL),
+        is_literal=marks.keys().isdisjoint(tokens),
+        is_rest=not is_quoted and spelled in ("*", "**"),
         is_open=text[position - 1] == "*" and text[position - 2 : position - 1] != "\\",
-        form=form,
+        form="".join(marks.get(token, token[0]) for token in tokens),
     ), position
 
 
@@ -258,26 +262,11 @@ _REST = WordPattern(re.compile(".*", re.DOTALL), is_literal=False, is_rest=True)
 
 
 def _wildcards(text: str, *, one: str) -> str:
-    """Return a regex for text in which `*` is any number of `one` and `?` is one of them."""
-    pieces, position = [""], 0
+    tokens, position = [], 0
     while position < len(text):
-        char = text[position]
-        if char == "\\":
-            if position + 1 >= len(text):
-                raise ValueError("nothing follows the last backslash")
-            pieces[-1] += re.escape(text[position + 1])
-            position += 2
-            continue
-        _add(char, pieces, one=one)
-        position += 1
-    return regex_with_gaps(pieces, one)
-
-
-def _add(char: str, pieces: list[str], *, one: str) -> None:
-    if char == "*":
-        pieces.append("")
-    else:
-        pieces[-1] += one if char == "?" else re.escape(char)
+        token, position = _token(_PATH_TOKEN, text, position)
+        tokens.append(token)
+    return _regex_of(tokens, one)
 
 
 MAX_ENTRIES = 20_000
