@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import Literal
 
-from dirge_py.files.versions import Stamp, is_settled, stamp_of
+from dirge_py.files.versions import StampCache
 from dirge_py.git.repository import UnreadableRepository, read_bytes
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.protected import may_be_secret
@@ -173,8 +173,10 @@ class Index:
     """Files whose names may be secret."""
 
 
-_INDEXES: dict[tuple[str, bool], tuple[tuple[Stamp, ...], Index]] = {}
-_MAX_CACHED = 64
+_INDEXES: Mapping[bool, StampCache[tuple[Index, bool]]] = {
+    wants_files: StampCache(64) for wants_files in (False, True)
+}
+"""The indexes that were read, without and with their files, and whether each is split."""
 
 
 def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False) -> Index:
@@ -186,22 +188,17 @@ def read_index(git_dir: str, *, hash_bytes: int = 20, wants_files: bool = False)
     path = f"{git_dir}/index"
     if not os.path.lexists(path):
         return Index()
-    key, stamps = (path, wants_files), [stamp_of(path)]
-    cached = _INDEXES.get(key)
-    if cached and cached[0] == tuple(stamps):
-        return cached[1]
-    reader = _IndexReader(hash_bytes, wants_files=wants_files)
-    if shared := reader.read(read_bytes(path, MAX_INDEX_BYTES)):
-        stamps.append(stamp_of(f"{git_dir}/sharedindex.{shared}"))
-        if cached and cached[0] == tuple(stamps):
-            return cached[1]
-        reader.read_base(read_bytes(f"{git_dir}/sharedindex.{shared}", MAX_INDEX_BYTES))
-    found = reader.index()
-    if len(_INDEXES) >= _MAX_CACHED:
-        _INDEXES.clear()
-    if all(map(is_settled, stamps)):
-        _INDEXES[key] = (tuple(stamps), found)
-    return found
+
+    def read(path: str) -> tuple[Index, bool]:
+        reader = _IndexReader(hash_bytes, wants_files=wants_files)
+        shared = reader.read(read_bytes(path, MAX_INDEX_BYTES))
+        if shared:
+            reader.read_base(read_bytes(f"{git_dir}/sharedindex.{shared}", MAX_INDEX_BYTES))
+        return reader.index(), bool(shared)
+
+    found, is_split = _INDEXES[wants_files].get(path, read)
+    # The shared part may have changed since it was read.
+    return read(path)[0] if is_split else found
 
 
 def _folders_of(files: Iterable[str]) -> Iterator[str]:
