@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.decision import Result
@@ -38,7 +38,6 @@ from dirge_py.types.outcomes import Cancelled
 from dirge_py.types.questions import Asker, PermissionAnswer, SupportsForms
 from dirge_py.types.tools import (
     Claim,
-    Interceptor,
     LoopToolResult,
     Proceed,
     ShellCommand,
@@ -49,7 +48,7 @@ from dirge_py.types.tools import (
 DENIED = "Permission denied"
 _MOST_ATTEMPTS = 3
 _MOST_HELD = 256
-_MOST_REFUSED_RUNS = 16
+_MOST_DENIALS = 4096
 
 
 class Authorizer:
@@ -87,7 +86,8 @@ class Authorizer:
         self._judge_effect = judge_effect
         self._guard = RefusalLoopGuard(loop_guard)
         self._held: dict[tuple[str, int, str], AnsweredCall] = {}
-        self._start_check = StartCheck()
+        self._allowed: dict[tuple[str, str], tuple[JudgedCall, Mapping[str, str], str]] = {}
+        """The calls that may start, each with its files (`files_of`) and its folder."""
         self._distrusted: Sequence[str] = ()
 
     def for_fork(
@@ -109,10 +109,24 @@ class Authorizer:
         own._held, own._distrusted = {}, tuple(distrusted)
         return own
 
-    @property
-    def at_start(self) -> Interceptor:
-        """Return the interceptor that checks each call right before it starts, also in forks."""
-        return self._start_check.interceptor
+    async def at_start(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
+        """Prevent a command from starting if its files changed after it was allowed, also in forks.
+
+        Hooks, a snapshot and a write to disk leave a parallel process enough time to change them.
+        """
+        held = self._allowed.pop(_start_key(call), None)
+        if held is None:
+            return await proceed()
+        judged, files, cwd = held
+        changed = describe_changes(files, await files_of(judged), cwd)
+        if not changed:
+            return await proceed()
+        return text_result(
+            f"Not run: {changed} after the user was asked. Call it again: the user is then "
+            "asked about the current files.",
+            outcome="denied",
+            is_error=True,
+        )
 
     def only_reads(self, command: ShellCommand) -> bool:
         """Whether the command is read-only, so that others may run at the same time."""
@@ -172,8 +186,7 @@ class Authorizer:
         return held
 
     def _hold_answer(self, info: TurnInfo, answered: AnsweredCall) -> None:
-        while len(self._held) >= _MOST_HELD:
-            del self._held[next(iter(self._held))]
+        _make_room(self._held, _MOST_HELD)
         self._held[info.run_id, info.turn, answered.judged.call.id] = answered
 
     def _changed_since_wait(
@@ -286,7 +299,9 @@ class Authorizer:
                 if answered.shown:
                     # Only the shown changes are allowed, and of them the hunks that the user kept.
                     self._workspace.hold_to(call.id, answered.shown, answer.changes)
-                self._start_check.hold(judged, answered.files, self._cwd)
+                if answered.files:
+                    _make_room(self._allowed, _MOST_HELD)
+                    self._allowed[_start_key(call)] = judged, answered.files, self._cwd
                 return None
             case "defer":
                 return Defer(f"{call.name}: {judged.decision.reason}")
@@ -420,58 +435,28 @@ class RefusalLoopGuard:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._runs: dict[str, Counter[tuple[str, tuple[Claim, ...]]]] = {}
+        # A forked run and its parent run at the same time.
+        self._denials: Counter[tuple[str, str, tuple[Claim, ...]]] = Counter()
 
     def why_stopped(self, run_id: str, judged: JudgedCall) -> str:
         """Return why the user is not asked again, or ""."""
-        count = self._denials(run_id)[judged.call.name, judged.claims]
+        count = self._denials[run_id, judged.call.name, judged.claims]
         if not self._most or count < self._most:
             return ""
         return f"this exact call was denied {count} times, so dirge doesn't ask again in this run"
 
     def record_denial(self, run_id: str, judged: JudgedCall) -> None:
-        self._denials(run_id)[judged.call.name, judged.claims] += 1
+        _make_room(self._denials, _MOST_DENIALS)
+        self._denials[run_id, judged.call.name, judged.claims] += 1
 
     def record_approval(self, run_id: str, judged: JudgedCall) -> None:
-        self._denials(run_id).pop((judged.call.name, judged.claims), None)
-
-    def _denials(self, run_id: str) -> Counter[tuple[str, tuple[Claim, ...]]]:
-        # A forked run and its parent run at the same time.
-        while run_id not in self._runs and len(self._runs) >= _MOST_REFUSED_RUNS:
-            del self._runs[next(iter(self._runs))]
-        return self._runs.setdefault(run_id, Counter())
+        self._denials.pop((run_id, judged.call.name, judged.claims), None)
 
 
-class StartCheck:
-    """Prevents a command from starting if its files changed after it was allowed.
-
-    Hooks, a snapshot and a write to disk leave a parallel process enough time to change them.
-    """
-
-    def __init__(self) -> None:
-        self._held: dict[tuple[str, str], tuple[JudgedCall, Mapping[str, str], str]] = {}
-
-    def hold(self, judged: JudgedCall, files: Mapping[str, str], cwd: str) -> None:
-        """Require that `files` (see `files_of`) are unchanged when this call starts."""
-        while len(self._held) >= _MOST_HELD:
-            del self._held[next(iter(self._held))]
-        if files:
-            self._held[_start_key(judged.call)] = judged, files, cwd
-
-    async def interceptor(self, call: ToolCall, proceed: Proceed) -> LoopToolResult:
-        held = self._held.pop(_start_key(call), None)
-        if held is None:
-            return await proceed()
-        judged, files, cwd = held
-        changed = describe_changes(files, await files_of(judged), cwd)
-        if not changed:
-            return await proceed()
-        return text_result(
-            f"Not run: {changed} after the user was asked. Call it again: the user is then "
-            "asked about the current files.",
-            outcome="denied",
-            is_error=True,
-        )
+def _make_room(held: dict[Any, Any], most: int) -> None:
+    """Forget the oldest entries, so that with a new one there are at most `most`."""
+    while len(held) >= most:
+        del held[next(iter(held))]
 
 
 def _start_key(call: ToolCall) -> tuple[str, str]:

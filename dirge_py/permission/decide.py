@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias, cast
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.decision import Decision, Policy, TraceLine, strictest
 from dirge_py.permission.facts import CallFacts, CommandFact, Fact, NameFact, PathFact
@@ -81,16 +80,6 @@ def _default_reason(row: TableRow, fact: Fact) -> str:
     return _REASONS[row]
 
 
-@dataclass(frozen=True, slots=True)
-class _Vote:
-    """One policy's vote on one claim; None: it does not apply. `is_firm`: it holds in yolo, too."""
-
-    policy: Policy
-    effect: Effect | None = None
-    reason: str = ""
-    is_firm: bool = False
-
-
 def decide(request: CallFacts, policy: PolicySet) -> Decision:
     """Decide what may happen, and by which policy.
 
@@ -106,10 +95,10 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     trace: list[TraceLine] = []
     commands = [fact for fact in request.facts if isinstance(fact, CommandFact)]
     for fact in request.facts:
-        votes = tuple(_votes(fact, policy))
-        claims.append(_claim_decision(fact, votes, policy))
         name = f"{fact.op} {fact.resource}"
-        trace.extend(TraceLine(name, vote.policy, vote.effect, vote.reason) for vote in votes)
+        votes = [TraceLine(name, *vote) for vote in _votes(fact, policy)]
+        claims.append(_claim_decision(fact, votes, policy))
+        trace += votes
     effect = strictest(claim.effect for claim in claims)
     pairs = zip(request.facts, claims, strict=True)
     asking = [(fact, claim) for fact, claim in pairs if claim.effect == "ask"]
@@ -137,24 +126,31 @@ def decide(request: CallFacts, policy: PolicySet) -> Decision:
     )
 
 
-def _votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
-    """Yield one vote of every policy, in order."""
-    yield _Vote("hard-deny", *_when("deny", _forbidden(fact, policy)), is_firm=True)
-    yield _denied(fact, policy)
-    yield _protected(fact, policy)
-    yield _granted(fact, policy)
+def _votes(fact: Fact, policy: PolicySet) -> Iterator[tuple[Policy, Effect | None, str]]:
+    """Yield one vote of every policy, in order, with its reason; None: it does not apply."""
+    yield "hard-deny", *_when("deny", _forbidden(fact, policy))
+    yield "deny-rule", *_denied(fact, policy)
+    yield "protected", *_protected(fact, policy)
+    yield "grant", *_granted(fact, policy)
     last = _last_rule(fact, policy)
     names: Mapping[Effect, Policy] = {"allow": "allow-rule", "ask": "ask-rule"}
     for effect, name in names.items():
         hit = last if last is not None and last.effect == effect else None
-        yield _Vote(name, *_when(effect, _rule_text(hit, f"{effect}s it") if hit else ""))
-    yield from _default_votes(fact, policy)
+        yield name, *_when(effect, _rule_text(hit, f"{effect}s it") if hit else "")
+    row = _table_row(fact, is_sandboxed=policy.is_sandboxed)
+    effect, usual = _EFFECTS[row, policy.mode], _EFFECTS[row, "standard"]
+    reason = _default_reason(row, fact)
+    speaker = "builtin" if effect == "allow" else "default"
+    if effect != usual:
+        speaker, reason = "mode", f"{policy.mode} mode: {reason}"
+    speakers: tuple[Policy, ...] = ("builtin", "mode", "default")
+    yield from ((name, *_when(effect, reason if name == speaker else "")) for name in speakers)
 
 
-def _claim_decision(fact: Fact, votes: tuple[_Vote, ...], policy: PolicySet) -> AskedClaim:
+def _claim_decision(fact: Fact, votes: Sequence[TraceLine], policy: PolicySet) -> AskedClaim:
     cast_votes = [vote for vote in votes if vote.effect]
     winner, default = cast_votes[0], cast_votes[-1]
-    is_yolo = policy.mode == "yolo" and not winner.is_firm
+    is_yolo = policy.mode == "yolo" and winner.policy not in ("hard-deny", "protected")
     if winner.effect != "deny" and (default.effect == "deny" or is_yolo):
         winner = default
     reason = winner.reason
@@ -188,21 +184,21 @@ def _forbidden(fact: Fact, policy: PolicySet) -> str:
     return why
 
 
-def _denied(fact: Fact, policy: PolicySet) -> _Vote:
+def _denied(fact: Fact, policy: PolicySet) -> tuple[Effect | None, str]:
     """Return the deny rules' vote: an uncertain match is denied in yolo and asks elsewhere."""
     denying = [rule for rule in policy.rules + policy.project_rules if rule.effect == "deny"]
     for rule in denying:
         if hit := forbids(rule, fact, policy.anchors):
-            verb = f"denies {hit}" if hit != fact.resource else "denies it"
-            return _Vote("deny-rule", "deny", _rule_text(rule, verb))
+            return "deny", _rule_text(rule, f"denies {hit if hit != fact.resource else 'it'}")
     for rule in denying:
         if doubt := may_forbid(rule, fact):
             effect: Effect = "deny" if policy.mode == "yolo" else "ask"
-            return _Vote("deny-rule", effect, _rule_text(rule, f"may deny it: {doubt}"))
-    return _Vote("deny-rule")
+            return effect, _rule_text(rule, f"may deny it: {doubt}")
+    return None, ""
 
 
-def _protected(fact: Fact, policy: PolicySet) -> _Vote:
+def _protected(fact: Fact, policy: PolicySet) -> tuple[Effect | None, str]:
+    """Return the vote for protected names; in yolo only dirge's own settings are protected."""
     own = guarded = ""
     if isinstance(fact, CommandFact):
         own = next((place.own for place in fact.touches if place.own), "")
@@ -211,18 +207,15 @@ def _protected(fact: Fact, policy: PolicySet) -> _Vote:
         own, guarded = fact.place.own, fact.place.protected
     elif isinstance(fact, PathFact):
         guarded = fact.place.secret
-    if own:
-        return _Vote("protected", "ask", own, is_firm=True)
-    return _Vote("protected", *_when("ask", guarded if policy.mode != "yolo" else ""))
+    return _when("ask", own or ("" if policy.mode == "yolo" else guarded))
 
 
-def _granted(fact: Fact, policy: PolicySet) -> _Vote:
+def _granted(fact: Fact, policy: PolicySet) -> tuple[Effect | None, str]:
     # A grant is for a command in the start folder; elsewhere the same words run other files.
     is_moved = isinstance(fact, CommandFact) and fact.is_moved
-    for grant in () if is_moved else policy.grants:
-        if permits(grant, fact, policy.anchors):
-            return _Vote("grant", "allow", f"granted in this session: `{grant}`")
-    return _Vote("grant")
+    matching = (one for one in policy.grants if permits(one, fact, policy.anchors))
+    grant = None if is_moved else next(matching, None)
+    return _when("allow", f"granted in this session: `{grant}`" if grant else "")
 
 
 def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
@@ -235,17 +228,6 @@ def _last_rule(fact: Fact, policy: PolicySet) -> Rule | None:
     own = (rule for rule in reversed(policy.project_rules) if rule.effect == "ask")
     ordered = (*own, *reversed(policy.rules))
     return next((rule for rule in ordered if matches[rule.effect](rule)), None)
-
-
-def _default_votes(fact: Fact, policy: PolicySet) -> Iterator[_Vote]:
-    row = _table_row(fact, is_sandboxed=policy.is_sandboxed)
-    effect, usual = _EFFECTS[row, policy.mode], _EFFECTS[row, "standard"]
-    reason = _default_reason(row, fact)
-    speaker: Policy = "builtin" if effect == "allow" else "default"
-    if effect != usual:
-        speaker, reason = "mode", f"{policy.mode} mode: {reason}"
-    for name in ("builtin", "mode", "default"):
-        yield _Vote(speaker, effect, reason) if name == speaker else _Vote(name)
 
 
 _AskingFacts: TypeAlias = Sequence[tuple[Fact, AskedClaim]]
