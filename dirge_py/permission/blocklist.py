@@ -61,6 +61,12 @@ _UNSURE = re.compile(r"\$\{[^}]*\}|\$[A-Za-z_]\w*|\$[0-9@*]|\$\(\)|`")
 _NEVER_EMPTY = re.compile(r"\$\{\w+:\?|\$\{\w+:-[^/}][^}]*\}|\$\{?(?:HOME|PWD)\b")
 
 
+def with_home(text: str, home: str) -> str:
+    """Return the text with the first sign for the home folder (`~`, `$HOME`) written out."""
+    # A function, because `sub` would take a backslash in the folder's name as a group reference.
+    return HOME_SIGN.sub(lambda _: home, text, count=1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandFolders:
     """The folders that commands might run in, and the folders that they must not destroy."""
@@ -150,7 +156,7 @@ def _of_one(words: Sequence[str], where: CommandFolders) -> str:
 def _with_options_folder(words: Sequence[str], where: CommandFolders) -> CommandFolders:
     """Return `where` with the folders that `-C` leads to."""
     named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in ("-C", "--directory")]
-    homed = [HOME_SIGN.sub(lambda _: where.home, one, count=1) for one in named]
+    homed = [with_home(one, where.home) for one in named]
     entered = [os.path.join(folder, one) for one in homed for folder in where.folders]
     return replace(where, folders=[*where.folders, *entered])
 
@@ -249,10 +255,7 @@ def _of_a_listed_device(commands: Sequence[Sequence[str]]) -> str:
 
 def _is_all(operand: str, where: CommandFolders) -> bool:
     """Whether `operand` is a folder that must not be destroyed, or everything in one."""
-    # A function, because `sub` would take a backslash in the folder's name as a group reference.
-    target = (
-        HOME_SIGN.sub(lambda _: where.home, operand, count=1) if operand[:1] in "~$" else operand
-    )
+    target = with_home(operand, where.home) if operand[:1] in "~$" else operand
     target = _HERE_SIGN.sub(".", "/root" + target[5:] if target.startswith("~root") else target)
     paths = (_past_proc(os.path.join(at, target), at) for at in where.folders)
     return any(_must_stay(path, where) for path in dict.fromkeys(paths))

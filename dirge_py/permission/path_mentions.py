@@ -7,7 +7,7 @@ changes.
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Literal, TypeAlias
@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from dirge_py.git.repository import work_tree_of
 from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import Joint, Part, Word, word_set
-from dirge_py.permission.blocklist import HOME_SIGN
+from dirge_py.permission.blocklist import HOME_SIGN, with_home
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.repository import git_dirs_of, git_hazard, is_bare_repository
 from dirge_py.permission.launchers import PUTS_INTO
@@ -84,7 +84,7 @@ def mentioned_paths(
     """Return every place that a word could name, also as an option's value or by a pattern."""
     pieces = (piece for word in dict.fromkeys(words) for piece in _pieces(word))
     named = [
-        HOME_SIGN.sub(lambda _: lookups.home, without_cwd_prefix(piece), count=1)
+        with_home(without_cwd_prefix(piece), lookups.home)
         for piece in _first_distinct(_MAX_MENTIONS, filter(_is_name, pieces))
     ]
     paths = _first_distinct(
@@ -139,18 +139,27 @@ def folders_entered(
 ) -> list[str]:
     """Return the folders, and those that any `cd` in the commands might lead to from them."""
     entered = list(folders)
-    for words in commands:
-        if words[0] not in MOVERS:
-            continue
-        for target in words[1:] or ("~",):
-            # Paths cannot contain a null character, and file system calls reject it.
-            text = HOME_SIGN.sub(lambda _: home, target).replace("\0", "")
-            if not text or text.startswith(("-", "$", "`")) or len(entered) > _MAX_FOLDERS:
-                entered += ["/", home]
-            else:
-                entered += [os.path.normpath(os.path.join(folder, text)) for folder in entered]
+    for target in _cd_targets(commands, home):
+        if target and len(entered) <= _MAX_FOLDERS:
+            entered += [os.path.normpath(os.path.join(folder, target)) for folder in entered]
+        else:
+            entered += ["/", home]
         entered = _distinct(entered)
     return entered
+
+
+def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
+    """Whether a `cd` in the commands goes to an unknown folder."""
+    return not all(_cd_targets(commands, home))
+
+
+def _cd_targets(commands: Iterable[Sequence[str]], home: str) -> Iterator[str]:
+    """Yield where each `cd` in the commands leads; "" if unknown."""
+    for words in commands:
+        for target in (words[1:] or ("~",)) if words[0] in MOVERS else ():
+            # Paths cannot contain a null character, and file system calls reject it.
+            text = HOME_SIGN.sub(lambda _: home, target).replace("\0", "")
+            yield "" if text.startswith(("-", "$", "`")) else text
 
 
 def without_cwd_prefix(word: str) -> str:
@@ -250,12 +259,14 @@ def _distinct(folders: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(folders))
 
 
-_CHANGES_ALL = word_set("rmdir mkdir touch truncate tee")
-_DELETES_ALL = word_set("rm shred unlink")
-_RENAMES_ALL = word_set("rename prename file-rename mmv")
-_COPIES_TO_LAST = word_set("cp install ln link scp rsync")
-_PACKS = word_set("tar bsdtar zip 7z 7za cpio pax gzip bzip2 xz zstd lz4 gpg")
-_CHANGES_AFTER_FIRST = word_set("chmod chown chgrp")
+_USES: Mapping[str, Sequence[Literal["read", "edit"]]] = {
+    **dict.fromkeys(word_set("rmdir mkdir touch truncate tee chmod chown chgrp"), ("edit",)),
+    **dict.fromkeys(word_set("rm shred unlink rename prename file-rename mmv"), ("read", "edit")),
+    **dict.fromkeys(word_set("tar bsdtar zip 7z 7za cpio pax gzip bzip2 xz zstd"), ("read",)),
+    **dict.fromkeys(("lz4", "gpg"), ("read",)),
+}
+_TAKES_MODE = word_set("chmod chown chgrp")
+_COPIES_TO_LAST = word_set("cp install ln link scp rsync mv")
 _TARGET_FOLDER = re.compile(r"-[A-Za-z]*t.*|--t[a-z-]*(=.*)?")
 """Options like `cp -t DIR a b`: then the last operand is a source, too."""
 TURNS_SHELL = word_set(
@@ -275,37 +286,23 @@ def changed_files(words: Sequence[Word]) -> Iterator[FileUse]:
     if name == "git" and len(words) > 1 and words[1].text in ("mv", "rm"):
         name, words = words[1].text, words[1:]
     operands = list(_operands(words[1:]))
-    if name in _CHANGES_ALL:
-        yield from (("edit", word) for word in operands)
-    elif name in _DELETES_ALL or name in _RENAMES_ALL:
-        yield from _read_and_edited(operands)
-    elif name in _PACKS:
-        yield from (("read", word) for word in operands)
-    elif name in _CHANGES_AFTER_FIRST:
-        yield from (("edit", word) for word in operands[1:])
-    elif (name in _COPIES_TO_LAST or name == "mv") and operands:
-        yield from _copied(words[1:], operands, moves=name == "mv")
+    for word in operands[1:] if name in _TAKES_MODE else operands:
+        yield from ((op, word) for op in _USES.get(name, ()))
+    if name in _COPIES_TO_LAST and operands:
+        names_target = any(_TARGET_FOLDER.fullmatch(word.text) for word in words[1:])
+        # `ln SECRET` alone creates a link in the current folder.
+        has_target = len(operands) > 1 and not names_target
+        for word in operands[:-1] if has_target else operands:
+            yield "read", word
+            if name == "mv":
+                yield "edit", word
+        # If an option names the target, any operand may be a source.
+        yield from (("edit", word) for word in (operands if names_target else operands[-1:]))
     elif name == "dd":
         for word in operands:
             key, _, path = word.text.partition("=")
             if key in ("if", "of"):
                 yield "read" if key == "if" else "edit", Word(path)
-
-
-def _copied(words: Sequence[Word], operands: Sequence[Word], *, moves: bool) -> Iterator[FileUse]:
-    names_target = any(_TARGET_FOLDER.fullmatch(word.text) for word in words)
-    # `ln SECRET` alone creates a link in the current folder.
-    has_target = len(operands) > 1
-    sources = operands if names_target or not has_target else operands[:-1]
-    yield from _read_and_edited(sources) if moves else (("read", word) for word in sources)
-    # If an option names the target, any operand may be a source.
-    yield from (("edit", word) for word in (operands if names_target else operands[-1:]))
-
-
-def _read_and_edited(words: Sequence[Word]) -> Iterator[FileUse]:
-    for word in words:
-        yield "read", word
-        yield "edit", word
 
 
 def _operands(words: Sequence[Word]) -> Iterator[Word]:
@@ -348,7 +345,7 @@ def _own_changed(
         targets += operands[-1:]
     for folder in folders:
         for target in targets:
-            named = HOME_SIGN.sub(lambda _: lookups.home, target, count=1)
+            named = with_home(target, lookups.home)
             place = lookups.place(os.path.join(folder, named))
             if name in _TAKES_WHOLE:
                 yield from _if_holding_own(place, lookups)
@@ -415,21 +412,9 @@ def withheld_from_searches(
                     yield replace(place, forbidden="") if is_guess else place
 
 
-def enters_unknown_folder(commands: Iterable[Sequence[str]], home: str) -> bool:
-    """Whether a `cd` in the commands goes to an unknown folder."""
-    targets = (
-        HOME_SIGN.sub(lambda _: home, target)
-        for words in commands
-        if words[0] in MOVERS
-        for target in words[1:]
-    )
-    return any(not target or target.startswith(("-", "$", "`")) for target in targets)
-
-
 def _search_starts(search: RecursiveRead, folder: str, lookups: ShellLookups) -> Iterator[str]:
     """Yield the physical folders below which the search may read."""
-    words = [without_cwd_prefix(word.text) for word in search.starts]
-    named = [HOME_SIGN.sub(lambda _: lookups.home, word, count=1) for word in words]
+    named = [with_home(without_cwd_prefix(word.text), lookups.home) for word in search.starts]
     paths = [os.path.join(folder, text) for text in named] or [folder]
     for text in named:
         if GLOB.search(text):

@@ -16,7 +16,7 @@ from dirge_py.files.versions import fingerprint, short_digest, version_text
 from dirge_py.git.repository import UnreadableRepository, repository_setting, work_tree_of
 from dirge_py.lib.paths import is_below_any, upwards
 from dirge_py.lib.shell_lexer import word_set
-from dirge_py.permission.blocklist import HOME_SIGN
+from dirge_py.permission.blocklist import with_home
 from dirge_py.permission.command_scan import CommandScan, raw_words, scan_command
 from dirge_py.permission.git.repository import EVERY_HOOK, git_dir_of
 from dirge_py.permission.launchers import SHELLS, WRAPPERS
@@ -155,7 +155,7 @@ class _FileCollector:
                 yield _joined(folder, text)
 
     def _as_path(self, text: str) -> str:
-        return HOME_SIGN.sub(lambda _: self._home, CWD_SIGN.sub(".", text, count=1), count=1)
+        return with_home(CWD_SIGN.sub(".", text, count=1), self._home)
 
     def _tests(self) -> Mapping[str, str]:
         """Return one fingerprint for the tests below each folder with tests."""
@@ -175,7 +175,7 @@ class _FileCollector:
             for target in _folder_values(words):
                 if "\0" in target:
                     continue  # No folder has such a name.
-                text = HOME_SIGN.sub(lambda _: self._home, target, count=1)
+                text = with_home(target, self._home)
                 folders += [os.path.normpath(os.path.join(one, text)) for one in list(folders)]
                 folders = list(dict.fromkeys(folders))[:_MOST_FOLDERS]
         return folders
