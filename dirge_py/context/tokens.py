@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dirge_py.types.messages import (
     AssistantBlock,
@@ -17,6 +17,7 @@ from dirge_py.types.messages import (
     ToolCallBlock,
     UserBlock,
 )
+from dirge_py.types.tools import LoopTool
 
 _MESSAGE_TOKENS = 4
 _LEAST_FACTOR, _MOST_FACTOR = 0.5, 3.0
@@ -30,17 +31,6 @@ _IMAGE_TOKENS = 1600
 _DOCUMENT_TOKENS = 500
 
 
-class DescribedTool(Protocol):
-    """The parts of a tool that cost tokens."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def parameters(self) -> Mapping[str, Any]: ...
-
-
 class TokenCounter:
     """Estimates tokens by size (`ratio` bytes of UTF-8 each), corrected by services' reports.
 
@@ -52,7 +42,7 @@ class TokenCounter:
         self.factor = 1.0
         """The correction of a count: the last reported size divided by its estimate."""
         self._messages: dict[int, tuple[Message, int]] = {}
-        self._tools: dict[int, tuple[DescribedTool, int]] = {}
+        self._tools: dict[int, tuple[LoopTool, int]] = {}
         self._prompt = ("", 0)
 
     def calibrate(self, estimated: int, reported: int) -> None:
@@ -69,7 +59,7 @@ class TokenCounter:
         messages: Sequence[Message] = (),
         *,
         system_prompt: str = "",
-        tools: Sequence[DescribedTool] = (),
+        tools: Sequence[LoopTool] = (),
     ) -> int:
         """Return the tokens of one request by size alone, thinking and schemas included."""
         if self._prompt[0] is not system_prompt:
@@ -91,7 +81,7 @@ class TokenCounter:
             sizes.append(entry[1])
         return sizes
 
-    def tool(self, tool: DescribedTool) -> int:
+    def tool(self, tool: LoopTool) -> int:
         """Return the count of one tool's name, description and schema."""
         entry = self._tools.get(id(tool))
         if entry is None:

@@ -31,7 +31,7 @@ from dirge_py.context.shape import (
     shown_from,
 )
 from dirge_py.context.summary import OnStart, ReadFile, SummaryStrategy
-from dirge_py.context.tokens import DescribedTool, TokenCounter
+from dirge_py.context.tokens import TokenCounter
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import CompactionKind, ContextCompacted
 from dirge_py.types.extensions import Summarize
@@ -42,6 +42,7 @@ from dirge_py.types.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from dirge_py.types.tools import LoopTool
 
 _LEAST_GAIN = 0.10
 
@@ -54,7 +55,7 @@ class ContextRequest:
     """The history."""
     system_prompt: str = ""
     """The system prompt."""
-    tools: Sequence[DescribedTool] = ()
+    tools: Sequence[LoopTool] = ()
     """The tools that the model may call."""
     window_tokens: int = 128_000
     """The size of the model's window."""

@@ -5,7 +5,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 
 from dirge_py.files.safe_read import read_regular
@@ -154,7 +154,7 @@ def both_spellings(paths: Sequence[Path | str]) -> tuple[str, ...]:
 def _link_targets(places: Iterable[str]) -> Iterator[str]:
     """Yield the targets of links in these folders: settings are often kept elsewhere."""
     too_wide = ("/", os.path.realpath(os.path.expanduser("~")))
-    for entry in _entries(places):
+    for entry in islice(entries_beneath(places), MAX_OWN_FILES):
         if entry.is_symlink() and (target := os.path.realpath(entry.path)) not in too_wide:
             yield target
 
@@ -164,7 +164,8 @@ def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tu
     inodes: set[tuple[int, int]] = set()
     files = [place for place in places if os.path.isfile(place)]
     folders = (one for one in places if is_deep or os.path.basename(one) == "keys")
-    for path in (*files, *(entry.path for entry in _entries(folders))):
+    entries = islice(entries_beneath(folders), MAX_OWN_FILES)
+    for path in (*files, *(entry.path for entry in entries)):
         with suppress(OSError):
             status = os.lstat(path)
             if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
@@ -172,19 +173,18 @@ def _hard_linked(places: Iterable[str], *, is_deep: bool = True) -> frozenset[tu
     return frozenset(inodes)
 
 
-def _entries(places: Iterable[str]) -> Iterator[os.DirEntry[str]]:
-    pending, left = list(places), MAX_OWN_FILES
+def entries_beneath(places: Iterable[str]) -> Iterator[os.DirEntry[str]]:
+    """Yield what is in these folders, at any depth; links are not followed."""
+    pending = list(places)
     while pending:
         try:
-            with os.scandir(pending.pop()) as scanned:
-                entries = list(scanned)
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    yield entry
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
         except OSError:
             continue
-        for entry in entries[:left]:
-            yield entry
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(entry.path)
-        left -= min(left, len(entries))
 
 
 def _bare_above(real: str, roots: Sequence[str], is_bare: Callable[[str], bool]) -> str:

@@ -23,7 +23,7 @@ from dirge_py.permission.ignore_files import (
     plain_name,
     unbraced,
 )
-from dirge_py.permission.path_resolver import PathResolver, is_public
+from dirge_py.permission.path_resolver import PathResolver, entries_beneath, is_public
 from dirge_py.permission.patterns import program_of
 from dirge_py.permission.program_options import (
     NotReadOnly,
@@ -541,17 +541,6 @@ def _deeper(one: str, other: str) -> str:
 
 
 def _walk(begin: str) -> Iterator[str]:
-    if not os.path.isdir(begin) or os.path.islink(begin):
-        if os.path.lexists(begin):
-            yield begin
-        return
-    pending = [begin]
-    while pending:
-        try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    yield entry.path
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-        except OSError:
-            continue
+    if os.path.isdir(begin) and not os.path.islink(begin):
+        return (entry.path for entry in entries_beneath([begin]))
+    return filter(os.path.lexists, [begin])

@@ -3,47 +3,36 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Protocol
-
 from dirge_py.config.access import key_files
 from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.permission.rules import (
-    Anchors,
-    PolicySet,
-    Rule,
-    make_rule,
-    parse_claude_rules,
-    parse_rule,
-)
+from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_claude_rules, parse_rule
 from dirge_py.types.errors import ConfigError
+from pathlib import Path
+from typing import Protocol
+
 
 _NO_ANCHORS = Anchors()
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class RuleOptions(Protocol):
-    """The rules that flags add to the settings; `sdk.options.BuildOptions` implements this."""
+    """The rules that flags add to the settings; `sdk.options.BuildOptions` implements this.
+
+    `allow` and `deny` hold rules as `op:pattern`, the others rules in Claude Code's syntax.
+    """
 
     @property
-    def allow(self) -> Sequence[str]:
-        """`op:pattern` rules that allow."""
-
+    def allow(self) -> Sequence[str]: ...
     @property
-    def deny(self) -> Sequence[str]:
-        """`op:pattern` rules that deny."""
-
+    def deny(self) -> Sequence[str]: ...
     @property
-    def allowed_tools(self) -> Sequence[str]:
-        """Allow rules in Claude Code's syntax."""
-
+    def allowed_tools(self) -> Sequence[str]: ...
     @property
-    def disallowed_tools(self) -> Sequence[str]:
-        """Deny rules in Claude Code's syntax."""
+    def disallowed_tools(self) -> Sequence[str]: ...
 
 
 def open_engine(

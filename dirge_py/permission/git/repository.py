@@ -20,7 +20,7 @@ from dirge_py.git.repository import (
     repository_setting,
 )
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below, upwards
+from dirge_py.lib.paths import is_below, is_below_any, upwards
 from dirge_py.permission.git.files import (
     UNREADABLE,
     ActingSetting,
@@ -345,15 +345,7 @@ _WALKED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class _Listing:
-    """The relevant entries of a folder: the paths of its links and of its subfolders."""
-
-    links: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
-
-
-_LISTINGS: StampCache[_Listing] = StampCache(4 * MAX_FOLDERS)
+_LISTINGS: StampCache[tuple[tuple[str, ...], tuple[str, ...]]] = StampCache(4 * MAX_FOLDERS)
 
 
 def foreign_files(git_dir: str, common: str, own: Sequence[str]) -> Iterator[str]:
@@ -380,8 +372,7 @@ class _FolderWalk:
         self._seen: set[str] = set()
 
     def links_in(self, folder: str) -> Iterator[str]:
-        for link in _listing(folder).links:
-            yield from self._check(link, os.path.realpath(link))
+        yield from filter(None, map(self._why_foreign, _listing(folder)[0]))
 
     def links_beneath(self, folders: Sequence[str]) -> Iterator[str]:
         pending = list(folders)
@@ -395,14 +386,13 @@ class _FolderWalk:
                     f"{self._git_dir} holds more than {MAX_FOLDERS} folders"
                     " (`git pack-refs --all` makes one file of many branches)"
                 )
-            listing = _listing(folder)
-            pending += listing.folders
-            for link in listing.links:
-                real = os.path.realpath(link)
-                if why := next(self._check(link, real), ""):
+            links, subfolders = _listing(folder)
+            pending += subfolders
+            for link in links:
+                if why := self._why_foreign(link):
                     yield why
                 else:
-                    pending.append(real)
+                    pending.append(os.path.realpath(link))
 
     def objects(self, folder: str) -> Iterator[str]:
         """Check a folder of objects, and every folder that it borrows objects from."""
@@ -423,23 +413,24 @@ class _FolderWalk:
                     f"{folder} borrows from more than {MAX_ALTERNATES} folders"
                 )
 
-    def _check(self, link: str, real: str) -> Iterator[str]:
+    def _why_foreign(self, link: str) -> str:
+        real, name = os.path.realpath(link), os.path.basename(link)
         if is_below(real, self._git_dir):
-            return
-        name = os.path.basename(link)
+            return ""
         if os.path.basename(real) != name:
-            yield f"{link} is a link, and git prints lines of the file it leads to"
+            return f"{link} is a link, and git prints lines of the file it leads to"
         # No read-only command reads the hooks.
-        elif not self._is_own(real) and link != f"{self._git_dir}/hooks":
-            yield f"{link} leads to {real}, and git would show what is there"
+        if self._is_own(real) or link == f"{self._git_dir}/hooks":
+            return ""
+        return f"{link} leads to {real}, and git would show what is there"
 
     def _is_own(self, real: str) -> bool:
-        return any(is_below(real, folder) for folder in self._own)
+        return is_below_any(real, self._own)
 
 
 def links_of(folder: str) -> tuple[str, ...]:
     """Return the paths of the links in a folder; none if it does not exist. Raises OSError."""
-    return _listing(folder).links
+    return _listing(folder)[0]
 
 
 def _lenders(objects: str, file: str) -> Iterator[str]:
@@ -458,8 +449,8 @@ def _lenders(objects: str, file: str) -> Iterator[str]:
 
 def _misled_worktrees(git_dir: str, common: str) -> Iterator[str]:
     """Yield the worktrees of a repository whose branches git would read from another one."""
-    listing = _listing(f"{git_dir}/worktrees")
-    for tree in (*listing.folders, *listing.links):
+    links, folders = _listing(f"{git_dir}/worktrees")
+    for tree in (*folders, *links):
         file = f"{tree}/commondir"
         if os.path.lexists(file):
             place = os.path.realpath(os.path.join(tree, read_text(file).strip()))
@@ -467,21 +458,16 @@ def _misled_worktrees(git_dir: str, common: str) -> Iterator[str]:
                 yield f"{file} leads to the repository {place}"
 
 
-def _listing(folder: str) -> _Listing:
-    """Return the entries of a folder; empty if it does not exist."""
+def _listing(folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the paths of the links and of the folders in a folder; none if it does not exist."""
     try:
         return _LISTINGS.get(folder, _listed)
     except (FileNotFoundError, NotADirectoryError):
-        return _Listing()
+        return (), ()
 
 
-def _listed(folder: str) -> _Listing:
-    links: list[str] = []
-    folders: list[str] = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_symlink():
-                links.append(entry.path)
-            elif entry.is_dir(follow_symlinks=False):
-                folders.append(entry.path)
-    return _Listing(tuple(links), tuple(folders))
+def _listed(folder: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    with os.scandir(folder) as scanned:
+        entries = list(scanned)
+    links = tuple(entry.path for entry in entries if entry.is_symlink())
+    return links, tuple(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
