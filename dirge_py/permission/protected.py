@@ -5,7 +5,7 @@ form that is the same for all spellings that a file system may treat as equal.
 """
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from dirge_py.lib.shell_lexer import word_set
@@ -137,10 +137,8 @@ def why_protected(path: str, roots: tuple[str, ...]) -> str:
     Below a root only the names after it count, because a workspace may lie in any folder.
     """
     names = _names_of(path, roots)
-    for index, name in enumerate(names):
-        for tail, why in _ACTING.get(name, ()):
-            if _follows(names, index, tail):
-                return f"{'/'.join(tail)} is protected: {why}"
+    if found := next(_beginning(names, _ACTING), None):
+        return f"{'/'.join(found[0])} is protected: {found[1]}"
     last = names[-1] if names else ""
     for (folder, ending), why in _PROTECTED_ENDINGS.items():
         if last.endswith(ending) and (not folder or folder in names):
@@ -152,19 +150,15 @@ def why_protected(path: str, roots: tuple[str, ...]) -> str:
 def why_secret(path: str, roots: tuple[str, ...]) -> str:
     """Return why reading the absolute `path` needs a question, or ""."""
     names = _names_of(path, roots)
-    for index, name in enumerate(names):
-        for tail, _ in _SECRET_FOLDERS.get(name, ()):
-            if _follows(names, index, tail):
-                return f"{'/'.join(tail)} holds keys or credentials"
+    if found := next(_beginning(names, _SECRET_FOLDERS), None):
+        return f"{'/'.join(found[0])} holds keys or credentials"
     last = names[-1] if names else ""
     if last in _EXAMPLES:
         return ""
     shown = path.rstrip("/").rpartition("/")[2]
     if last.startswith(".env"):
         return f"{shown} may hold secrets"
-    is_named = any(
-        _follows(names, len(names) - len(tail), tail) for tail, _ in _SECRET_LAST.get(last, ())
-    )
+    is_named = any(tuple(names[-len(tail) :]) == tail for tail, _ in _SECRET_LAST.get(last, ()))
     if (is_named or last.endswith(_SECRET_ENDINGS)) and not _PUBLISHED.intersection(names[:-1]):
         return f"{shown} may hold keys or credentials"
     return ""
@@ -214,16 +208,21 @@ def _names_of(path: str, roots: Sequence[str]) -> list[str]:
     return [comparable_name(name) for name in path.split("/") if name not in ("", ".")]
 
 
-def _follows(names: Sequence[str], index: int, tail: Sequence[str]) -> bool:
-    return index >= 0 and tuple(names[index : index + len(tail)]) == tail
+_Tail = tuple[tuple[str, ...], str]
+_Tails = Mapping[str, Sequence[_Tail]]
 
 
-_Tails = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
+def _beginning(names: Sequence[str], tails: _Tails) -> Iterator[_Tail]:
+    """Yield the tails that begin anywhere in the names of a path."""
+    for index, name in enumerate(names):
+        for tail in tails.get(name, ()):
+            if tuple(names[index : index + len(tail[0])]) == tail[0]:
+                yield tail
 
 
 def _by_name(rows: Iterable[tuple[str, str]], at: int) -> _Tails:
     """Group the names, with their reasons, by their first (0) or last (-1) component."""
-    found: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    found: dict[str, list[_Tail]] = {}
     for spelled, why in rows:
         tail = tuple(map(comparable_name, spelled.split("/")))
         found.setdefault(tail[at], []).append((tail, why))

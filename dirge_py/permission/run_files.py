@@ -10,6 +10,7 @@ import re
 import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice, pairwise
 
 from dirge_py.files.versions import fingerprint, short_digest, version_text
@@ -99,28 +100,22 @@ class _FileCollector:
     def _paths(self) -> Mapping[str, bool]:
         """Return every path to check, and whether its content counts."""
         paths: dict[str, bool] = {}
-
-        def add(path: str, *, is_run: bool) -> None:
-            paths[path] = paths.get(path, False) or is_run
-
         for words in self._scan.commands:
             never_runs = not self._feeds_interpreter and _never_runs(words)
             programs = self._named(words[:1]) if "/" in words[0] else self._program(words[0])
-            for path in chain(programs, self._orders(words)):
-                add(path, is_run=True)
+            paths |= dict.fromkeys(chain(programs, self._orders(words)), True)
             for path in self._named(_arguments(words)):
                 # The target of a link counts even for a path that is created or removed.
-                add(path, is_run=not never_runs and (_interprets(words) or os.path.isfile(path)))
+                is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
+                paths[path] = paths.get(path, False) or is_run
             if _interprets(words):
                 operands = [word for word in words[1:] if not word.startswith("-")]
                 # `python3 folder`, `run-parts folder`
-                for folder in self._named(operands[:1]):
-                    for entry in _listing(folder, MAX_FILES):
-                        add(entry.path, is_run=True)
+                listings = (_listing(one, MAX_FILES) for one in self._named(operands[:1]))
+                paths |= {entry.path: True for listing in listings for entry in listing}
         named = self._named([*self._scan.sources, *self._assigned])
-        for path in chain(named, filter(os.path.isfile, self._named(self._raw_words))):
-            add(path, is_run=True)
-        return paths
+        scripts = chain(named, filter(os.path.isfile, self._named(self._raw_words)))
+        return paths | dict.fromkeys(scripts, True)
 
     def _program(self, name: str) -> Iterator[str]:
         """Yield the file of this program, if a user could have written it."""
@@ -233,9 +228,8 @@ def _folder_values(words: Sequence[str]) -> Iterator[str]:
 
 
 def _pieces(word: str) -> Iterator[str]:
-    pieces = [word, word.partition("=")[2], word[2:] if word[:1] in ("-", "@") else ""]
-    pieces.append(word.lstrip("@"))
-    for piece in pieces:
+    attached = word[2:] if word[:1] in ("-", "@") else ""
+    for piece in (word, word.partition("=")[2], attached, word.lstrip("@")):
         if piece and not piece.startswith("-") and "\0" not in piece and len(piece) < _LONGEST_PATH:
             yield piece
 
@@ -286,7 +280,8 @@ def _tests_beneath(folder: str) -> str:
                 if not entry.name.startswith(".") and entry.name not in _SKIPPED:
                     pending.append(entry.path)
             elif _TEST_FILE.fullmatch(entry.name):
-                found += [entry.path, _stamp(entry)]
+                with suppress(OSError):
+                    found += [entry.path, version_text(entry.stat())]
     return short_digest(*found)
 
 
@@ -298,13 +293,6 @@ def _listing(folder: str, most: int) -> Sequence["os.DirEntry[str]"]:
     except OSError:
         return ()
     return sorted(listing, key=lambda entry: entry.name) if len(listing) <= most else ()
-
-
-def _stamp(entry: "os.DirEntry[str]") -> str:
-    try:
-        return version_text(entry.stat())
-    except OSError:
-        return "missing"
 
 
 _PYTHON = "pyproject.toml setup.cfg setup.py tox.ini"
