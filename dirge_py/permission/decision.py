@@ -63,13 +63,6 @@ class Decision:
     is_read_only: bool = False
     """Whether all its commands are read-only, so that they can run restricted."""
 
-    def votes(self) -> Mapping[str, Sequence[TraceLine]]:
-        """Return the lines of the trace by the claim they are about."""
-        found: dict[str, list[TraceLine]] = {}
-        for line in self.trace:
-            found.setdefault(line.claim, []).append(line)
-        return found
-
     def as_json(self) -> dict[str, Any]:
         """Return the decision in the shape that `dirge why --json` prints."""
         return {
@@ -107,13 +100,7 @@ def uniform_decision(request: CallFacts, effect: Effect, policy: Policy, reason:
 def explain(decision: Decision, tool: str, input_text: str) -> str:
     """Return the decision and its trace as lines of text, for `/why` and `dirge why`."""
     lines = [f"{tool} {input_text}", f"{decision.effect}: {decision.reason} [{decision.policy}]"]
-    votes = decision.votes()
-    for claim in decision.claims:
-        name = f"{claim.op} {claim.resource}"
-        lines += ["", name, f"  → {claim.effect} [{claim.policy}]"]
-        if claim.real and claim.real != claim.resource:
-            lines.append(f"  leads to {claim.real}")
-        lines += map(_vote_line, votes.get(name, ()))
+    lines += _claim_lines(decision, decision.claims, with_all=True)
     if decision.grant:
         lines += ["", "for this session: " + ", ".join(f"`{rule}`" for rule in decision.grant)]
     if decision.wider:
@@ -121,8 +108,21 @@ def explain(decision: Decision, tool: str, input_text: str) -> str:
     return "\n".join(lines)
 
 
-def _vote_line(line: TraceLine) -> str:
-    return f"  {line.policy:<10} {line.effect or 'n/a':<5} {line.reason}".rstrip()
+def _claim_lines(
+    decision: Decision, claims: Sequence[AskedClaim], *, with_all: bool
+) -> Iterator[str]:
+    """Yield lines about the claims and their votes, `with_all` also those that do not apply."""
+    votes: dict[str, list[TraceLine]] = {}
+    for line in decision.trace:
+        votes.setdefault(line.claim, []).append(line)
+    for claim in claims:
+        name = f"{claim.op} {claim.resource}"
+        yield from ("", name, f"  → {claim.effect} [{claim.policy}]")
+        if with_all and claim.real and claim.real != claim.resource:
+            yield f"  leads to {claim.real}"
+        for line in votes.get(name, ()):
+            if with_all or line.effect:
+                yield f"  {line.policy:<10} {line.effect or 'n/a':<5} {line.reason}".rstrip()
 
 
 KEPT = 200
@@ -292,11 +292,7 @@ def _explained(decision: Decision, effect: Result, policy: str, reason: str) -> 
     lines = [f"{effect}: {shown} [{policy}]"]
     if policy != decision.policy:
         lines.append(f"the rules said {decision.effect}: {decision.reason} [{decision.policy}]")
-    votes = decision.votes()
-    for claim in _recorded_claims(decision):
-        name = f"{claim.op} {claim.resource}"
-        lines += ["", name, f"  → {claim.effect} [{claim.policy}]"]
-        lines += [_vote_line(line) for line in votes.get(name, ()) if line.effect]
+    lines += _claim_lines(decision, _recorded_claims(decision), with_all=False)
     return "\n".join([*lines, *_left_out(decision)])
 
 

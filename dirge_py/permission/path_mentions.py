@@ -419,5 +419,5 @@ def _search_starts(search: RecursiveRead, folder: str, lookups: ShellLookups) ->
     for text in named:
         if GLOB.search(text):
             paths += lookups.expand(folder, text) or ()
-    reals = (lookups.place(path).real for path in paths)
-    yield from filter(os.path.isdir, dict.fromkeys(reals))
+    reals = dict.fromkeys(lookups.place(path).real for path in paths)
+    yield from filter(os.path.isdir, reals)

@@ -143,15 +143,6 @@ class AnsweredCall:
     files: Mapping[str, str] = field(default_factory=dict)
     """The files its commands would run, at the time of the question (`files_of`)."""
 
-    def is_about(self, now: JudgedCall) -> bool:
-        """Whether `now` is the call of the question: a plugin may have changed it."""
-        then = self.judged
-        return (
-            then.digest == now.digest
-            and then.decision.effect == now.decision.effect
-            and then.decision.claims == now.decision.claims
-        )
-
     @property
     def shown(self) -> tuple[FileChange, ...]:
         """Return the file changes that the question showed."""
@@ -242,7 +233,10 @@ def describe_changes(then: Mapping[str, str], now: Mapping[str, str], cwd: str) 
 
 async def objection_to(answered: AnsweredCall, now: JudgedCall, cwd: str) -> str:
     """Describe the change since the question that makes its answer invalid, or ""."""
-    if not answered.is_about(now):
+    then = answered.judged
+    decided = [(one.digest, one.decision.effect, one.decision.claims) for one in (then, now)]
+    # A plugin may have changed it.
+    if decided[0] != decided[1]:
         return "the call was changed"
     words = describe_changes(answered.files, await files_of(now), cwd)
     if words or not answered.shown:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.shell_lexer import ANYTHING, Word
+from dirge_py.lib.shell_lexer import ANYTHING
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.patterns import (
     WordPattern,
@@ -131,21 +131,14 @@ def permits(rule: Rule, fact: Fact, anchors: Anchors) -> bool:
     if rule.op not in ("*", fact.op):
         return False
     if isinstance(fact, CommandFact):
-        # A command that is not plain has no words, so no rule can allow it.
-        if not fact.words:
-            return False
-        return _permits_command(command_pattern(rule.pattern), fact.words)
+        # A command that is not plain has no words, so no rule can allow it. Words that run other
+        # programs have to be spelled out, except for a rule that covers every command.
+        pattern, texts = command_pattern(rule.pattern), [word.text for word in fact.words]
+        spelled = {} if pattern[0].is_rest else {one.at: one.name for one in escapes(texts)}
+        return bool(texts) and match_command(pattern, fact.words, is_strict=True, spelled=spelled)
     if isinstance(fact, PathFact):
         return _covers_path(rule.pattern, [fact.place.real], anchors, is_strict=True)
     return name_pattern(rule.pattern).fullmatch(fact.resource.lower().rstrip(".")) is not None
-
-
-def _permits_command(pattern: tuple[WordPattern, ...], words: Sequence[Word]) -> bool:
-    """Match a command narrowly: words that run other programs have to be spelled out."""
-    spelled: dict[int, str] = {}
-    if not pattern[0].is_rest:
-        spelled = {one.at: one.name for one in escapes([word.text for word in words])}
-    return match_command(pattern, words, is_strict=True, spelled=spelled)
 
 
 def forbids(rule: Rule, fact: Fact, anchors: Anchors) -> str:

@@ -137,7 +137,9 @@ class _Walk:
             search = recursive_read_of(part.words)
             reads = tuple(self._reads(judgement, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
-            reads += tuple(self._shown_by_git(part) if judgement.uses_git else ())
+            for folder in self._reals() if judgement.uses_git else ():
+                shown = shown_secrets(part.words, folder, self._lookups.place)
+                reads += tuple(PathFact("read", place) for place in shown)
         except NotReadOnly as reason:
             refusal = str(reason) + self._hooks(part.argv)
             judgement = ProgramJudgement()
@@ -147,8 +149,10 @@ class _Walk:
             refusal = refusal or move_refusal
         yield self._command_fact(part, refusal)
         yield from reads
-        if not refusal:
-            yield from self._left()
+        if not refusal and self._folders.is_moved:
+            # It may read the folder that it runs in.
+            around = map(self._lookups.place, self._folders.possible)
+            yield from (PathFact("read", place) for place in around if not place.inside)
         self._notice_changes(part)
         if refusal:
             yield from self._changes(part)
@@ -289,11 +293,6 @@ class _Walk:
                 if place.inside or place.secret:
                     yield PathFact("read", place)
 
-    def _shown_by_git(self, part: Part) -> Iterator[PathFact]:
-        for folder in self._reals():
-            shown = shown_secrets(part.words, folder, self._lookups.place)
-            yield from (PathFact("read", place) for place in shown)
-
     def _places(self, word: Word) -> Iterator[ResolvedPath]:
         for real in self._reals():
             if not word.has_glob:
@@ -318,13 +317,6 @@ class _Walk:
         if not all(os.path.isdir(place.real) for place in places):
             return "it goes to a folder that does not exist"
         return ""
-
-    def _left(self) -> Iterator[PathFact]:
-        """Yield the outside folders that a read-only part runs in, because it may read them."""
-        for folder in self._folders.possible if self._folders.is_moved else ():
-            place = self._lookups.place(folder)
-            if not place.inside:
-                yield PathFact("read", place)
 
     def _changes(self, part: Part) -> Iterator[PathFact]:
         for op, word in changed_files(part.words):

@@ -328,15 +328,22 @@ class _IndexReader:
     def _read_extensions(self, position: int) -> str:
         """Check the extensions; return the id in the one that names a shared index, or ""."""
         self._check_end(position)
-        shared = ""
-        for name, start, size in self._extensions(position):
+        content, shared = self._content, ""
+        last = len(content) - self._hash_bytes
+        while position + 8 <= last:
+            name, size = struct.unpack_from(">4sI", content, position)
+            start, position = position + 8, position + 8 + size
+            if position > last:
+                break
             if name == b"IEOT":
                 self._check_blocks(start, size)
             if name == b"link":
-                base = self._content[start : start + min(size, self._hash_bytes)]
+                base = content[start : start + min(size, self._hash_bytes)]
                 if len(base) != self._hash_bytes:
                     raise UnreadableRepository("an index whose shared part is not named")
                 shared = base.hex() if any(base) else ""
+        if position > last:
+            raise UnreadableRepository("an index that ends too early")
         return shared
 
     def _check_end(self, position: int) -> None:
@@ -360,15 +367,3 @@ class _IndexReader:
             first += count
         if first != len(starts):
             raise UnreadableRepository("an index whose blocks are not its entries")
-
-    def _extensions(self, position: int) -> Iterator[tuple[bytes, int, int]]:
-        last = len(self._content) - self._hash_bytes
-        while position + 8 <= last:
-            name = self._content[position : position + 4]
-            (size,) = struct.unpack_from(">I", self._content, position + 4)
-            if position + 8 + size > last:
-                raise UnreadableRepository("an index that ends too early")
-            yield name, position + 8, size
-            position += 8 + size
-        if position > last:
-            raise UnreadableRepository("an index that ends too early")
