@@ -152,6 +152,7 @@ class ContextHooks:
         self._budget = self._new_budget()
         self._request = ContextRequest(messages=())
         self._emit: Sink = lambda event: None
+        self._view.on_start = lambda size: self._emit(CompactionStarted(tokens_before=size))
 
     def bundle(self, model: str) -> Hooks:
         """Return the hooks of one run with `model`, made anew for every run."""
@@ -173,13 +174,9 @@ class ContextHooks:
         self, messages: Sequence[Message], focus: str = "", *, emit: Sink = lambda event: None
     ) -> ContextCompacted | None:
         """Fold old messages on the user's request; None if that would save nothing."""
+        self._emit = emit
         self._view.begin_run()
-        compaction = await self._view.compact(
-            self._request_for(messages),
-            focus=focus,
-            on_start=lambda size: emit(CompactionStarted(tokens_before=size)),
-        )
-        return self._recorded(compaction)
+        return self._recorded(await self._view.compact(self._request_for(messages), focus=focus))
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
         """Return the messages that would not be sent as they are."""
@@ -195,9 +192,7 @@ class ContextHooks:
 
     async def shrink(self) -> bool:
         """Shrink the last request by at least a tenth; False if that is impossible."""
-        compacted = self._recorded(
-            await self._view.shrink(self._request, on_start=self._emit_start)
-        )
+        compacted = self._recorded(await self._view.shrink(self._request))
         if compacted is not None:
             self._emit(compacted)
         return compacted is not None
@@ -258,7 +253,7 @@ class ContextHooks:
     async def _prepared(self) -> PreparedContext:
         if not self._parts.settings.compact:
             return self._view.measured(self._request)
-        prepared = await self._view.prepare(self._request, on_start=self._emit_start)
+        prepared = await self._view.prepare(self._request)
         if compacted := self._recorded(prepared.compaction):
             self._emit(compacted)
         if prepared.is_stuck:
@@ -270,9 +265,6 @@ class ContextHooks:
     def _learn(self, info: TurnInfo) -> None:
         if info.message is not None and info.message.usage:
             self._view.note_usage(info.message.usage.input)
-
-    def _emit_start(self, size: int) -> None:
-        self._emit(CompactionStarted(tokens_before=size))
 
     def _recorded(self, compaction: Compaction | None) -> ContextCompacted | None:
         """Store the compaction; returns its event."""

@@ -241,12 +241,8 @@ def follow_prompt(
         gate.denied_tools = book.denied_tools
         gate.path_limits = prompt.path_limits if prompt is not None else ()
 
-    def changed(prompt: NamedPrompt | None) -> None:
-        limit(prompt)
-        note(prompt.name if prompt is not None else "")
-
     limit(book.current)
-    book.on_change.append(changed)
+    book.on_change += [limit, lambda prompt: note(prompt.name if prompt is not None else "")]
 
 
 def prompt_section(prompt: NamedPrompt | None) -> str:

@@ -98,16 +98,20 @@ def check_section_name(name: str, sections: Sequence[Section]) -> None:
 def _changed(section: Section, changes: Sequence[SectionChange]) -> Iterator[Section]:
     """Yield what is in the place of `section` after `changes` (by priority)."""
     ours = [change for change in changes if change.section == section.name]
-    inserted = {how: [c for c in ours if c.how == how] for how in ("before", "after")}
     instead = next((change for change in ours if change.how in ("replace", "remove")), None)
-    for change in inserted["before"]:
-        yield replace(section, name=change.name or section.name, text=change.text, moves=False)
+
+    def inserted(how: str) -> Iterator[Section]:
+        for change in ours:
+            if change.how == how:
+                name = change.name or section.name
+                yield replace(section, name=name, text=change.text, moves=False)
+
+    yield from inserted("before")
     if instead is None:
         yield section
     elif instead.how == "replace":
         yield replace(section, text=instead.text, moves=False)
-    for change in inserted["after"]:
-        yield replace(section, name=change.name or section.name, text=change.text, moves=False)
+    yield from inserted("after")
 
 
 def edit_sections(sections: Sequence[Section], edits: Sequence[PromptEdit] = ()) -> list[Section]:

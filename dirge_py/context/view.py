@@ -190,6 +190,7 @@ class ContextView:
             restore_files=self.settings.restore_files,
             standing=parts.standing,
         )
+        self.on_start: OnStart = lambda size: None
         self._sent_count = 0
         self._measured: tuple[int, int] | None = None
         """The counted and the reported size of the last request with this shape."""
@@ -200,9 +201,7 @@ class ContextView:
 
     # -- for every request
 
-    async def prepare(
-        self, request: ContextRequest, *, on_start: OnStart = lambda size: None
-    ) -> PreparedContext:
+    async def prepare(self, request: ContextRequest) -> PreparedContext:
         """Return the messages to send for this history, shortened first if that is due."""
         prepared = self.measured(request)
         _, is_measured = self._size(self._sent_count)
@@ -215,7 +214,7 @@ class ContextView:
             return prepared
         if level == "forced" and self._is_stuck:
             return replace(prepared, is_stuck=True)
-        compaction = await self._pass(self._job(request, level), on_start)
+        compaction = await self._pass(self._job(request, level))
         sent = self._rendered(request.messages)
         self._sent_count = self._count(request, sent)
         size = compaction.event.tokens_after if compaction is not None else prepared.tokens
@@ -247,19 +246,15 @@ class ContextView:
 
     # -- on request
 
-    async def compact(
-        self, request: ContextRequest, *, focus: str = "", on_start: OnStart = lambda size: None
-    ) -> Compaction | None:
+    async def compact(self, request: ContextRequest, *, focus: str = "") -> Compaction | None:
         """Fold old messages before it is due; None if that would save nothing."""
         self._check_history(request.messages)
-        return await self._pass(self._job(request, "asked", focus), on_start)
+        return await self._pass(self._job(request, "asked", focus))
 
-    async def shrink(
-        self, request: ContextRequest, *, on_start: OnStart = lambda size: None
-    ) -> Compaction | None:
+    async def shrink(self, request: ContextRequest) -> Compaction | None:
         """Make the next request at least 10 % smaller by any means; None if that's impossible."""
         self._check_history(request.messages)
-        compaction = await self._pass(self._job(request, "overflow"), on_start)
+        compaction = await self._pass(self._job(request, "overflow"))
         return compaction if compaction is not None and compaction.record is not None else None
 
     def dropped(self, messages: Sequence[Message]) -> Sequence[OmittedMessage]:
@@ -346,7 +341,7 @@ class ContextView:
         self._folding.checkpoints.reset()
         self.compactions += 1
         after = self.counter.corrected(self._count(request, self._rendered(request.messages)))
-        return _compaction(shape, _event(shape, kind, before, after))
+        return _compaction(shape, kind, before, after)
 
     def _check_history(self, messages: Sequence[Message]) -> None:
         if self.shape.last and self.shape.last >= len(messages):
@@ -400,10 +395,10 @@ class ContextView:
             focus=focus,
         )
 
-    async def _pass(self, job: CompactionJob, on_start: OnStart) -> Compaction | None:
+    async def _pass(self, job: CompactionJob) -> Compaction | None:
         """Shorten the view once, if that saves enough to be worth a changed prefix."""
         folding = self._folding
-        folding.begin_pass(self.compactions, on_start)
+        folding.begin_pass(self.compactions, self.on_start)
         shape = await truncate(job, self._strategies())
         size = job.size_of(shape)
         kind = _kind(job, shape, folding.outcome)
@@ -411,14 +406,14 @@ class ContextView:
         if not (size < job.size if any_gain_counts else size <= job.size * (1 - _LEAST_GAIN)):
             if folding.outcome != "failed":
                 return None
-            return Compaction(event=_event(job.shape, kind, job.size, job.size))
+            return replace(_compaction(job.shape, kind, job.size, job.size), record=None)
         if shape.last != job.shape.last:
             folding.checkpoints.reset()
         self._earlier.append(self.shape)
         self._show_as(shape)
         self.compactions += 1
         summary = shape.summary if folding.outcome == "written" else ""
-        return _compaction(shape, _event(shape, kind, job.size, size, summary))
+        return _compaction(shape, kind, job.size, size, summary)
 
     def _strategies(self) -> dict[StrategyName, Strategy]:
         def may_leave_out(job: CompactionJob) -> bool:
@@ -434,23 +429,19 @@ class ContextView:
         return {name: known[name] for name in self.settings.strategies}
 
 
-def _compaction(shape: ViewShape, event: ContextCompacted) -> Compaction:
-    """Return the compaction that led to `shape`, with its record."""
-    stored = ("kind", "tokens_before", "tokens_after")
-    record = {**shape.as_record(), **{name: getattr(event, name) for name in stored}}
-    return Compaction(event=event, record=record)
-
-
-def _event(
+def _compaction(
     shape: ViewShape, kind: CompactionKind, before: int, after: int, summary: str = ""
-) -> ContextCompacted:
-    return ContextCompacted(
+) -> Compaction:
+    """Return the compaction that led to `shape`, with its record."""
+    event = ContextCompacted(
         kind=kind,
         tokens_before=before,
         tokens_after=after,
         first_kept_index=shape.last,
         summary=summary,
     )
+    numbers = {"kind": kind, "tokens_before": before, "tokens_after": after}
+    return Compaction(event=event, record={**shape.as_record(), **numbers})
 
 
 def _kind(job: CompactionJob, shape: ViewShape, outcome: str) -> CompactionKind:
