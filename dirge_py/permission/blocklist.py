@@ -130,7 +130,11 @@ def _of_one(words: Sequence[str], where: CommandFolders) -> str:
     operands = [word for word in words[1:] if word and not word.startswith("-")]
     template = f"`{name}` on {{}}"
     if name in REMOVERS or name in _CHANGES_ALL:
-        return _change_of_all(name, words, operands, where)
+        is_deep = any(re.fullmatch(r"-[A-Za-z]*R[A-Za-z]*|--recursive", word) for word in words)
+        if "--no-preserve-root" in words:
+            return "`--no-preserve-root`"
+        removes = name in REMOVERS
+        return _first(template, operands, where, devices=removes) if removes or is_deep else ""
     if name == "dd":
         values = [word.partition("=")[2] for word in operands if word.startswith("of=")]
         return _device("`dd` on the device {}", values)
@@ -183,18 +187,6 @@ def _first(
 
 def _device(template: str, operands: Iterable[str]) -> str:
     return next(map(template.format, filter(is_device, operands)), "")
-
-
-def _change_of_all(
-    name: str, words: Sequence[str], operands: Sequence[str], where: CommandFolders
-) -> str:
-    if "--no-preserve-root" in words:
-        return "`--no-preserve-root`"
-    removes = name in REMOVERS
-    is_deep = any(re.fullmatch(r"-[A-Za-z]*R[A-Za-z]*|--recursive", word) for word in words)
-    if not removes and not is_deep:
-        return ""
-    return _first(f"`{name}` on {{}}", operands, where, devices=removes)
 
 
 def _only_looks(name: str, words: Sequence[str]) -> bool:
@@ -282,12 +274,11 @@ def _must_stay(path: str, where: CommandFolders) -> bool:
     above = (takewhile(lambda one: one not in where.roots, upwards(r)[1:]) for r in where.roots)
     if normal == "/" or normal in kept or any(normal in folders for folders in above):
         return True
-    return bool(GLOB.search(normal)) and any(_fits(names, one) for one in kept)
-
-
-def _fits(names: Sequence[str], path: str) -> bool:
-    parts = path.strip("/").split("/")
-    return len(parts) == len(names) and all(map(fnmatch.fnmatchcase, parts, names))
+    if not GLOB.search(normal):
+        return False
+    parts = (one.strip("/").split("/") for one in kept)
+    likely = (one for one in parts if len(one) == len(names))
+    return any(all(map(fnmatch.fnmatchcase, one, names)) for one in likely)
 
 
 # Every part starts at a fixed place and never backtracks, so that all text is read only once.

@@ -84,7 +84,11 @@ class CommandSplitter:
         if char in " \t\r\v\f" or (self.is_text and char in "'\""):
             line.end_word()
         elif char == "#" and line.is_between_words:
-            self._comment()
+            # Read separately, because a quote in a comment opens no string.
+            end = self.text.find("\n", self.position)
+            end = len(self.text) if end < 0 else end
+            self._apart(self.text[self.position : end], is_literal=False)
+            self.position = end
         elif char in ";\n|)" or (char == "&" and self._peek() not in ("<", ">")):
             line.end_command(is_pattern=char == ")")
             if not self._is_pipe(char):
@@ -116,13 +120,6 @@ class CommandSplitter:
         """Whether the operator just read is `|` or `|&`."""
         before = self.text[self.position - 2 : self.position - 1]
         return before == "|" if char == "&" else char == "|" and "|" not in (before, self._peek())
-
-    def _comment(self) -> None:
-        """Read a comment separately, because a quote in it opens no string."""
-        end = self.text.find("\n", self.position)
-        end = len(self.text) if end < 0 else end
-        self._apart(self.text[self.position : end], is_literal=False)
-        self.position = end
 
     def _apart(self, text: str, *, is_literal: bool, is_script: bool = False) -> None:
         text = mark_quoted(text) if is_literal and not is_script else text

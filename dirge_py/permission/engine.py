@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
@@ -16,24 +16,12 @@ from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, anchored, p
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, PathLimit, ShellCommand
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 
 _LOG = logging.getLogger(__name__)
-
-
-class SimulatedCall:
-    """One call judged with other grants or rules, none of which are stored."""
-
-    def __init__(self, request: CallFacts, policy: PolicySet) -> None:
-        self._request = request
-        self._policy = policy
-
-    def effect(self, *, grants: Sequence[Rule] = (), rules: Sequence[Rule] = ()) -> Effect:
-        """Return the effect with exactly these `grants`, and with `rules` after all others."""
-        rules = (*self._policy.rules, *rules)
-        policy = replace(self._policy, grants=tuple(grants), rules=rules)
-        return decide(self._request, policy).effect
+SimulatedCall: TypeAlias = Callable[[Sequence[Rule], Sequence[Rule]], Effect]
+"""Returns the effect of a call with exactly these grants, and with these rules after all others."""
 
 
 class PermissionEngine:
@@ -206,14 +194,23 @@ class PermissionEngine:
     def simulate(
         self, claims: Sequence[Claim], cwd: str, *, tool: str = ""
     ) -> SimulatedCall | None:
-        """Return these claims, to be judged with other rules; None if no rule can allow them."""
+        """Return a function that judges these claims with other rules; None if none can allow them.
+
+        None of the rules are stored.
+        """
         self._refresh_policy()
         if self._denied_by(tool, claims):
             return None
         try:
-            return SimulatedCall(self._request(claims, cwd), self._policy)
+            request, policy = self._request(claims, cwd), self._policy
         except Exception:
             return None
+
+        def effect(grants: Sequence[Rule], rules: Sequence[Rule]) -> Effect:
+            more = replace(policy, grants=tuple(grants), rules=(*policy.rules, *rules))
+            return decide(request, more).effect
+
+        return effect
 
     def withholds(self, real: str) -> bool:
         """Whether a search must skip this file (`Workspace.withheld`): reading it would ask."""

@@ -219,12 +219,16 @@ class CwdTracker:
 
     def follow(self, part: Part, *, is_piped: bool) -> Sequence[str]:
         """Follow this `cd`; return the new folders, empty if they are unknown."""
-        target, is_physical = _cd_target(part, self._home)
-        if not target or is_piped:
+        words = part.words[1:]
+        resolve: Callable[[str], str] = os.path.normpath
+        while words and words[0].text in ("-P", "-L"):
+            resolve = self._real if words[0].text == "-P" else os.path.normpath
+            words = words[1:]
+        target, *further = words or (Word(self._home),)
+        if is_piped or further or not target.text or target.has_glob or target.text[0] == "-":
             self.lose()
             return ()
-        joined = [os.path.join(folder, target) for folder in self.possible]
-        moved = _distinct(map(self._real if is_physical else os.path.normpath, joined))
+        moved = _distinct(resolve(os.path.join(folder, target.text)) for folder in self.possible)
         if part.joint == "||":
             self.possible = _distinct([*self.possible, *moved])
         else:
@@ -239,20 +243,6 @@ class CwdTracker:
         """Record a change to an unknown folder, possibly one of `guesses`."""
         self.is_lost = True
         self.possible = _distinct([*self.possible, *self._before, "/", self._home, *guesses])
-
-
-def _cd_target(part: Part, home: str) -> tuple[str, bool]:
-    """Return the target of a `cd`, "" if unknown, and whether it resolves links first."""
-    words = part.words[1:]
-    is_physical = False
-    while words and words[0].text in ("-P", "-L"):
-        is_physical = words[0].text == "-P"
-        words = words[1:]
-    if not words:
-        return home, is_physical
-    if len(words) > 1 or words[0].has_glob or words[0].text.startswith("-"):
-        return "", is_physical
-    return words[0].text, is_physical
 
 
 def _distinct(folders: Iterable[str]) -> list[str]:

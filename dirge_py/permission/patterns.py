@@ -317,7 +317,11 @@ class GlobExpander:
         if names is None or len(names) >= self._entries_left:
             return None
         self._entries_left -= 1 + len(names)
-        wanted = _name_regex(component)
+        # Brackets are not interpreted: they match any text.
+        before, bracket, _ = component.partition("[")
+        pieces = [re.escape(piece).replace(r"\?", ".") for piece in before.split("*")]
+        regex = regex_with_gaps([*pieces, ""] if bracket else pieces, ".")
+        wanted = re.compile(regex, re.DOTALL)
         shows_hidden = component.startswith(".")
         return [n for n in names if wanted.fullmatch(n) and (shows_hidden or n[0] != ".")]
 
@@ -345,13 +349,6 @@ def _matching_names(folder: str, most: int) -> list[str] | None:
     except OSError:
         return []
     return names if len(names) <= most else None
-
-
-def _name_regex(component: str) -> re.Pattern[str]:
-    # Brackets are not interpreted: they match any text.
-    before, bracket, _ = component.partition("[")
-    pieces = [re.escape(piece).replace(r"\?", ".") for piece in before.split("*")]
-    return re.compile(regex_with_gaps([*pieces, ""] if bracket else pieces, "."), re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

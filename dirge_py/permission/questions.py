@@ -365,12 +365,12 @@ def preview_rules(
         also: list[str] = []
         still: list[str] = []
         for claims, call in earlier:
-            if call.effect() != "ask":
+            if call((), ()) != "ask":
                 continue
-            stored = call.effect(rules=rules) if can_keep else "allow"
-            if call.effect(grants=rules) == "allow":
+            stored = call((), rules) if can_keep else "allow"
+            if call(rules, ()) == "allow":
                 also += [_call_text(claims, cwd)] if stored == "allow" else []
-            elif call.effect(grants=(*engine.grants, *rules)) == "ask":
+            elif call((*engine.grants, *rules), ()) == "ask":
                 is_alike = _kind(claims[0]) == _kind(judged.claims[0])
                 is_clear = is_alike and (stored == "ask" or not can_keep)
                 still += [_call_text(claims, cwd)] if is_clear else []

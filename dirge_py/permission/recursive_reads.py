@@ -43,6 +43,7 @@ _RECURSIVE = re.compile(
 )
 _PATHSPEC = re.compile(r"[A-Za-z0-9_./*?@ -]+")
 _SAYABLE = re.compile(r"[A-Za-z0-9_.@/-]+")
+_LEAVES_OUT = {"grep": "--exclude{dir}={name}", "rg": "-g '!{name}'", "git grep": "':!{path}'"}
 _LIKE_A_REVISION = re.compile(r"[:^]|\.\.|@\{")
 _TYPES = {
     "cpp": ".C .H .cc .cpp .cxx .h .hh .hpp .hxx .inl .in .ino .cppm", "css": ".css .scss",
@@ -91,17 +92,12 @@ class RecursiveRead:
         """
         if not all(_SAYABLE.fullmatch(path) for path, _ in paths):
             return ""
-        names = [(path.rpartition("/")[2], is_folder) for path, is_folder in paths]
-        match self.program:
-            case "grep":
-                words = [f"--exclude{'-dir' * is_folder}={name}" for name, is_folder in names]
-            case "rg":
-                words = [f"-g '!{name}'" for name, _ in names]
-            case "git grep":
-                words = ["--", *(f"':!{path}'" for path, _ in paths)]
-            case _:
-                words = []
-        return " ".join(dict.fromkeys(words))
+        template = _LEAVES_OUT.get(self.program, "")
+        words = [
+            template.format(path=path, name=path.rpartition("/")[2], dir="-dir" * is_folder)
+            for path, is_folder in paths
+        ]
+        return " ".join(["--"] * (self.program == "git grep") + list(dict.fromkeys(words)))
 
 
 class FileFilter:
@@ -424,9 +420,7 @@ def with_reasons(
     return [
         replace(place, forbidden=reason)
         if place.forbidden
-        else replace(place, secret=reason)
-        if place.secret
-        else place
+        else replace(place, secret=place.secret and reason)
         for place in found
     ]
 

@@ -102,8 +102,7 @@ class _FileCollector:
         paths: dict[str, bool] = {}
         for words in self._scan.commands:
             never_runs = not self._feeds_interpreter and _never_runs(words)
-            programs = self._named(words[:1]) if "/" in words[0] else self._program(words[0])
-            paths |= dict.fromkeys(chain(programs, self._orders(words)), True)
+            paths |= dict.fromkeys(chain(self._program(words[0]), self._orders(words)), True)
             for path in self._named(_arguments(words)):
                 # The target of a link counts even for a path that is created or removed.
                 is_run = not never_runs and (_interprets(words) or os.path.isfile(path))
@@ -119,6 +118,9 @@ class _FileCollector:
 
     def _program(self, name: str) -> Iterator[str]:
         """Yield the file of this program, if a user could have written it."""
+        if "/" in name:
+            yield from self._named([name])
+            return
         found = shutil.which(name, path=self._path) if self._path else None
         if found is not None and not is_below_any(os.path.realpath(found), PROGRAM_FOLDERS):
             yield found

@@ -294,9 +294,12 @@ def _prints_stored(texts: Sequence[str], folder: str) -> bool:
     return not all(os.path.lexists(os.path.join(folder, text)) for text in revisions)
 
 
+def _left_out(texts: Sequence[str]) -> list[str]:
+    return [text[2:] for text in texts if text.startswith((":!", ":^"))]
+
+
 def _is_left_out(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
-    left_out = (text[2:] for text in texts if text.startswith((":!", ":^")))
-    paths = (os.path.normpath(os.path.join(folder, text)) for text in left_out)
+    paths = (os.path.normpath(os.path.join(folder, text)) for text in _left_out(texts))
     return any(is_below(secret.path, path) for path in paths)
 
 
@@ -322,8 +325,7 @@ def _names_files(texts: Sequence[str], folder: str) -> bool:
 
 def _is_meant(secret: Tracked, texts: Sequence[str], folder: str, *, names_files: bool) -> bool:
     """Whether the files that the command names, if any, hold this one."""
-    left_out = [text[2:] for text in texts if text.startswith((":!", ":^"))]
-    if any(os.path.join(folder, text) == secret.path for text in left_out):
+    if any(os.path.join(folder, text) == secret.path for text in _left_out(texts)):
         return False
     if any(text[:2] in ("-S", "-G", "-I") for text in texts):
         return True  # The next word is not a file.
