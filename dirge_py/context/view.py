@@ -215,7 +215,7 @@ class ContextView:
         if level == "forced" and self._is_stuck:
             return replace(prepared, is_stuck=True)
         compaction = await self._pass(self._job(request, level))
-        sent = self._rendered(request.messages)
+        sent = self.shown(request.messages)
         self._sent_count = self._count(request, sent)
         size = compaction.event.tokens_after if compaction is not None else prepared.tokens
         limit = int(prepared.window * FORCED_AT)
@@ -227,8 +227,7 @@ class ContextView:
 
     def measured(self, request: ContextRequest) -> PreparedContext:
         """Return the messages to send with the current shape, and their size; shortens nothing."""
-        self._check_history(request.messages)
-        sent = self._rendered(request.messages)
+        sent = self.shown(request.messages)
         self._sent_count = self._count(request, sent)
         size, _ = self._size(self._sent_count)
         limit = effective_window(request.window_tokens, self.settings.target_tokens)
@@ -248,12 +247,10 @@ class ContextView:
 
     async def compact(self, request: ContextRequest, *, focus: str = "") -> Compaction | None:
         """Fold old messages before it is due; None if that would save nothing."""
-        self._check_history(request.messages)
         return await self._pass(self._job(request, "asked", focus))
 
     async def shrink(self, request: ContextRequest) -> Compaction | None:
         """Make the next request at least 10 % smaller by any means; None if that's impossible."""
-        self._check_history(request.messages)
         compaction = await self._pass(self._job(request, "overflow"))
         return compaction if compaction is not None and compaction.record is not None else None
 
@@ -291,11 +288,6 @@ class ContextView:
 
     async def close(self) -> None:
         await self._folding.checkpoints.close()
-
-    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages that would be sent for this history now."""
-        self._check_history(messages)
-        return self._rendered(messages)
 
     def report(
         self, request: ContextRequest, sections: Sequence[tuple[str, int]] = ()
@@ -336,11 +328,11 @@ class ContextView:
         self, request: ContextRequest, shape: ViewShape, kind: CompactionKind
     ) -> Compaction:
         """Change the shape on the user's request."""
-        before, _ = self._size(self._count(request, self._rendered(request.messages)))
+        before, _ = self._size(self._count(request, self.shown(request.messages)))
         self._show_as(shape)
         self._folding.checkpoints.reset()
         self.compactions += 1
-        after = self.counter.corrected(self._count(request, self._rendered(request.messages)))
+        after = self.counter.corrected(self._count(request, self.shown(request.messages)))
         return _compaction(shape, kind, before, after)
 
     def _check_history(self, messages: Sequence[Message]) -> None:
@@ -348,8 +340,9 @@ class ContextView:
             # These are not the messages that were folded.
             self.reset()
 
-    def _rendered(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Return the messages to send; the same tuple as `messages` if nothing is omitted."""
+    def shown(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Return the messages to send now; the same tuple as `messages` if nothing is omitted."""
+        self._check_history(messages)
         if self.shape == ViewShape():
             return messages if isinstance(messages, tuple) else tuple(messages)
         known = len(self._seen)
@@ -380,7 +373,7 @@ class ContextView:
     def _job(
         self, request: ContextRequest, level: CompactionLevel, focus: str = ""
     ) -> CompactionJob:
-        count = self._count(request, self._rendered(request.messages))
+        count = self._count(request, self.shown(request.messages))
         size, _ = self._size(count)
         return CompactionJob(
             messages=request.messages,

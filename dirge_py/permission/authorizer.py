@@ -15,7 +15,6 @@ from dirge_py.permission.git.repository import GIT_HARDENING
 from dirge_py.permission.questions import (
     AnsweredCall,
     JudgedCall,
-    PendingQuestion,
     PermissionJudge,
     answered_family,
     batch_questions,
@@ -148,7 +147,7 @@ class Authorizer:
         if held is not None and is_denied and held.judged.call.arguments == call.arguments:
             return self._apply_answer(info, self._held_answer(info, held))
         if decision.effect == "allow":
-            self._record(judged, "allow", decision.policy, decision.reason)
+            self._report(info, judged, "allow", decision.policy, decision.reason)
             self._approve(judged)
             return None
         return self._apply_answer(info, await self._answered(info, judged, held))
@@ -232,7 +231,7 @@ class Authorizer:
             question = await self._question(judged, changed)
         except DirgeError as error:
             return _denied(judged, "failure", error.in_one_line())
-        if isinstance(question, AnsweredCall):
+        if question.by != "answer":
             return question
         if is_first:
             self._emit_asked(info, judged)
@@ -243,28 +242,23 @@ class Authorizer:
             and not self._guard.why_stopped(info.run_id, one)
         ]
         questions = await asyncio.gather(*map(self._question, later), return_exceptions=True)
-        pending = [question]
-        for result in questions:
-            # A failure is reported or raised in its call's own turn.
-            if isinstance(result, AnsweredCall):
-                self._hold_answer(info, result)
-            elif isinstance(result, PendingQuestion):
-                pending.append(result)
-        answers = await self._asker.permission([one.request for one in pending])
+        # A failure is reported or raised in its call's own turn.
+        prepared = [one for one in questions if isinstance(one, AnsweredCall)]
+        pending = [question, *(one for one in prepared if one.by == "answer")]
+        requests = [one.request for one in pending if one.request is not None]
+        answers = await self._asker.permission(requests)
         first, *others = (
-            AnsweredCall(
-                judged=one.judged, request=one.request, answer=answer, by="answer", files=one.files
-            )
-            for one, answer in zip(pending, answers, strict=True)
+            replace(one, answer=answer) for one, answer in zip(pending, answers, strict=True)
         )
-        for answered in others:
+        for answered in (*(one for one in prepared if one.by != "answer"), *others):
             self._hold_answer(info, answered)
         return first
 
-    async def _question(
-        self, judged: JudgedCall, changed: str = ""
-    ) -> PendingQuestion | AnsweredCall:
-        """Return the question about a call, or the judge's refusal. Raises DirgeError."""
+    async def _question(self, judged: JudgedCall, changed: str = "") -> AnsweredCall:
+        """Return the question about a call, not answered yet, or the judge's refusal.
+
+        Raises DirgeError.
+        """
         can_keep = self._keep_rules is not None
         # First, so that changes while the rest is prepared count as made after the question.
         files = await files_of(judged)
@@ -276,7 +270,7 @@ class Authorizer:
         warnings = [f"{changed} after you were asked"] if changed else []
         warnings += [] if verdict.kind == "allow" else [verdict.reason]
         request = replace(request, warning="; ".join(warnings))
-        return PendingQuestion(judged=judged, request=request, files=files)
+        return AnsweredCall(judged=judged, request=request, by="answer", files=files)
 
     def _apply_answer(self, info: TurnInfo, answered: AnsweredCall) -> BeforeToolCallResult | None:
         judged, answer = answered.judged, answered.answer
@@ -375,14 +369,16 @@ class Authorizer:
             )
         )
 
-    def _record(
+    def _report(
         self,
+        info: TurnInfo,
         judged: JudgedCall,
         effect: Result,
         policy: str,
         reason: str,
         answered: AnsweredCall | None = None,
     ) -> None:
+        """Record the outcome of a call, and emit it, except if the rules allowed it."""
         self._engine.history.record(
             tool=judged.call.name,
             call_id=judged.call.id,
@@ -395,18 +391,8 @@ class Authorizer:
             family=answered_family(answered) if answered else (),
             files=answered.files if answered and effect == "defer" else None,
         )
-
-    def _report(
-        self,
-        info: TurnInfo,
-        judged: JudgedCall,
-        effect: Result,
-        policy: str,
-        reason: str,
-        answered: AnsweredCall | None,
-    ) -> None:
-        """Record the outcome of a call and emit it."""
-        self._record(judged, effect, policy, reason, answered)
+        if effect == "allow" and answered is None:
+            return
         info.emit(
             PermissionAnswered(
                 tool_call_id=judged.call.id,

@@ -309,26 +309,23 @@ def _left_out(decision: Decision) -> Sequence[str]:
 
 
 def _restored(record: Any) -> PastDecision | None:
-    if not isinstance(record, Mapping):
-        return None
     texts = ("call_id", "tool", "policy", "reason", "digest", "text")
-    family, files = record.get("family"), record.get("files")
-    number, effect, claims = record.get("number"), record.get("effect"), record.get("claims")
-    if not isinstance(number, int) or effect not in ("allow", "deny", "defer", "abort"):
-        return None
-    if not isinstance(claims, list) or not all(isinstance(record.get(t), str) for t in texts):
-        return None
-    return PastDecision(
-        number=number,
-        effect=effect,
-        claims=tuple(map(str, claims)),
-        tried=_restored_claims(record.get("tried")),
-        family=tuple(map(str, family)) if isinstance(family, list) else (),
-        files={str(path): str(value) for path, value in files.items()}
-        if isinstance(files, Mapping)
-        else None,
-        **{name: record[name] for name in texts},
-    )
+    match record:
+        case {"number": int(number), "effect": effect, "claims": list(claims)} if (
+            effect in get_args(Result) and all(isinstance(record.get(t), str) for t in texts)
+        ):
+            family, files = record.get("family"), record.get("files")
+            shown = files.items() if isinstance(files, Mapping) else ()
+            return PastDecision(
+                number=number,
+                effect=effect,
+                claims=tuple(map(str, claims)),
+                tried=_restored_claims(record.get("tried")),
+                family=tuple(map(str, family)) if isinstance(family, list) else (),
+                files={str(p): str(v) for p, v in shown} if isinstance(files, Mapping) else None,
+                **{name: record[name] for name in texts},
+            )
+    return None
 
 
 def _restored_claims(plain: Any) -> tuple[Claim, ...]:

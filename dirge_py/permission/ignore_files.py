@@ -102,8 +102,7 @@ class IgnoreFiles:
         self._start = start
         self._uses_git = uses_git
         self._uses_above = uses_above
-        self._lines: dict[tuple[str, str], Sequence[IgnoreLine]] = {}
-        self._rules: dict[str, _Rules] = {}
+        self._of, self._rules_in = cache(self._read_lines), cache(self._find_rules)
         self._is_top = cache(lambda folder: os.path.exists(os.path.join(folder, ".git")))
         self._above = "anchored" if uses_above and not is_named else "names"
         if not uses_above or any(
@@ -111,8 +110,8 @@ class IgnoreFiles:
         ):
             self._above = "nothing"
         # Discard the rules that were read before this was known.
-        self._lines.clear()
-        self._rules.clear()
+        self._of.cache_clear()
+        self._rules_in.cache_clear()
 
     def verdict(self, path: str, *, is_folder: bool) -> bool | None:
         """Return True if the path is ignored, False if it is excepted, None if no line matches."""
@@ -123,17 +122,12 @@ class IgnoreFiles:
                     return line.leaves_out
         return None
 
-    def _rules_in(self, folder: str) -> _Rules:
+    def _find_rules(self, folder: str) -> _Rules:
         """Return the lines that apply to names in this folder, in the order of comparison."""
-        known = self._rules.get(folder)
-        if known is None:
-            is_inner = folder.startswith(self._start.rstrip("/") + "/")
-            if is_inner and not listing_of(folder).has_rules:
-                known = self._rules_in(os.path.dirname(folder))
-            else:
-                known = tuple(self._collected(upwards(folder)))
-            self._rules[folder] = known
-        return known
+        is_inner = folder.startswith(self._start.rstrip("/") + "/")
+        if is_inner and not listing_of(folder).has_rules:
+            return self._rules_in(os.path.dirname(folder))
+        return tuple(self._collected(upwards(folder)))
 
     def _collected(self, folders: Sequence[str]) -> Iterator[tuple[int, Sequence[IgnoreLine]]]:
         has_git = self._uses_git and any(map(self._is_top, folders))
@@ -152,20 +146,18 @@ class IgnoreFiles:
                 if is_of_git and self._is_top(folder):
                     break
 
-    def _of(self, folder: str, kind: str) -> Sequence[IgnoreLine]:
+    def _read_lines(self, folder: str, kind: str) -> Sequence[IgnoreLine]:
         """Return the lines of one file, the last one first."""
-        if (folder, kind) not in self._lines:
-            lines = _lines_of(_place_of(folder, kind))
-            if folder != self._start and is_below(self._start, folder):
-                lines = [
-                    line
-                    for line in lines
-                    if not line.leaves_out
-                    or self._above == "anchored"
-                    or (self._above == "names" and not line.is_anchored)
-                ]
-            self._lines[folder, kind] = lines
-        return self._lines[folder, kind]
+        lines = _lines_of(_place_of(folder, kind))
+        if folder == self._start or not is_below(self._start, folder):
+            return lines
+        return [
+            line
+            for line in lines
+            if not line.leaves_out
+            or self._above == "anchored"
+            or (self._above == "names" and not line.is_anchored)
+        ]
 
 
 def _place_of(folder: str, kind: str) -> str:

@@ -134,8 +134,8 @@ class AnsweredCall:
 
     judged: JudgedCall
     """The call, as it was judged."""
-    answer: PermissionAnswer
-    """The answer."""
+    answer: PermissionAnswer = PermissionAnswer(effect="deny")
+    """The answer; a denial until it is given."""
     by: Literal["answer", "judge", "earlier", "loop-guard", "failure", "changed"]
     """Where the answer came from."""
     request: PermissionRequest | None = None
@@ -148,18 +148,6 @@ class AnsweredCall:
         """Return the file changes that the question showed."""
         preview = self.request.preview if self.request is not None else None
         return preview.changes if preview is not None else ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingQuestion:
-    """A question about a call, and the files its commands would run at that time."""
-
-    judged: JudgedCall
-    """The call, as it was judged."""
-    request: PermissionRequest
-    """The question."""
-    files: Mapping[str, str]
-    """Fingerprints of those files by path."""
 
 
 def judge_call(engine: PermissionEngine, call: ToolCall, cwd: str) -> JudgedCall | None:
