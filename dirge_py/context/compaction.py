@@ -211,30 +211,22 @@ def _tighter(job: CompactionJob, shape: ViewShape, before: int) -> Iterator[View
         yield shape
 
 
-def clear_results(keep: int) -> Strategy:
-    """Return a strategy that replaces all results but the newest `keep` by placeholders."""
-
-    async def clear(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
-        later = range(shape.last, len(job.messages))
-        results = [at for at in later if isinstance(job.messages[at], ToolResultMessage)]
-        seen = unseen_from(job.messages)
-        old = [at for at in results[: len(results) - keep] if at < seen]
-        if not old or old[-1] < shape.clear_before:
-            return None
-        return replace(shape, clear_before=old[-1] + 1)
-
-    return clear
+async def clear_results(job: CompactionJob, shape: ViewShape, *, keep: int) -> ViewShape | None:
+    """Replace all results but the newest `keep` by placeholders."""
+    later = range(shape.last, len(job.messages))
+    results = [at for at in later if isinstance(job.messages[at], ToolResultMessage)]
+    seen = unseen_from(job.messages)
+    old = [at for at in results[: len(results) - keep] if at < seen]
+    if not old or old[-1] < shape.clear_before:
+        return None
+    return replace(shape, clear_before=old[-1] + 1)
 
 
-def window(keep: int, *, is_allowed: Callable[[CompactionJob], bool]) -> Strategy:
-    """Return a strategy that leaves out all but about the newest `keep` messages."""
-
-    async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
-        most = len(job.messages) - keep
-        cuts = [cut for cut in boundaries(job.messages) if shape.last < cut <= most]
-        return windowed(job, shape, cuts[-1]) if cuts and is_allowed(job) else None
-
-    return leave_out
+async def window(job: CompactionJob, shape: ViewShape, *, keep: int) -> ViewShape | None:
+    """Leave out all but about the newest `keep` messages."""
+    most = len(job.messages) - keep
+    cuts = [cut for cut in boundaries(job.messages) if shape.last < cut <= most]
+    return windowed(job, shape, cuts[-1]) if cuts else None
 
 
 def windowed(job: CompactionJob, shape: ViewShape, cut: int) -> ViewShape:

@@ -5,6 +5,7 @@ The view never changes the history. The newest of its records restores a resumed
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from dirge_py.config.schema import ContextTable, ReminderTable
@@ -409,15 +410,18 @@ class ContextView:
         return _compaction(shape, kind, job.size, size, summary)
 
     def _strategies(self) -> dict[StrategyName, Strategy]:
-        def may_leave_out(job: CompactionJob) -> bool:
+        async def leave_out(job: CompactionJob, shape: ViewShape) -> ViewShape | None:
             # If it isn't urgent, retry a failed summary in the next turn.
             outcome = self._folding.outcome
-            return (job.is_urgent and outcome != "written") or outcome in ("", "off")
+            is_allowed = (job.is_urgent and outcome != "written") or outcome in ("", "off")
+            return (
+                await window(job, shape, keep=self.settings.keep_messages) if is_allowed else None
+            )
 
         known: dict[StrategyName, Strategy] = {
-            "clear_results": clear_results(self.settings.keep_results),
+            "clear_results": partial(clear_results, keep=self.settings.keep_results),
             "summarize": self._folding.fold,
-            "window": window(self.settings.keep_messages, is_allowed=may_leave_out),
+            "window": leave_out,
         }
         return {name: known[name] for name in self.settings.strategies}
 

@@ -11,16 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.shell_lexer import Word, word_set
 from dirge_py.permission.git.commands import judge_git
-from dirge_py.permission.program_options import (
-    NotReadOnly,
-    Program,
-    files_read,
-    parse_options,
-    paths_behind_colons,
-)
+from dirge_py.permission.program_options import NotReadOnly, Program, files_read, parse_options
 
 _TAIL = Program("qvzn:c:", takes_numbers=True, long=
     "quiet silent verbose zero-terminated lines= bytes=")  # fmt: skip
@@ -112,8 +105,6 @@ PROGRAMS = {
 SHELL_BUILTINS = frozenset(("cd", "echo", "true", "false", ":", "pwd", "test", "type"))
 """Listed programs that are shell builtins: no file of that name is started."""
 
-_FREE_TEXT = frozenset(("echo", "true", "false", ":"))
-
 _FIND_PLAIN = word_set(
     "-print -print0 -ls -prune -depth -xdev -mount -quit -true -false -empty -readable -writable"
     " -executable -nouser -nogroup -daystart -noleaf -not -a -and -o -or ( ) ! ,"
@@ -143,31 +134,18 @@ _BUILDS = tuple(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramJudgement:
-    """What a read-only command reads."""
+def judge_program(words: Sequence[Word]) -> tuple[Word, ...]:
+    """Return the words of a plain command that name files it reads.
 
-    reads: tuple[Word, ...] = ()
-    """The words that name files it reads."""
-    from_top: tuple[Word, ...] = ()
-    """Paths relative to the top of git's work tree."""
-    uses_git: bool = False
-    """Whether it runs git."""
-    wants_files: bool = False
-    """Whether it would follow the links in folders that it is given."""
-
-
-def judge_program(words: Sequence[Word]) -> ProgramJudgement:
-    """Return what a plain command reads. Raises NotReadOnly if it could do more than read."""
+    Raises NotReadOnly if it could do more than read.
+    """
     head, arguments = words[0].text, words[1:]
     if special := _SPECIAL.get(head):
         return special(arguments)
     row = PROGRAMS.get(head)
     if row is None:
         raise NotReadOnly(f"`{head}` can change things (not a known read-only command)")
-    return ProgramJudgement(
-        reads=tuple(files_read(row, parse_options(row, arguments))), wants_files=head == "diff"
-    )
+    return tuple(files_read(row, parse_options(row, arguments)))
 
 
 def is_build(argv: Sequence[str]) -> bool:
@@ -175,51 +153,51 @@ def is_build(argv: Sequence[str]) -> bool:
     return any(tuple(argv[: len(build)]) == build for build in _BUILDS)
 
 
-def _free_text(arguments: Sequence[Word]) -> ProgramJudgement:
-    return ProgramJudgement(reads=tuple(word for word in arguments if word.has_glob))
+def _free_text(arguments: Sequence[Word]) -> tuple[Word, ...]:
+    return tuple(word for word in arguments if word.has_glob)
 
 
-def _cd(arguments: Sequence[Word]) -> ProgramJudgement:
+def _cd(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if len(arguments) != 1 or arguments[0].text.startswith("-") or arguments[0].has_glob:
         raise NotReadOnly("it does not name one folder to go to")
-    return ProgramJudgement()
+    return ()
 
 
-def _test(arguments: Sequence[Word]) -> ProgramJudgement:
+def _test(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if len(arguments) != 2 or arguments[0].text not in _TEST_UNARY or arguments[1].has_glob:
         raise NotReadOnly("only `test -f`, `-d` and `-e` with one path run unasked")
-    return ProgramJudgement(reads=(arguments[1],))
+    return (arguments[1],)
 
 
-def _sleep(arguments: Sequence[Word]) -> ProgramJudgement:
+def _sleep(arguments: Sequence[Word]) -> tuple[Word, ...]:
     if not arguments or not all(_SECONDS.fullmatch(word.text) for word in arguments):
         raise NotReadOnly("only `sleep` with a number runs unasked")
-    return ProgramJudgement()
+    return ()
 
 
-def _sed(arguments: Sequence[Word]) -> ProgramJudgement:
+def _sed(arguments: Sequence[Word]) -> tuple[Word, ...]:
     texts = [word.text for word in arguments]
     if len(texts) < 2 or texts[0] != "-n" or not _SED_PRINT.fullmatch(texts[1]):
         raise NotReadOnly("only `sed -n 'N,Mp'` runs unasked")
     for word in arguments[2:]:
         if word.text.startswith("-") or (word.has_glob and word.text[0] in "*?["):
             raise NotReadOnly(f"{word.text} could be an option")
-    return ProgramJudgement(reads=tuple(arguments[2:]))
+    return tuple(arguments[2:])
 
 
-def _date(arguments: Sequence[Word]) -> ProgramJudgement:
+def _date(arguments: Sequence[Word]) -> tuple[Word, ...]:
     given = parse_options(_DATE, arguments)
     if any(not word.text.startswith("+") for word in given.operands):
         raise NotReadOnly("it would set the clock")
-    return ProgramJudgement(reads=tuple(files_read(_DATE, given)))
+    return tuple(files_read(_DATE, given))
 
 
-def _find(arguments: Sequence[Word]) -> ProgramJudgement:
+def _find(arguments: Sequence[Word]) -> tuple[Word, ...]:
     starts = list(takewhile(lambda word: word.text[:1] not in ("-", "(", "!", ","), arguments))
     for word in starts:
         if word.has_glob and word.text[0] in "*?[":
             raise NotReadOnly(f"{word.text} could become an option")
-    return ProgramJudgement(reads=(*starts, *_find_tests(arguments[len(starts) :])))
+    return (*starts, *_find_tests(arguments[len(starts) :]))
 
 
 def _find_tests(tests: Sequence[Word]) -> list[Word]:
@@ -242,21 +220,14 @@ def _find_tests(tests: Sequence[Word]) -> list[Word]:
     return reads
 
 
-def _git(arguments: Sequence[Word]) -> ProgramJudgement:
+def _git(arguments: Sequence[Word]) -> tuple[Word, ...]:
     reads = tuple(dict.fromkeys(judge_git(arguments)))
     if len(reads) > _MOST_PATHS:
         raise NotReadOnly(f"it names more than {_MOST_PATHS} paths")
-    from_top = tuple(path for word in reads for path in paths_behind_colons(word))
-    return ProgramJudgement(reads=reads, from_top=from_top, uses_git=True)
+    return reads
 
 
-_SPECIAL: Mapping[str, Callable[[Sequence[Word]], ProgramJudgement]] = {
-    "cd": _cd,
-    "date": _date,
-    "find": _find,
-    "git": _git,
-    "sed": _sed,
-    "sleep": _sleep,
-    "test": _test,
-    **dict.fromkeys(_FREE_TEXT, _free_text),
-}
+_SPECIAL: Mapping[str, Callable[[Sequence[Word]], tuple[Word, ...]]] = {
+    "cd": _cd, "date": _date, "find": _find, "git": _git, "sed": _sed, "sleep": _sleep,
+    "test": _test, **dict.fromkeys(("echo", "true", "false", ":"), _free_text),
+}  # fmt: skip

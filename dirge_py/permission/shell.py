@@ -63,8 +63,8 @@ from dirge_py.permission.path_mentions import (
     without_cwd_prefix,
 )
 from dirge_py.permission.patterns import names_in, program_of
-from dirge_py.permission.program_options import NotReadOnly
-from dirge_py.permission.programs import SHELL_BUILTINS, ProgramJudgement, is_build, judge_program
+from dirge_py.permission.program_options import NotReadOnly, paths_behind_colons
+from dirge_py.permission.programs import SHELL_BUILTINS, is_build, judge_program
 from dirge_py.permission.recursive_reads import (
     NARROWER,
     RecursiveRead,
@@ -129,20 +129,19 @@ class _Walk:
         reads: tuple[PathFact, ...] = ()
         refusal = ""
         try:
-            judgement = judge_program(part.words)
+            named, uses_git = judge_program(part.words), part.argv[0] == "git"
             if part.argv[0] not in SHELL_BUILTINS:
                 refusal = self._lookups.program_problem(part.argv[0])
-            if judgement.uses_git and not refusal:
+            if uses_git and not refusal:
                 refusal = next(filter(None, map(self._lookups.git_hazard, self._reals())), "")
             search = recursive_read_of(part.words)
-            reads = tuple(self._reads(judgement, search.excluded if search else ()))
+            reads = tuple(self._reads(part, named, search.excluded if search else ()))
             reads += tuple(self._kept(part, search))
-            for folder in self._reals() if judgement.uses_git else ():
+            for folder in self._reals() if uses_git else ():
                 shown = shown_secrets(part.words, folder, self._lookups.place)
                 reads += tuple(PathFact("read", place) for place in shown)
         except NotReadOnly as reason:
             refusal = str(reason) + self._hooks(part.argv)
-            judgement = ProgramJudgement()
         if part.words[0].text == "cd":
             # Also for a refused part: the user or a rule may allow it.
             move_refusal = self._move(part, is_piped=is_piped)
@@ -274,20 +273,24 @@ class _Walk:
         text = next(filter(None, texts), "")
         return f"; {text}" if text else ""
 
-    def _reads(self, judgement: ProgramJudgement, excluded: Collection[str]) -> Iterator[PathFact]:
-        for word in judgement.reads:
+    def _reads(
+        self, part: Part, named: Sequence[Word], excluded: Collection[str]
+    ) -> Iterator[PathFact]:
+        uses_git, wants_files = part.argv[0] == "git", part.argv[0] == "diff"
+        for word in named:
             if word.text in excluded or f":{word.text}" in excluded:
                 continue
             for place in self._places(word):
-                if judgement.wants_files and os.path.isdir(place.real):
+                if wants_files and os.path.isdir(place.real):
                     raise NotReadOnly(f"{word.text} is a folder, whose links it would follow")
                 # Most operands of git are revisions; only an existing file, or a word that cannot
                 # be a revision, is a path.
-                if not judgement.uses_git or place.exists or not place.inside or place.secret:
+                if not uses_git or place.exists or not place.inside or place.secret:
                     yield PathFact("read", place)
-        for folder in self._reals() if judgement.from_top else ():
+        from_top = [path for word in named if uses_git for path in paths_behind_colons(word)]
+        for folder in self._reals() if from_top else ():
             top = work_tree_of(folder)
-            for word in judgement.from_top:
+            for word in from_top:
                 # The file need not exist: git reads it from the repository.
                 place = self._lookups.place(os.path.join(top, word.text))
                 if place.inside or place.secret:

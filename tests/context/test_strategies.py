@@ -31,7 +31,7 @@ async def test_a28_window_keeps_reference_material_and_the_newest_messages():
     messages = (reference, *chat(3)[:-1])
     task = job(messages, window=500)
 
-    shape = await window(2, is_allowed=lambda job: True)(task, ViewShape())
+    shape = await window(task, ViewShape(), keep=2)
 
     assert shape is not None
     sent = shown(messages, shape)
@@ -56,7 +56,7 @@ async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_wer
         assistant_text("done"),
     )
 
-    shape = await clear_results(2)(job(messages), ViewShape())
+    shape = await clear_results(job(messages), ViewShape(), keep=2)
 
     assert shape is not None
     before, after = results(messages), results(shown(messages, shape))
@@ -69,7 +69,7 @@ async def test_a30_all_but_the_newest_results_are_cleared_and_stay_what_they_wer
 
 async def test_results_that_no_model_has_seen_are_never_cleared():
     messages = (user_text("go"), *step(0, "x" * 300), *step(1, "y" * 300))
-    shape = await clear_results(0)(job(messages), ViewShape())
+    shape = await clear_results(job(messages), ViewShape(), keep=0)
     assert shape is not None
     assert results(shown(messages, shape))[1] is messages[-1]
 
