@@ -294,7 +294,10 @@ class OmittedMessage:
 def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[OmittedMessage]:
     """Yield the messages that are not sent as they are, in order, without those in `shape.kept`."""
     for position, message in enumerate(messages):
-        text = _full_text(message)
+        text = "" if isinstance(message, CustomMessage) else message.text
+        if isinstance(message, AssistantMessage):
+            calls = " ".join(f"{call.name}({call.arguments})" for call in message.calls)
+            text = f"{text} {calls}".strip()
         how: Literal["folded", "cleared", "shortened"] = "folded"
         if position >= shape.last:
             if shown_message(message, position, shape) is message:
@@ -309,10 +312,3 @@ def omitted_messages(messages: Sequence[Message], shape: ViewShape) -> Iterator[
             chars=len(text),
             beginning=one_line(text[: 4 * _BEGINNING_CHARS], _BEGINNING_CHARS),
         )
-
-
-def _full_text(message: Message) -> str:
-    if isinstance(message, AssistantMessage):
-        calls = " ".join(f"{call.name}({call.arguments})" for call in message.calls)
-        return f"{message.text} {calls}".strip()
-    return "" if isinstance(message, CustomMessage) else message.text

@@ -126,8 +126,9 @@ def estimate_text(text: str) -> int:
 def _as_json(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, default=_plain, separators=(",", ":"))
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else repr(value)
+    return json.dumps(
+        value,
+        ensure_ascii=False,
+        default=lambda each: dict(each) if isinstance(each, Mapping) else repr(each),
+        separators=(",", ":"),
+    )

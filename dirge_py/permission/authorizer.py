@@ -184,10 +184,6 @@ class Authorizer:
             self._emit_asked(info, held.judged)
         return held
 
-    def _hold_answer(self, info: TurnInfo, answered: AnsweredCall) -> None:
-        _make_room(self._held, _MOST_HELD)
-        self._held[info.run_id, info.turn, answered.judged.call.id] = answered
-
     def _changed_since_wait(
         self, info: TurnInfo, judged: JudgedCall, files: Mapping[str, str]
     ) -> str:
@@ -251,7 +247,8 @@ class Authorizer:
             replace(one, answer=answer) for one, answer in zip(pending, answers, strict=True)
         )
         for answered in (*(one for one in prepared if one.by != "answer"), *others):
-            self._hold_answer(info, answered)
+            _make_room(self._held, _MOST_HELD)
+            self._held[info.run_id, info.turn, answered.judged.call.id] = answered
         return first
 
     async def _question(self, judged: JudgedCall, changed: str = "") -> AnsweredCall:

@@ -362,7 +362,9 @@ def _open(words: SplitCommand, state: _ScanState, *, depth: int, is_guess: bool 
     words = tuple(word for word in words if word not in (FED, UNRUN))
     if words and words[0].startswith(_NAMES_PROGRAMS) and not is_unrun:
         state.may_run_anything()
-    words = _unled(_unbraced(words))
+    words = _unbraced(words)
+    while words and (words[0] in _LEADERS or ASSIGNMENT.match(words[0])):
+        words = words[2 if words[0] == "function" or words[:2] == ("time", "-p") else 1 :]
     if not words:
         return
     state.add(words, is_guess=is_guess, is_unrun=is_unrun)
@@ -394,12 +396,6 @@ def _note_aliases(words: SplitCommand, state: _ScanState) -> None:
             state.aliases[unmarked(name)] = unmarked(value)
             if is_unresolved(name):
                 state.may_run_anything()
-
-
-def _unled(words: SplitCommand) -> SplitCommand:
-    while words and (words[0] in _LEADERS or ASSIGNMENT.match(words[0])):
-        words = words[2 if words[0] == "function" or words[:2] == ("time", "-p") else 1 :]
-    return words
 
 
 def _unbraced(words: SplitCommand) -> SplitCommand:

@@ -13,7 +13,6 @@ import itertools
 import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from dirge_py.lib.shell_lexer import (
@@ -35,16 +34,6 @@ _ANSI_QUOTED = re.compile(r"(?:[^'\\]|\\.)*", re.DOTALL)
 _DELIMITER = re.compile(r"-?[ \t]*((?:[^\s;&|<>()'\"\\]|\\.|'[^'\n]*'|\"[^\"\n]*\")+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Document:
-    """A here-document whose text follows: its end marker and its command."""
-
-    end: str
-    is_literal: bool
-    is_indented: bool
-    line: "_Line"
-
-
 class CommandSplitter:
     """Splits a text. `is_text`: only its substitutions run; the rest may look like commands."""
 
@@ -61,7 +50,8 @@ class CommandSplitter:
         self.sources: list[str] = []
         self.is_torn = False
         self.is_text = is_text
-        self._documents: list[_Document] = []
+        self._documents: list[tuple[re.Pattern[str], bool, _Line]] = []
+        """The end of each here-document that follows, whether it is literal, and its command."""
         self._arithmetic = 0
 
     def scan(self, closer: str) -> None:
@@ -91,7 +81,9 @@ class CommandSplitter:
             self.position = end
         elif char in ";\n|)" or (char == "&" and self._peek() not in ("<", ">")):
             line.end_command(is_pattern=char == ")")
-            if not self._is_pipe(char):
+            before = self.text[self.position - 2 : self.position - 1]
+            is_pipe = char == "|" and "|" not in (before, self._peek())
+            if not is_pipe and not (char == "&" and before == "|"):
                 line.begin_pipeline()
             if char == "\n" and self._documents:
                 self._read_documents()
@@ -115,11 +107,6 @@ class CommandSplitter:
             self._dollar(line)
         else:
             line.add(char)
-
-    def _is_pipe(self, char: str) -> bool:
-        """Whether the operator just read is `|` or `|&`."""
-        before = self.text[self.position - 2 : self.position - 1]
-        return before == "|" if char == "&" else char == "|" and "|" not in (before, self._peek())
 
     def _apart(self, text: str, *, is_literal: bool, is_script: bool = False) -> None:
         text = mark_quoted(text) if is_literal and not is_script else text
@@ -153,20 +140,19 @@ class CommandSplitter:
             return
         end = re.sub(r"['\"\\]", "", found.group(1))
         is_indented = found.group().startswith("-")
-        if is_indented:
-            self.position += 1
-        self._documents.append(_Document(end, end != found.group(1), is_indented, line))
+        self.position += is_indented
+        tabs = r"\t*" if is_indented else ""
+        closing = re.compile(rf"^{tabs}{re.escape(end)}$", re.MULTILINE)
+        self._documents.append((closing, end != found.group(1), line))
 
     def _read_documents(self) -> None:
-        for document in self._documents:
-            tabs = r"\t*" if document.is_indented else ""
-            closing = re.compile(rf"^{tabs}{re.escape(document.end)}$", re.MULTILINE)
+        for closing, is_literal, line in self._documents:
             found = closing.search(self.text, self.position)
             if not found:
                 break
             body = self.text[self.position : found.start()]
-            is_script = not _SCRIPTED.isdisjoint(document.line.names)
-            self._apart(body, is_literal=document.is_literal, is_script=is_script)
+            is_script = not _SCRIPTED.isdisjoint(line.names)
+            self._apart(body, is_literal=is_literal, is_script=is_script)
             self.position = found.end()
         self._documents.clear()
 

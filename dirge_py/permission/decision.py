@@ -216,6 +216,9 @@ class DecisionLog:
     ) -> PastDecision:
         """Record a decision about `claims` and its outcome; for the rest see `PastDecision`."""
         shown = _recorded_claims(decision)
+        texts = [text for claim in claims for text in _as_plain(claim)]
+        may_try = decision.effect == "ask" and len(claims) <= _MOST_TRIED
+        may_try = may_try and all(self._redacted(text) == text for text in texts)
         number = self._decisions[-1].number + 1 if self._decisions else 1
         past = PastDecision(
             number=number,
@@ -230,7 +233,7 @@ class DecisionLog:
             ),
             digest=digest,
             text=self._redacted(_explained(decision, effect, policy, reason), most=8 * _MOST_TEXT),
-            tried=tuple(claims) if decision.effect == "ask" and self._may_keep(claims) else (),
+            tried=tuple(claims) if may_try else (),
             family=tuple(family) if all(self._redacted(rule) == rule for rule in family) else (),
             files=None if files is None else dict(files),
         )
@@ -241,11 +244,6 @@ class DecisionLog:
     def restore(self, records: Sequence[Any]) -> None:
         """Load the decisions that an earlier process stored; unreadable ones are skipped."""
         self._decisions.extend(past for past in map(_restored, records) if past is not None)
-
-    def _may_keep(self, claims: Sequence[Claim]) -> bool:
-        """Whether these claims can be kept unchanged."""
-        texts = [text for claim in claims for text in _as_plain(claim)]
-        return len(claims) <= _MOST_TRIED and all(self._redacted(text) == text for text in texts)
 
     def _redacted(self, text: str, most: int = _MOST_TEXT) -> str:
         # Redact before cutting: half of a secret would not be recognized.

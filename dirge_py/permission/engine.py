@@ -175,7 +175,8 @@ class PermissionEngine:
                 return decide(request, self._policy)
         except Exception as error:
             _LOG.exception("a claim could not be judged")
-            request = CallFacts(tuple(NameFact(one.op, _name_of(one)) for one in claims))
+            names = ((one.op, str(getattr(one.resource, "text", one.resource))) for one in claims)
+            request = CallFacts(tuple(NameFact(op, name) for op, name in names))
             if not by:
                 reason = f"dirge can't analyze it: {error!r}"
                 return uniform_decision(request, "ask", "default", reason)
@@ -302,10 +303,6 @@ def suggest_flags(decision: Decision) -> str:
         return ""
     quoted = ("'" + rule.replace("'", "'\\''") + "'" for rule in decision.wanted)
     return " ".join(f"--allow {rule}" for rule in quoted)
-
-
-def _name_of(claim: Claim) -> str:
-    return claim.resource.text if isinstance(claim.resource, ShellCommand) else claim.resource
 
 
 LOOKING = (

@@ -239,7 +239,11 @@ def _entries(anchor: int, folder: str, found: _FoundFiles) -> Iterator[tuple[str
     except FileNotFoundError:
         return
     except OSError as error:
-        reason = "it is a link" if _is_link(anchor, folder) else reason_of(error)
+        reason = reason_of(error)
+        with contextlib.suppress(OSError):
+            # `.dirge` itself: the path above it is the project, and everything below is checked.
+            mode = os.stat(folder, dir_fd=anchor, follow_symlinks=False).st_mode
+            reason = "it is a link" if stat.S_ISLNK(mode) else reason
         found.refused.append(RefusedFile(path=folder, reason=reason))
         return
     try:
@@ -274,15 +278,6 @@ def _read_file(anchor: int, path: str, mode: int, found: _FoundFiles) -> int:
     sha256, size = hashlib.sha256(content).hexdigest(), len(content)
     found.files[ActingFile(path=path, kind=acting_kind(path), size=size, sha256=sha256)] = content
     return size
-
-
-def _is_link(anchor: int, path: str) -> bool:
-    try:
-        # `.dirge` itself: the path above it is the project, and everything below is checked.
-        status = os.stat(path, dir_fd=anchor, follow_symlinks=False)
-    except OSError:
-        return False
-    return stat.S_ISLNK(status.st_mode)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,9 @@ class _Walk:
             yield from (PathFact("read", place) for place in around if not place.inside)
         self._notice_changes(part)
         if refusal:
-            yield from self._changes(part)
+            for op, word in changed_files(part.words):
+                places = self._any_places(word, self._lookups.place("/"))
+                yield from (PathFact(op, place) for place in places)
             # The secrets in folders that a command such as `tar` or `cp -r` reads as a whole.
             places = self._kept_if_known(scan_words(part.words).commands)
             yield from (PathFact("read", place) for place in places if place.secret)
@@ -191,7 +193,10 @@ class _Walk:
             is_fed = not _TAKES_WORDS.isdisjoint(part.argv)
             text = self._command.text if is_fed else part.text
             own = own_places_touched(scan.commands, self._reals(), text, self._lookups)
-            touched = (*self._mentioned(arguments), *self._matched(part), *own)
+            most = too_many_paths(self._lookups.place)
+            globs = (word for word in part.words[1:] if word.has_glob)
+            matched = (place for word in globs for place in self._any_places(word, most))
+            touched = (*self._mentioned(arguments), *matched, *own)
         return CommandFact(
             text=part.text,
             words=part.words,
@@ -321,21 +326,12 @@ class _Walk:
             return "it goes to a folder that does not exist"
         return ""
 
-    def _changes(self, part: Part) -> Iterator[PathFact]:
-        for op, word in changed_files(part.words):
-            try:
-                places = tuple(self._places(word))
-            except NotReadOnly:
-                places = (self._lookups.place("/"),)
-            yield from (PathFact(op, place) for place in places)
-
-    def _matched(self, part: Part) -> Iterator[ResolvedPath]:
-        for word in part.words[1:]:
-            if word.has_glob:
-                try:
-                    yield from tuple(self._places(word))
-                except NotReadOnly:
-                    yield too_many_paths(self._lookups.place)
+    def _any_places(self, word: Word, otherwise: ResolvedPath) -> tuple[ResolvedPath, ...]:
+        """Return the places that the word names, or the other one if they are too many."""
+        try:
+            return tuple(self._places(word))
+        except NotReadOnly:
+            return (otherwise,)
 
     def _mentioned(self, words: Iterable[str]) -> tuple[ResolvedPath, ...]:
         return mentioned_paths(words, self._reals(), self._lookups)
