@@ -4,11 +4,11 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate, takewhile
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.context.compaction import LEAST_SAVING, CompactionJob, boundaries, windowed
 from dirge_py.context.prompt_text import prompt_text
@@ -249,11 +249,12 @@ class SummaryStrategy:
         if cut <= job.shape.last:
             return
 
-        async def write() -> SummaryCheckpoint | None:
-            summary = await ahead.write(job, job.shape, cut)
-            return SummaryCheckpoint(epoch=epoch, last=cut, summary=summary) if summary else None
+        async def write() -> None:
+            if summary := await ahead.write(job, job.shape, cut):
+                ready = SummaryCheckpoint(epoch=epoch, last=cut, summary=summary)
+                self.checkpoints.newest = ready
 
-        self.checkpoints.start(write)
+        self.checkpoints.start(write())
 
     async def _folded(self, job: CompactionJob, shape: ViewShape) -> ViewShape | None:
         if self._summariser is None:
@@ -351,13 +352,9 @@ class Checkpoints:
         self._passed = marks[-1]
         return True
 
-    def start(self, write: Callable[[], Awaitable[SummaryCheckpoint | None]]) -> None:
-        """Write a summary in the background."""
-
-        async def write_and_keep() -> None:
-            self.newest = await write() or self.newest
-
-        self._task = asyncio.get_running_loop().create_task(write_and_keep())
+    def start(self, writing: Coroutine[Any, Any, None]) -> None:
+        """Write a summary in the background, which sets `newest`."""
+        self._task = asyncio.get_running_loop().create_task(writing)
 
     def reset(self) -> None:
         """Forget the summary and the passed marks: there was a fold."""

@@ -55,20 +55,18 @@ def standard_sections(
     addition: str = "",
 ) -> list[Section]:
     """Return dirge's own sections; `replacement` stands for identity and way of working."""
-    if replacement is None:
-        own = [
-            Section(name="identity", priority=0, text=prompt_text("identity")),
-            Section(name="working", priority=10, text=prompt_text("working")),
-        ]
-    else:
-        own = [Section(name="custom", priority=0, text=replacement)]
+    own = {"identity": (0, prompt_text("identity")), "working": (10, prompt_text("working"))}
+    texts = {
+        **(own if replacement is None else {"custom": (0, replacement)}),
+        "tools": (20, tool_guidance(tool_names)),
+        "environment": (30, environment),
+        "project files": (40, project_files),
+        "prompt": (45, named),
+        "addition": (50, addition),
+    }
     return [
-        *own,
-        Section(name="tools", priority=20, text=tool_guidance(tool_names)),
-        Section(name="environment", priority=30, text=environment, moves=True),
-        Section(name="project files", priority=40, text=project_files),
-        Section(name="prompt", priority=45, text=named),
-        Section(name="addition", priority=50, text=addition),
+        Section(name=name, priority=priority, text=text, moves=name == "environment")
+        for name, (priority, text) in texts.items()
     ]
 
 

@@ -449,11 +449,8 @@ def trust_project(project: ProjectTrust) -> ProjectTrust:
     """
     if project.obstacle:
         raise DirgeError(f"{project.root} cannot be trusted: {project.obstacle}.")
-    record = TrustRecord(
-        device=project.device,
-        inode=project.inode,
-        accepted={file.path: file.sha256 for file in project.files},
-    )
+    hashes = {file.path: file.sha256 for file in project.files}
+    record = TrustRecord(device=project.device, inode=project.inode, accepted=hashes)
     trusted = apply_record(project, record)
     _ = trusted.rules  # If they are invalid, nothing is stored, so the next start asks again.
     TrustStore(state_dir(project.environment)).put(project.root, record)

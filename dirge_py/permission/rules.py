@@ -298,12 +298,12 @@ def _translated(tool: str, pattern: str | None, effect: Effect, source: str) -> 
     everything = "**" if op in ("read", "edit") else "*"
     wanted = (pattern or "").strip()
     if not wanted or wanted == "*":
-        return make_rule(op, everything, effect, source=source)
-    if op == "execute":
-        return make_rule(op, re.sub(r":\*\Z", " *", wanted), effect, source=source)
-    if op == "network":
-        return make_rule(op, wanted.removeprefix("domain:"), effect, source=source)
-    if op in ("read", "edit"):
+        wanted = everything
+    elif op == "execute":
+        wanted = re.sub(r":\*\Z", " *", wanted)
+    elif op == "network":
+        wanted = wanted.removeprefix("domain:")
+    elif op in ("read", "edit"):
         # `//x` is Claude Code's syntax for an absolute path.
         wanted = wanted[1:] if wanted.startswith("//") else wanted.removeprefix("./")
     return make_rule(op, wanted, effect, source=source)

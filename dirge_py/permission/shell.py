@@ -171,7 +171,10 @@ class _Walk:
             folders.lose(folders_entered(commands, folders.possible, self._lookups.home))
 
     def _command_fact(self, part: Part, refusal: str) -> CommandFact:
-        scan = self._scan(part)
+        scan, lookups = self._scan(part), self._lookups
+        where = CommandFolders(
+            folders=self._folders.possible, home=lookups.home, roots=lookups.roots
+        )
         listed = reads_of_listers(self._listers, part.argv) if refusal else None
         read = (*scan.commands, *reads_of_finds(scan.commands), *(listed or ()))
         kept = self._kept_if_known(read) if refusal else ()
@@ -203,8 +206,8 @@ class _Walk:
             refusal=refusal,
             may_run=_as_words(scan.commands),
             raw_words=tuple(map(Word, raw_words(part.text))) if scan.is_torn else (),
-            forbidden=_destruction(scan, part.text, self._command_folders(), self._listers),
-            collapses=dangerous_if_empty(scan.run, self._command_folders()) if refusal else "",
+            forbidden=_destruction(scan, part.text, where, self._listers),
+            collapses=dangerous_if_empty(scan.run, where) if refusal else "",
             unresolved=UnresolvedParts(
                 commands=_open(scan, self._folders.possible, self._lookups),
                 reads=() if listed is not None else unresolved_paths(scan.open, ()),
@@ -259,10 +262,6 @@ class _Walk:
             return scan_words(part.words)
         self._is_line_scanned = True
         return scan_command(self._command.text)
-
-    def _command_folders(self) -> CommandFolders:
-        home, roots = self._lookups.home, self._lookups.roots
-        return CommandFolders(folders=self._folders.possible, home=home, roots=roots)
 
     def _kept_if_known(self, commands: Iterable[Sequence[str]]) -> tuple[ResolvedPath, ...]:
         guesses = ("/", self._lookups.home) if self._folders.is_lost else ()
