@@ -292,18 +292,16 @@ _PROGRAMS_WITH_SUBCOMMANDS = word_set(
     " brew apt apt-get dnf systemctl terraform dotnet mix bundle gem composer gradle mvn rustup"
     " conda mamba aws gcloud az flutter dart swift bazel nx turbo"
 )
-_RUN_ANYTHING = frozenset(
-    (
-        "git bisect", "git submodule", "git filter-branch", "git rebase", "git config", "git help",
-        "git difftool", "git mergetool", "git for-each-repo", "git daemon", "git hook", "gh alias",
-        "gh extension", "npm exec", "npm x", "yarn exec", "yarn dlx", "yarn node", "pnpm exec",
-        "pnpm dlx", "cargo run", "go run", "go generate", "go tool", "docker run", "docker exec",
-        "docker compose", "podman run", "podman exec", "kubectl exec", "kubectl run",
-        "kubectl debug", "uv run", "uv tool", "poetry run", "pdm run", "hatch run", "bundle exec",
-        "gem exec", "conda run", "mamba run", "rustup run", "systemctl edit", "composer exec",
-        "dotnet run", "mix run", "dart run", "swift run", "bazel run", "nx exec", "flutter run",
-    )
-)  # fmt: skip
+_RUN_ANYTHING = frozenset((
+    "git bisect", "git submodule", "git filter-branch", "git rebase", "git config", "git help",
+    "git difftool", "git mergetool", "git for-each-repo", "git daemon", "git hook", "gh alias",
+    "gh extension", "npm exec", "npm x", "yarn exec", "yarn dlx", "yarn node", "pnpm exec",
+    "pnpm dlx", "cargo run", "go run", "go generate", "go tool", "docker run", "docker exec",
+    "docker compose", "podman run", "podman exec", "kubectl exec", "kubectl run", "kubectl debug",
+    "uv run", "uv tool", "poetry run", "pdm run", "hatch run", "bundle exec", "gem exec",
+    "conda run", "mamba run", "rustup run", "systemctl edit", "composer exec", "dotnet run",
+    "mix run", "dart run", "swift run", "bazel run", "nx exec", "flutter run",
+))  # fmt: skip
 _NAMED_SCRIPT = frozenset(("npm run", "npm run-script", "yarn run", "pnpm run"))
 _TWO_LEVELS = frozenset(("gh", "glab", "aws", "gcloud", "az"))
 _PLAIN_SUBCOMMAND = re.compile(r"[A-Za-z][A-Za-z0-9:_-]*")

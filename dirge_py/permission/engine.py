@@ -140,9 +140,6 @@ class PermissionEngine:
         self._policy = replace(self._policy, grants=tuple(grants))
         return removed
 
-    def clear_grants(self) -> None:
-        self._policy = replace(self._policy, grants=())
-
     @property
     def folders(self) -> tuple[str, ...]:
         """Return the physical folders of the workspace, the start folder first."""
@@ -155,10 +152,6 @@ class PermissionEngine:
         folders = tuple(dict.fromkeys((*anchors.folders, real)))
         self._policy = replace(self._policy, anchors=replace(anchors, folders=folders))
         return real
-
-    def add_output_dir(self, folder: Path | str) -> None:
-        """Allow reading below `folder`, which holds output of this session."""
-        self._places.add_output_dir(folder)
 
     def decide(
         self, claims: Sequence[Claim], cwd: str | None = None, *, tool: str = ""

@@ -20,12 +20,10 @@ from dirge_py.types.errors import FileError
 MAX_OWN_FILES = 2_000
 MAX_CERTIFICATE_BYTES = 1 << 20
 _PEM_BLOCK = re.compile(rb"-----BEGIN ([^-\n]*)-----")
-_PUBLIC_BLOCKS = frozenset(
-    (
-        b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CERTIFICATE", b"CERTIFICATE REQUEST",
-        b"X509 CRL", b"PUBLIC KEY", b"RSA PUBLIC KEY", b"DH PARAMETERS", b"EC PARAMETERS",
-    )
-)  # fmt: skip
+_PUBLIC_BLOCKS = frozenset((
+    b"CERTIFICATE", b"TRUSTED CERTIFICATE", b"X509 CERTIFICATE", b"CERTIFICATE REQUEST",
+    b"X509 CRL", b"PUBLIC KEY", b"RSA PUBLIC KEY", b"DH PARAMETERS", b"EC PARAMETERS",
+))  # fmt: skip
 _PUBLIC_FILES: StampCache[bool] = StampCache(4096)
 
 
@@ -52,10 +50,6 @@ class PathResolver:
         self._outputs = both_spellings(own_output_dirs)
         self._linked_settings = _hard_linked(self.settings)
         self._linked_keys = _hard_linked(self.state, is_deep=False)
-
-    def add_output_dir(self, folder: Path | str) -> None:
-        """Allow reading below `folder`, which holds output of this session."""
-        self._outputs = (*self._outputs, *both_spellings([folder]))
 
     def find(self, path: str, is_bare: Callable[[str], bool] = is_bare_repository) -> ResolvedPath:
         """Look up the absolute `path`."""

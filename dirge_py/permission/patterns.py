@@ -16,6 +16,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
@@ -312,7 +313,11 @@ class GlobExpander:
             self._entries_left -= 1
             return [component] if self._entries_left >= 0 else None
         if folder not in self._names:
-            self._names[folder] = _matching_names(folder, self._entries_left)
+            most = max(self._entries_left, 0)
+            found: list[str] = []
+            with suppress(OSError), os.scandir(folder) as entries:
+                found = [entry.name for entry in islice(entries, most + 1)]
+            self._names[folder] = found if len(found) <= most else None
         names = self._names[folder]
         if names is None or len(names) >= self._entries_left:
             return None
@@ -339,16 +344,6 @@ def names_in(folders: Sequence[str], pattern: str) -> Sequence[str] | None:
         prefix = 0 if pattern.startswith("/") else len(os.path.join(folder, ""))
         found.update(dict.fromkeys(path[prefix:] for path in whole))
     return tuple(found)
-
-
-def _matching_names(folder: str, most: int) -> list[str] | None:
-    """Return the names in a folder, empty if it cannot be listed; None: more than `most`."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, max(most, 0) + 1)]
-    except OSError:
-        return []
-    return names if len(names) <= most else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,15 +122,12 @@ _SED_PRINT = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 _MOST_PATHS = 512
 _TEST_UNARY = frozenset(("-f", "-d", "-e"))
 
-_BUILDS = tuple(
-    tuple(line.split())
-    for line in (
-        "pytest", "python -m pytest", "python3 -m pytest", "python -m unittest", "tox", "nox",
-        "ruff", "mypy", "black", "uv run pytest", "cargo build", "cargo check", "cargo test",
-        "cargo clippy", "cargo fmt", "cargo run", "cargo doc", "npm test", "npm run", "yarn test",
-        "yarn run", "pnpm test", "pnpm run", "go build", "go test", "go vet", "go fmt", "make",
-        "just", "ninja", "cmake --build", "ctest", "mvn", "gradle", "tsc", "eslint", "jest",
-    )
+_BUILDS = (
+    "pytest", "python -m pytest", "python3 -m pytest", "python -m unittest", "tox", "nox", "ruff",
+    "mypy", "black", "uv run pytest", "cargo build", "cargo check", "cargo test", "cargo clippy",
+    "cargo fmt", "cargo run", "cargo doc", "npm test", "npm run", "yarn test", "yarn run",
+    "pnpm test", "pnpm run", "go build", "go test", "go vet", "go fmt", "make", "just", "ninja",
+    "cmake --build", "ctest", "mvn", "gradle", "tsc", "eslint", "jest",
 )  # fmt: skip
 
 
@@ -150,7 +147,7 @@ def judge_program(words: Sequence[Word]) -> tuple[Word, ...]:
 
 def is_build(argv: Sequence[str]) -> bool:
     """Whether this is a build or a test run, judged by its first words."""
-    return any(tuple(argv[: len(build)]) == build for build in _BUILDS)
+    return any(list(argv[: len(build)]) == build for build in map(str.split, _BUILDS))
 
 
 def _free_text(arguments: Sequence[Word]) -> tuple[Word, ...]:

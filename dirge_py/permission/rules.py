@@ -87,23 +87,21 @@ class PolicySet:
     """Whether commands run in a sandbox that was tested."""
 
 
-def parse_rule(
-    text: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
-) -> Rule:
-    """Parse a rule written as `op:pattern`. Raises UsageError (or `error`) if it is not valid."""
+def parse_rule(text: str, effect: Effect, *, source: str = "") -> Rule:
+    """Parse a rule written as `op:pattern`. Raises UsageError if it is not valid."""
     op, colon, pattern = text.partition(":")
     if not colon:
-        raise error(
+        raise UsageError(
             f"{_where(source)}{text!r} is no rule: it has no `:`.",
             hint="A rule is `operation:pattern`, like `execute:git *` or `edit:src/**`.",
         )
-    return make_rule(op.strip(), _trimmed(pattern), effect, source=source, error=error)
+    return make_rule(op.strip(), _trimmed(pattern), effect, source=source)
 
 
 def make_rule(
     op: str, pattern: str, effect: Effect, *, source: str = "", error: type[DirgeError] = UsageError
 ) -> Rule:
-    """Return the rule with these parts. Raises as `parse_rule`."""
+    """Return the rule with these parts. Raises `error` if they are not valid."""
     where = _where(source)
     if op not in _OPS:
         near = nearest(op, _OPS)

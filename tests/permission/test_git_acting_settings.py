@@ -80,7 +80,7 @@ UNREAD: tuple[tuple[Kind, str, str], ...] = (
      "git reads it from the user's own settings only"),
 )  # fmt: skip
 SAME_EVERYWHERE = [
-    ActingSetting(key, kind, "followed", why) for kind, keys, why in UNREAD for key in keys.split()
+    ActingSetting(key, kind, "followed") for kind, keys, _why in UNREAD for key in keys.split()
 ]
 OVERRIDDEN = [row for row in ACTING_SETTINGS if row.answer == "overridden"]
 FIRES_UNLESS_HARDENED = ("core.fsmonitor", "core.hookspath", "gpg.program", "mailmap.file")

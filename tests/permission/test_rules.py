@@ -2,7 +2,7 @@ import pytest
 
 from dirge_py.permission.decide import exact_rule
 from dirge_py.permission.facts import PathFact, ResolvedPath
-from dirge_py.permission.rules import Anchors, parse_claude_rules, parse_rule, permits
+from dirge_py.permission.rules import Anchors, make_rule, parse_claude_rules, parse_rule, permits
 from dirge_py.types.errors import ConfigError, UsageError
 
 from .conftest import Project, allow, deny
@@ -30,7 +30,7 @@ def test_a_wrong_rule_is_named_with_what_is_wrong(text: str, says: str) -> None:
 
 def test_a_misspelt_operation_suggests_the_nearest() -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_rule("exceute:x", "deny", error=ConfigError)
+        make_rule("exceute", "x", "deny", error=ConfigError)
 
     assert caught.value.hint == "Did you mean `execute`?"
 

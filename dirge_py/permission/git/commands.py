@@ -17,7 +17,7 @@ from glob import escape
 from itertools import takewhile
 
 from dirge_py.git.repository import UnreadableRepository, read_bytes, work_tree_of
-from dirge_py.lib.paths import is_below
+from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.shell_lexer import Word
 from dirge_py.permission.facts import ResolvedPath
 from dirge_py.permission.git.files import Tracked
@@ -241,6 +241,7 @@ def shown_secrets(
     if not blobs and not compares and not chosen:
         return
     names_files = _names_files(command, folder)
+    left_out = [os.path.normpath(os.path.join(folder, text)) for text in _left_out(texts)]
     for secret in tracked_secrets(folder):
         if any(secret.blob.startswith(blob) for blob in blobs):
             yield place(secret.path)
@@ -249,8 +250,8 @@ def shown_secrets(
         is_meant = compares and _is_meant(secret, texts[1:], folder, names_files=names_files)
         if is_meant and _is_changed(secret):
             why = f"{name} is changed and may hold secrets (`-- ':!{name}'` leaves it out)"
-        elif any(fnmatchcase(secret.path, pattern) for pattern in chosen) and not _is_left_out(
-            secret, texts, folder
+        elif any(fnmatchcase(secret.path, pattern) for pattern in chosen) and not is_below_any(
+            secret.path, left_out
         ):
             why = f"{name} is among the files named and may hold secrets"
         else:
@@ -296,11 +297,6 @@ def _prints_stored(texts: Sequence[str], folder: str) -> bool:
 
 def _left_out(texts: Sequence[str]) -> list[str]:
     return [text[2:] for text in texts if text.startswith((":!", ":^"))]
-
-
-def _is_left_out(secret: Tracked, texts: Sequence[str], folder: str) -> bool:
-    paths = (os.path.normpath(os.path.join(folder, text)) for text in _left_out(texts))
-    return any(is_below(secret.path, path) for path in paths)
 
 
 def _compares_work_tree(texts: Sequence[str]) -> bool:

@@ -42,8 +42,6 @@ class ActingSetting:
     """What the setting names."""
     answer: Answer
     """What dirge does about it in read-only commands."""
-    why: str
-    """The reason for that answer."""
     value: str = ""
     """The value that overrides it."""
 
@@ -90,8 +88,8 @@ _ROWS: tuple[tuple[Answer, Kind, str, str], ...] = (
     ("overridden", "file", "mailmap.file=/dev/null", "names of authors show its lines"),
 )  # fmt: skip
 ACTING_SETTINGS = tuple(
-    ActingSetting(key, kind, answer, why, value)
-    for answer, kind, keys, why in _ROWS
+    ActingSetting(key, kind, answer, value)
+    for answer, kind, keys, _why in _ROWS
     for key, _, value in (spelled.partition("=") for spelled in keys.split())
 )
 """The first row for a setting counts."""
