@@ -12,17 +12,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal, Protocol, cast
-
+from dirge_py.config.load import decode
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.tools import PathLimit
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
+
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -270,12 +271,7 @@ def _text(file: PromptFile) -> str:
     if len(content) > _MAX_BYTES:
         hint = "A prompt is sent in full. Make it shorter."
         raise ConfigError(f"{file.source} is larger than 256 KiB.", hint=hint)
-    try:
-        return content.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        hint = "Save the file as UTF-8."
-        raise ConfigError(f"{file.source}:{line}: not UTF-8.", hint=hint) from None
+    return decode(content, file.source)
 
 
 def _head(text: str, source: str) -> dict[str, Any]:

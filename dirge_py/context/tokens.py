@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -42,7 +43,10 @@ class TokenCounter:
         self.factor = 1.0
         """The correction of a count: the last reported size divided by its estimate."""
         self._messages: dict[int, tuple[Message, int]] = {}
-        self._tools: dict[int, tuple[LoopTool, int]] = {}
+        self.tool: IdentityCache[int] = IdentityCache(
+            lambda tool: self.text(tool.name + tool.description + _as_json(tool.parameters))
+        )
+        """Returns the count of one tool's name, description and schema."""
         self._prompt = ("", 0)
 
     def calibrate(self, estimated: int, reported: int) -> None:
@@ -80,16 +84,6 @@ class TokenCounter:
                 entry = known[id(message)] = (message, self._message(message))
             sizes.append(entry[1])
         return sizes
-
-    def tool(self, tool: LoopTool) -> int:
-        """Return the count of one tool's name, description and schema."""
-        entry = self._tools.get(id(tool))
-        if entry is None:
-            size = self.text(tool.name + tool.description + _as_json(tool.parameters))
-            if len(self._tools) > 1000:
-                self._tools.clear()
-            entry = self._tools[id(tool)] = (tool, size)
-        return entry[1]
 
     def text(self, text: str) -> int:
         """Return the count of a text: its bytes by `ratio`, rounded up."""

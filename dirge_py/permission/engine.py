@@ -4,6 +4,9 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.decide import decide
@@ -15,9 +18,6 @@ from dirge_py.permission.protected import why_protected, why_secret
 from dirge_py.permission.rules import Effect, Mode, PolicySet, Rule, anchored, parse_rule, permits
 from dirge_py.types.errors import UsageError
 from dirge_py.types.tools import Claim, PathLimit, ShellCommand
-from pathlib import Path
-from typing import Any, TypeAlias
-
 
 _LOG = logging.getLogger(__name__)
 SimulatedCall: TypeAlias = Callable[[Sequence[Rule], Sequence[Rule]], Effect]
@@ -47,7 +47,7 @@ class PermissionEngine:
         home: Path | str | None = None,
     ) -> None:
         self.history = DecisionLog()
-        self._denied_tools: Mapping[str, str] = {}
+        self.denied_tools: Mapping[str, str] = {}
         self.path_limits: Sequence[PathLimit] = ()
         self._workspace = workspace
         self.home = os.path.realpath(os.fspath(home or Path.home()))
@@ -66,14 +66,6 @@ class PermissionEngine:
     @mode.setter
     def mode(self, mode: Mode) -> None:
         self._policy = replace(self._policy, mode=mode)
-
-    @property
-    def denied_tools(self) -> Mapping[str, str]:
-        return self._denied_tools
-
-    @denied_tools.setter
-    def denied_tools(self, denied: Mapping[str, str]) -> None:
-        self._denied_tools = {name.lower(): by for name, by in denied.items()}
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -221,13 +213,12 @@ class PermissionEngine:
 
     def _denied_by(self, tool: str, claims: Sequence[Claim]) -> str:
         """Return what switched the tool off, also by its kind (`mcp_tool`, `plugin_tool`)."""
-        if not self._denied_tools:
-            return ""
+        denied = {name.lower(): by for name, by in self.denied_tools.items()}
         names = [tool.lower()]
         for claim in claims:
             if claim.op in ("mcp", "plugin"):
                 names += [f"{claim.op}_tool", str(claim.resource).lower()]
-        return next((self._denied_tools[name] for name in names if name in self._denied_tools), "")
+        return next((denied[name] for name in names if name in denied), "")
 
     def _beyond_limits(self, request: CallFacts) -> str:
         """Return why a path limit denies the call, or "".

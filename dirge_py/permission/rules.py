@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, cast, get_args
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
+from dirge_py.lib.paths import is_below
 from dirge_py.lib.shell_lexer import ANYTHING
 from dirge_py.permission.facts import CommandFact, Fact, PathFact, ResolvedPath
 from dirge_py.permission.patterns import (
@@ -58,15 +59,6 @@ class Anchors:
     """The physical home folder."""
     copies: tuple[tuple[str, str], ...] = ()
     """Pairs of a physical folder and its original; rules for paths in one apply to the other."""
-
-    def spellings(self, path: str) -> tuple[str, ...]:
-        """Return the path, and the original that it is a copy of."""
-        originals = (
-            original + path[len(copy) :]
-            for copy, original in self.copies
-            if path == copy or path.startswith(copy + "/")
-        )
-        return (path, *originals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,11 +203,16 @@ def _hits_place(rule: Rule, place: ResolvedPath, anchors: Anchors) -> bool:
 def _covers_path(
     pattern: str, spellings: Sequence[str], anchors: Anchors, *, is_strict: bool
 ) -> bool:
+    originals = [
+        original + path[len(copy) :]
+        for path in spellings
+        for copy, original in anchors.copies
+        if is_below(path, copy)
+    ]
     return any(
         match_path(regex, path, is_strict=is_strict)
         for regex in _regexes(pattern, anchors)
-        for spelling in dict.fromkeys(spellings)
-        for path in anchors.spellings(spelling)
+        for path in dict.fromkeys((*spellings, *originals))
     )
 
 
