@@ -1,10 +1,11 @@
 """Messages as JSON objects and back. Reading is tolerant; only an unknown role is refused."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, assert_never, cast, get_args
+from dataclasses import MISSING, fields
+from typing import Any, cast, get_args
 
+from dirge_py.session.record import text_member, texts_in
 from dirge_py.types.messages import (
-    AssistantBlock,
     AssistantMessage,
     CompactionBlock,
     CustomMessage,
@@ -12,7 +13,6 @@ from dirge_py.types.messages import (
     ImageBlock,
     Message,
     Origin,
-    ResultBlock,
     StopReason,
     SystemMessage,
     TextBlock,
@@ -20,40 +20,19 @@ from dirge_py.types.messages import (
     ToolCallBlock,
     ToolResultMessage,
     Usage,
-    UserBlock,
     UserMessage,
 )
 
 Json = dict[str, Any]
 COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
 """The fields of `Usage` that are stored."""
-_SHOWN = (TextBlock, ImageBlock, DocumentBlock)
 Block = TextBlock | ThinkingBlock | ToolCallBlock | ImageBlock | DocumentBlock | CompactionBlock
+Reader = Callable[[Any], Any]
 
 
 def encode_message(message: Message) -> Json:
-    """The message as a JSON object, without members at their default, except `origin`."""
-    match message:
-        case UserMessage():
-            encoded: Json = {"content": _content(message.content), "origin": message.origin}
-            return {"role": "user", **encoded, **_nonempty(attached=list(message.attached))}
-        case AssistantMessage():
-            return _encode_assistant(message)
-        case ToolResultMessage():
-            return {
-                "role": "toolResult",
-                "tool_call_id": message.tool_call_id,
-                "tool_name": message.tool_name,
-                "is_error": message.is_error,
-                "content": _content(message.content),
-                **_nonempty(details=dict(message.details)),
-            }
-        case SystemMessage():
-            return {"role": "system", "content": _content(message.content)}
-        case CustomMessage():
-            return {"role": "custom", "kind": message.kind, "payload": message.payload}
-        case _:
-            assert_never(message)
+    """The message as a JSON object, without members at their default, except those of `_ALWAYS`."""
+    return {"role": message.role, **_encode(message)}
 
 
 def decode_message(encoded: Any) -> Message:
@@ -61,14 +40,14 @@ def decode_message(encoded: Any) -> Message:
     if not isinstance(encoded, Mapping):
         raise ValueError("a message is an object")
     role = encoded.get("role")
-    if not isinstance(role, str) or role not in _DECODERS:
+    if not isinstance(role, str) or role not in _MESSAGES:
         raise ValueError(f"unknown role {role!r}")
-    return _DECODERS[role](encoded)
+    return cast(Message, _decode(_MESSAGES[role], encoded))
 
 
 def encode_usage(usage: Usage) -> Json:
     """The token counts of `COUNTS` that aren't zero."""
-    return _nonempty(**{name: getattr(usage, name) for name in COUNTS})
+    return {name: count for name in COUNTS if (count := getattr(usage, name))}
 
 
 def usage_counts(usage: Usage) -> Json:
@@ -82,78 +61,6 @@ def decode_usage(encoded: Any) -> Usage:
     return Usage(**{n: counts[n] for n in COUNTS if isinstance(counts.get(n), int)})
 
 
-def _encode_assistant(message: AssistantMessage) -> Json:
-    return {
-        "role": "assistant",
-        "content": [_encode_block(block) for block in message.content],
-        "stop_reason": message.stop_reason,
-        "origin": message.origin,
-        **_nonempty(
-            error_message=message.error_message,
-            error_kind=message.error_kind,
-            model=message.model,
-            withheld=message.withheld,
-        ),
-        # All zeros mean "reported, nothing used"; None means "not reported".
-        **({} if message.usage is None else {"usage": encode_usage(message.usage)}),
-    }
-
-
-def _content(blocks: tuple[Block, ...]) -> str | list[Json]:
-    """The blocks as JSON; a single text block as its text, which is shorter and easier to read."""
-    if len(blocks) == 1 and isinstance(blocks[0], TextBlock):
-        return blocks[0].text
-    return [_encode_block(block) for block in blocks]
-
-
-def _decode_user(encoded: Mapping[str, Any]) -> UserMessage:
-    attached, origin = encoded.get("attached"), encoded.get("origin")
-    return UserMessage(
-        content=cast(tuple[UserBlock, ...], _blocks(encoded, *_SHOWN)),
-        origin=cast(Origin, origin if origin in get_args(Origin) else "user"),
-        attached=tuple(map(str, attached)) if isinstance(attached, list) else (),
-    )
-
-
-def _decode_assistant(encoded: Mapping[str, Any]) -> AssistantMessage:
-    blocks = _blocks(encoded, TextBlock, ThinkingBlock, ToolCallBlock, CompactionBlock)
-    reason = encoded.get("stop_reason")
-    return AssistantMessage(
-        content=cast(tuple[AssistantBlock, ...], blocks),
-        stop_reason=cast(StopReason, reason if reason in get_args(StopReason) else "stop"),
-        error_message=_text_or_none(encoded.get("error_message")),
-        error_kind=_text_or_none(encoded.get("error_kind")),
-        model=_text(encoded.get("model")),
-        usage=decode_usage(encoded["usage"]) if "usage" in encoded else None,
-        origin="harness" if encoded.get("origin") == "harness" else "model",
-        withheld=_text(encoded.get("withheld")),
-    )
-
-
-def _decode_tool_result(encoded: Mapping[str, Any]) -> ToolResultMessage:
-    return ToolResultMessage(
-        tool_call_id=_text(encoded.get("tool_call_id")),
-        tool_name=_text(encoded.get("tool_name")),
-        content=cast(tuple[ResultBlock, ...], _blocks(encoded, *_SHOWN)),
-        details=_object(encoded.get("details")),
-        is_error=bool(encoded.get("is_error", False)),
-    )
-
-
-_DECODERS: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
-    "user": _decode_user,
-    "assistant": _decode_assistant,
-    "toolResult": _decode_tool_result,
-    "tool": _decode_tool_result,
-    "system": lambda encoded: SystemMessage(
-        content=cast(tuple[TextBlock, ...], _blocks(encoded, TextBlock))
-    ),
-    "custom": lambda encoded: CustomMessage(
-        kind=_text(encoded.get("kind")), payload=encoded.get("payload")
-    ),
-}
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -162,52 +69,116 @@ def _text_or_none(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _anything(value: Any) -> Any:
+    return value
+
+
 def _object(value: Any) -> Json:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-_BLOCKS: Mapping[str, tuple[type[Block], Mapping[str, Callable[[Any], Any]]]] = {
-    "text": (TextBlock, {"text": _text}),
-    "thinking": (
-        ThinkingBlock,
-        {"text": _text, "signature": _text_or_none, "redacted": _text_or_none},
-    ),
-    "toolCall": (ToolCallBlock, {"id": _text, "name": _text, "arguments": lambda v: v}),
-    "image": (ImageBlock, {"asset_id": _text, "media_type": _text}),
-    "document": (DocumentBlock, {"asset_id": _text, "media_type": _text, "name": _text}),
-    "compaction": (CompactionBlock, {"data": _object, "text": _text}),
-}
-"""Each type of block: its class, and how each member is read."""
-_TYPES = {kind: (name, members) for name, (kind, members) in _BLOCKS.items()}
-_LEFT_OUT: Mapping[type[Block], Mapping[str, Any]] = {
-    ThinkingBlock: {"signature": None, "redacted": None},
-    DocumentBlock: {"name": ""},
-    CompactionBlock: {"text": ""},
-}
-"""Members that are omitted when they have this value."""
+def _one_of(choices: Iterable[str], otherwise: str) -> Reader:
+    return lambda value: value if value in choices else otherwise
 
 
-def _encode_block(block: Block) -> Json:
-    name, members = _TYPES[type(block)]
-    encoded = {"type": name, **{member: getattr(block, member) for member in members}}
-    for member, default in _LEFT_OUT.get(type(block), {}).items():
-        if encoded[member] == default:
-            del encoded[member]
+def _blocks_of(*allowed: type[Block]) -> Reader:
+    """A function that reads blocks of these types and leaves others out."""
+
+    def read(content: Any) -> tuple[Block, ...]:
+        if isinstance(content, str):
+            return (TextBlock(content),)
+        blocks = []
+        for block in content if isinstance(content, Iterable) else ():
+            kind = _BLOCKS.get(text_member(block, "type"))
+            if kind in allowed:
+                blocks.append(_decode(kind, block))
+        return tuple(blocks)
+
+    return read
+
+
+_SHOWN = (TextBlock, ImageBlock, DocumentBlock)
+_BLOCKS: Mapping[str, type[Block]] = {
+    "text": TextBlock,
+    "thinking": ThinkingBlock,
+    "toolCall": ToolCallBlock,
+    "image": ImageBlock,
+    "document": DocumentBlock,
+    "compaction": CompactionBlock,
+}
+_TYPES = {kind: name for name, kind in _BLOCKS.items()}
+_MESSAGES: Mapping[str, type[Message]] = {
+    "user": UserMessage,
+    "assistant": AssistantMessage,
+    "toolResult": ToolResultMessage,
+    "tool": ToolResultMessage,
+    "system": SystemMessage,
+    "custom": CustomMessage,
+}
+_READERS: Mapping[type, Mapping[str, Reader]] = {
+    TextBlock: {"text": _text},
+    ThinkingBlock: {"text": _text, "signature": _text_or_none, "redacted": _text_or_none},
+    ToolCallBlock: {"id": _text, "name": _text, "arguments": _anything},
+    ImageBlock: {"asset_id": _text, "media_type": _text},
+    DocumentBlock: {"asset_id": _text, "media_type": _text, "name": _text},
+    CompactionBlock: {"data": _object, "text": _text},
+    UserMessage: {
+        "content": _blocks_of(*_SHOWN),
+        "origin": _one_of(get_args(Origin), "user"),
+        "attached": texts_in,
+    },
+    AssistantMessage: {
+        "content": _blocks_of(TextBlock, ThinkingBlock, ToolCallBlock, CompactionBlock),
+        "stop_reason": _one_of(get_args(StopReason), "stop"),
+        "origin": _one_of(("model", "harness"), "model"),
+        "error_message": _text_or_none,
+        "error_kind": _text_or_none,
+        "model": _text,
+        "withheld": _text,
+        # All zeros mean "reported, nothing used"; None means "not reported".
+        "usage": lambda value: None if value is None else decode_usage(value),
+    },
+    ToolResultMessage: {
+        "tool_call_id": _text,
+        "tool_name": _text,
+        "is_error": bool,
+        "content": _blocks_of(*_SHOWN),
+        "details": _object,
+    },
+    SystemMessage: {"content": _blocks_of(TextBlock)},
+    CustomMessage: {"kind": _text, "payload": _anything},
+}
+"""How each stored member of a block or a message is read."""
+_WRITERS: Mapping[str, Reader] = {"attached": list, "details": dict, "usage": encode_usage}
+_ALWAYS = frozenset({"content", "is_error", "origin", "payload", "stop_reason"})
+"""Members that are stored even if they have their default value."""
+_DEFAULTS: Mapping[type, Mapping[str, Any]] = {
+    kind: {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory()
+        for each in fields(kind)
+    }
+    for kind in _READERS
+}
+
+
+def _encode(value: Message | Block) -> Json:
+    kind = type(value)
+    encoded: Json = {}
+    for name in _READERS[kind]:
+        member = getattr(value, name)
+        if name == "content":
+            encoded[name] = _content(member, is_list=kind is AssistantMessage)
+        elif name in _ALWAYS or member != _DEFAULTS[kind][name]:
+            encoded[name] = _WRITERS.get(name, _anything)(member)
     return encoded
 
 
-def _blocks(encoded: Mapping[str, Any], *allowed: type[Block]) -> tuple[Block, ...]:
-    content = encoded.get("content")
-    if isinstance(content, str):
-        return (TextBlock(content),)
-    blocks = []
-    for block in content if isinstance(content, Iterable) else ():
-        name = block.get("type") if isinstance(block, Mapping) else None
-        kind, members = _BLOCKS.get(name, (None, {})) if isinstance(name, str) else (None, {})
-        if kind in allowed:
-            blocks.append(kind(**{m: decode(block.get(m)) for m, decode in members.items()}))
-    return tuple(blocks)
+def _content(blocks: tuple[Block, ...], *, is_list: bool) -> str | list[Json]:
+    """The blocks as JSON; a single text block as its text, which is shorter and easier to read."""
+    if len(blocks) == 1 and isinstance(blocks[0], TextBlock) and not is_list:
+        return blocks[0].text
+    return [{"type": _TYPES[type(block)], **_encode(block)} for block in blocks]
 
 
-def _nonempty(**members: Any) -> Json:
-    return {name: value for name, value in members.items() if value not in (None, "", 0, [], {})}
+def _decode(kind: type, encoded: Mapping[str, Any]) -> Any:
+    return kind(**{name: read(encoded.get(name)) for name, read in _READERS[kind].items()})
