@@ -1,7 +1,7 @@
 """Replays a journal from end to end: messages, choices, costs and plan phases."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import reduce
 from typing import Any, TypeAlias, get_args
 
@@ -9,105 +9,28 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import one_line
 from dirge_py.session.codec import decode_usage
 from dirge_py.session.record import Record, text_member
-from dirge_py.session.transcript import (
-    InterruptedRun,
-    JournalTranscript,
-    TranscriptRepairs,
-    closed_calls_text,
-    read_transcript,
-)
+from dirge_py.session.transcript import LoadedSession as LoadedSession
+from dirge_py.session.transcript import SessionChoices as SessionChoices
+from dirge_py.session.transcript import SessionDescription as SessionDescription
+from dirge_py.session.transcript import read_transcript
 from dirge_py.session.tree import branch
 from dirge_py.types.events import EvidenceOutcome, EvidenceTaken, PhaseName, PlanPhase
-from dirge_py.types.messages import UNFINISHED, Message, ToolCallBlock, Usage, UserMessage
+from dirge_py.types.messages import UNFINISHED, Usage, UserMessage
 
 _MAX_DECISIONS = 200
 _TITLE_LENGTH = 80
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionChoices:
-    """The user's choices and stored values of a session, the newest of each."""
-
-    model: str = ""
-    """The model chosen last."""
-    thinking: str = ""
-    """The thinking level chosen last."""
-    mode: str = ""
-    """The permission mode chosen last."""
-    decisions: tuple[Mapping[str, Any], ...] = ()
-    """The newest decisions given to `note_decision`."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The stored values by name, the newest of each."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionDescription:
-    """Title, folder and dates of a session, for lists."""
-
-    title: str = ""
-    """The name of the session, or its first prompt."""
-    cwd: str = ""
-    """The folder it was begun in."""
-    created: str = ""
-    """When it was begun (ISO 8601); empty if unknown."""
-    updated: str = ""
-    """When its last record was written (ISO 8601); empty if unknown."""
-    forked_from: str = ""
-    """The session it was forked from; empty if none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoadedSession:
-    """A session replayed from its journal: its current branch, and totals of all branches."""
-
-    messages: tuple[Message, ...] = ()
-    """The messages of the current branch, each call with its answer."""
-    record_ids: tuple[str, ...] = ()
-    """The record of each message; "" for an answer that no record holds as a message yet."""
-    open_calls: tuple[ToolCallBlock, ...] = ()
-    """Calls that wait for a decision, or belong to the `interruption`."""
-    healed: tuple[TranscriptRepairs, ...] = ()
-    """Results generated now for calls without one."""
-    reused: tuple[TranscriptRepairs, ...] = ()
-    """Results that were recorded when their call finished, before their message."""
-    interruption: InterruptedRun | None = None
-    """The unfinished state of the last run if it was killed; None if it ended."""
-    compactions: tuple[Mapping[str, Any], ...] = ()
-    """The compactions of `messages`, oldest first, as given to `note_compaction`."""
-    choices: SessionChoices = field(default_factory=SessionChoices)
-    """The user's choices, on any branch."""
-    grants: tuple[str, ...] = ()
-    """The rules granted for this session."""
-    usage: Usage = field(default_factory=Usage)
-    """The tokens of all branches."""
-    cost_usd: float | None = 0.0
-    """The cost of all branches; None as soon as one part is unknown."""
-    least_usd: float = 0.0
-    """The part of the cost for which prices are known."""
-    turns: int = 0
-    """Model turns of all branches."""
-    description: SessionDescription = SessionDescription()
-    """Its title, its folder and its dates."""
-    notices: tuple[str, ...] = ()
-    """Notices for the user about the journal."""
 
 
 def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedSession:
     """The session that `records` describe. Already recorded notices are not repeated."""
     header = _newest(records, "session")
     copied_to = text_member(header, "forked_at") or None
-    transcript = read_transcript(branch(records), copied_to=copied_to)
-    prompts = (m for m in transcript.messages if isinstance(m, UserMessage) and m.origin == "user")
+    loaded = read_transcript(branch(records), copied_to=copied_to)
+    prompts = (m for m in loaded.messages if isinstance(m, UserMessage) and m.origin == "user")
     spending = reduce(SessionSpending.after, records, SessionSpending())
     recorded = {record.data.get("content") for record in _of_type(records, "notice")}
-    return LoadedSession(
-        messages=transcript.messages,
-        record_ids=transcript.record_ids,
-        open_calls=transcript.open_calls,
-        healed=transcript.healed,
-        reused=transcript.reused,
-        interruption=transcript.interruption,
-        compactions=transcript.compactions,
+    return replace(
+        loaded,
         choices=_choices(records),
         grants=_grants(records),
         usage=spending.whole_usage,
@@ -122,7 +45,7 @@ def replay(records: Sequence[Record], *, notices: Iterable[str] = ()) -> LoadedS
             updated=records[-1].ts if records else "",
             forked_from=text_member(header, "forked_from"),
         ),
-        notices=tuple(n for n in (*notices, *_remarks(transcript)) if n not in recorded),
+        notices=tuple(n for n in (*notices, *loaded.notices) if n not in recorded),
     )
 
 
@@ -157,15 +80,6 @@ def _grants(records: Sequence[Record]) -> tuple[str, ...]:
         else:
             grants.pop(rule, None)
     return tuple(grants)
-
-
-def _remarks(transcript: JournalTranscript) -> Iterable[str]:
-    if transcript.healed:
-        yield closed_calls_text([repair.result.tool_name for repair in transcript.healed])
-    if transcript.surplus_results:
-        yield f"{transcript.surplus_results} tool result(s) without a call were left out."
-    if transcript.unreadable:
-        yield f"{transcript.unreadable} message(s) of an unknown kind were left out."
 
 
 def _of_type(records: Iterable[Record], type_name: str) -> list[Record]:

@@ -8,7 +8,7 @@ answer may stay open: those that wait for a decision, and those of a run that wa
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
 from typing import Any, Literal, get_args
@@ -23,6 +23,7 @@ from dirge_py.types.messages import (
     Message,
     ToolCallBlock,
     ToolResultMessage,
+    Usage,
     UserMessage,
 )
 
@@ -139,33 +140,75 @@ class TranscriptRepairs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JournalTranscript:
-    """The repaired messages of a branch."""
+class SessionChoices:
+    """The user's choices and stored values of a session, the newest of each."""
 
-    messages: tuple[Message, ...]
-    """The messages; each call has one result, except `open_calls`."""
-    record_ids: tuple[str, ...]
-    """The record of each message; "" for a result that no record holds as a message yet."""
+    model: str = ""
+    """The model chosen last."""
+    thinking: str = ""
+    """The thinking level chosen last."""
+    mode: str = ""
+    """The permission mode chosen last."""
+    decisions: tuple[Mapping[str, Any], ...] = ()
+    """The newest decisions given to `note_decision`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The stored values by name, the newest of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDescription:
+    """Title, folder and dates of a session, for lists."""
+
+    title: str = ""
+    """The name of the session, or its first prompt."""
+    cwd: str = ""
+    """The folder it was begun in."""
+    created: str = ""
+    """When it was begun (ISO 8601); empty if unknown."""
+    updated: str = ""
+    """When its last record was written (ISO 8601); empty if unknown."""
+    forked_from: str = ""
+    """The session it was forked from; empty if none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSession:
+    """A session replayed from its journal: its current branch, and totals of all branches."""
+
+    messages: tuple[Message, ...] = ()
+    """The messages of the current branch, each call with its answer."""
+    record_ids: tuple[str, ...] = ()
+    """The record of each message; "" for an answer that no record holds as a message yet."""
+    open_calls: tuple[ToolCallBlock, ...] = ()
+    """Calls that wait for a decision, or belong to the `interruption`."""
     healed: tuple[TranscriptRepairs, ...] = ()
-    """Generated results of calls that have none."""
+    """Results generated now for calls without one."""
     reused: tuple[TranscriptRepairs, ...] = ()
     """Results that were recorded when their call finished, before their message."""
-    open_calls: tuple[ToolCallBlock, ...] = ()
-    """Calls without a result: they wait for a decision, or belong to the `interruption`."""
     interruption: InterruptedRun | None = None
-    """The unfinished state of the last run if it was killed."""
+    """The unfinished state of the last run if it was killed; None if it ended."""
     compactions: tuple[Mapping[str, Any], ...] = ()
-    """The compactions that were made of exactly these messages."""
-    surplus_results: int = 0
-    """The number of results without a call, which are left out."""
-    unreadable: int = 0
-    """The number of messages of unknown kinds, which are left out."""
+    """The compactions of `messages`, oldest first, as given to `note_compaction`."""
+    choices: SessionChoices = field(default_factory=SessionChoices)
+    """The user's choices, on any branch."""
+    grants: tuple[str, ...] = ()
+    """The rules granted for this session."""
+    usage: Usage = field(default_factory=Usage)
+    """The tokens of all branches."""
+    cost_usd: float | None = 0.0
+    """The cost of all branches; None as soon as one part is unknown."""
+    least_usd: float = 0.0
+    """The part of the cost for which prices are known."""
+    turns: int = 0
+    """Model turns of all branches."""
+    description: SessionDescription = SessionDescription()
+    """Its title, its folder and its dates."""
+    notices: tuple[str, ...] = ()
+    """Notices for the user about the journal."""
 
 
-def read_transcript(
-    records: Iterable[Record], *, copied_to: str | None = None
-) -> JournalTranscript:
-    """The transcript of one branch, given in order.
+def read_transcript(records: Iterable[Record], *, copied_to: str | None = None) -> LoadedSession:
+    """The messages and open calls of one branch, given in order; `replay` adds the rest.
 
     A result belongs to the nearest call before it that has its id and no result yet, because some
     providers repeat ids. It is moved directly after its call, in the order of the calls. Records up
@@ -352,7 +395,7 @@ class _TranscriptReader:
         if asked_in is None:
             self._resume_around(slot)
 
-    def finish(self) -> JournalTranscript:
+    def finish(self) -> LoadedSession:
         messages: list[tuple[Message, str]] = []
         healed: list[TranscriptRepairs] = []
         reused: list[TranscriptRepairs] = []
@@ -367,7 +410,7 @@ class _TranscriptReader:
                 if slot.result is None:
                     kept = healed if slot.finished is None else reused
                     kept.append(TranscriptRepairs(result=slot.answer(), asked_in=slot.asked_in))
-        return JournalTranscript(
+        return LoadedSession(
             messages=tuple(message for message, _ in messages),
             record_ids=tuple(record_id for _, record_id in messages),
             healed=tuple(healed),
@@ -375,9 +418,16 @@ class _TranscriptReader:
             open_calls=tuple(slot.call for slot in open_slots),
             interruption=self._interruption(open_slots, messages[-1][0] if messages else None),
             compactions=tuple(self._compactions),
-            surplus_results=self._surplus_results,
-            unreadable=self._unreadable,
+            notices=tuple(self._notices(healed)),
         )
+
+    def _notices(self, healed: Sequence[TranscriptRepairs]) -> Iterator[str]:
+        if healed:
+            yield closed_calls_text([repair.result.tool_name for repair in healed])
+        if self._surplus_results:
+            yield f"{self._surplus_results} tool result(s) without a call were left out."
+        if self._unreadable:
+            yield f"{self._unreadable} message(s) of an unknown kind were left out."
 
     def _is_open(self, entry: _Entry, slot: _Slot) -> bool:
         """Whether the call has no result, and the conversation hasn't continued without it."""

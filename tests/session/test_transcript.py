@@ -102,7 +102,7 @@ def test_results_without_a_call_and_second_results_are_left_out():
     )
 
     assert texts(read) == ["", "first"]
-    assert read.surplus_results == 2
+    assert read.notices == ("2 tool result(s) without a call were left out.",)
 
 
 def test_ids_used_again_in_a_later_turn_are_other_calls():
