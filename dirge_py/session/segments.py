@@ -320,11 +320,11 @@ def _blob_text(path: Path, digest: str) -> str:
     return content.decode("utf-8", "surrogatepass")
 
 
-def read_from(path: Path, start: int = 0) -> bytes:
-    """The bytes of a file from `start` on; a link isn't followed. Raises OSError."""
+def read_from(path: Path, start: int = 0, most: int = -1) -> bytes:
+    """At most so many bytes of a file from `start` on; a link isn't followed. Raises OSError."""
     with open(os.open(path, READ_FLAGS), "rb") as file:
         file.seek(start)
-        return file.read()
+        return file.read(most)
 
 
 def _write_blob(folder: Path, digest: str, content: bytes) -> None:

@@ -1,7 +1,6 @@
 """The store of a project's sessions: creating, finding, listing, forking and deleting them.
 
-Lists are read from the first and last few kilobytes of each journal. Deleted sessions stay in a
-trash folder for a week, from which you can restore them.
+Deleted sessions stay in a trash folder for a week, from which you can restore them.
 """
 
 import contextlib
@@ -9,7 +8,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import chain, count
@@ -18,168 +17,25 @@ from typing import Any
 
 from dirge_py.lib.file_lock import lock_holder
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.codec import decode_message
-from dirge_py.session.history import LoadedSession, replay, title_of
+from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
+from dirge_py.session.index.sources import DAMAGED as DAMAGED
+from dirge_py.session.index.sources import SessionSummary as SessionSummary
+from dirge_py.session.index.sources import list_sessions
 from dirge_py.session.journal import Clock, Journal, lock_session
-from dirge_py.session.record import NO_RECORD, Record, decode, parse_timestamp
+from dirge_py.session.record import NO_RECORD, Record
 from dirge_py.session.recovery import Continuation, continuation_of, save_continuation
 from dirge_py.session.segments import (
-    READ_FLAGS,
     SegmentLimits,
     SessionFiles,
     folder_of,
-    lacks_segments,
     make_folders,
     read_segments,
     segment_numbers,
-    sessions_in_folder,
 )
 from dirge_py.session.tree import records_to_fork
 from dirge_py.types.errors import SessionBusy, SessionError
-from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
-
-# Header, choices and title come first and are short; the last run's end is short too.
-_HEAD_BYTES = 8 * 1024
-_TAIL_BYTES = 16 * 1024
-
-# These bytes occur only in envelopes (see record.py).
-_MESSAGE = b'","type":"message","id":"'
-_STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
-_RUN_END = re.compile(rb'^\{"v":\d+,"seq":\d+,"ts":"[^"]+","type":"run_end",.*$', re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSummary:
-    """A session in a list."""
-
-    project: str
-    """The name of the project's session folder."""
-    id: str
-    """The id of the session."""
-    title: str
-    """Its title, or its first prompt."""
-    started: datetime
-    """When it began."""
-    updated: datetime
-    """When its last record was written."""
-    messages: int
-    """How many messages it has on all branches."""
-    cwd: str
-    """The folder in which it began."""
-    model: str
-    """The model used last."""
-    usage: Usage | None = None
-    """The tokens of all branches; None if unknown."""
-    cost_usd: float | None = None
-    """The cost of all branches; None if any price is unknown."""
-    is_damaged: bool = False
-    """Whether a part of it is missing or can't be read. `list_sessions`, which reads only the ends
-    of files, misses damage in their middle until the session is opened."""
-
-
-DAMAGED = "damaged: "
-"""Precedes the title of a damaged session in lists."""
-
-
-def damaged_sessions(folder: Path) -> frozenset[str]:
-    """The ids of the sessions in the folder of a project whose damaged bytes were kept."""
-    return frozenset(path.stem for path in folder.glob("*.damaged"))
-
-
-def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
-    """The sessions, the most recently used first."""
-    return sorted(sessions, key=lambda session: (session.updated, session.id), reverse=True)
-
-
-def list_sessions(folder: Path) -> list[SessionSummary]:
-    """The readable sessions of one project folder, the most recently used first."""
-    damaged = damaged_sessions(folder)
-    summaries = (
-        _summarise(folder.name, paths, was_damaged=session_id in damaged)
-        for session_id, paths in sessions_in_folder(folder).items()
-    )
-    return newest_first(filter(None, summaries))
-
-
-def _summarise(project: str, paths: Sequence[Path], *, was_damaged: bool) -> SessionSummary | None:
-    try:
-        ends = [_read_ends(path) for path in dict.fromkeys((paths[0], *paths[-2:]))]
-        _, tail, status = ends[-1]
-        is_short = status.st_size <= _TAIL_BYTES
-        if len(ends) > 1 and is_short:
-            tail = ends[-2][1] + tail
-        run_end = _last_run_end(tail)
-        if run_end is not None:
-            messages = run_end[1]
-        elif len(paths) == 1 and is_short:
-            messages = tail.count(_MESSAGE)
-        else:
-            # Only a session killed in a long run has no end of a run near its own end.
-            messages = sum(map(_count_messages, paths))
-    except OSError:
-        return None
-    if not status.st_size:
-        return None
-    head = _read_head(ends[0][0])
-    changed = datetime.fromtimestamp(status.st_mtime, UTC)
-    stamps = _STAMP.findall(tail)
-    return SessionSummary(
-        project=project,
-        id=paths[0].stem,
-        title=head.get("title", ""),
-        started=parse_timestamp(head.get("created")) or changed,
-        updated=(parse_timestamp(stamps[-1].decode()) if stamps else None) or changed,
-        messages=messages,
-        cwd=head.get("cwd", ""),
-        model=(run_end[0] if run_end else "") or head.get("model", ""),
-        is_damaged=was_damaged or not tail.endswith(b"\n") or lacks_segments(paths),
-    )
-
-
-def _read_ends(path: Path) -> tuple[bytes, bytes, os.stat_result]:
-    with open(os.open(path, READ_FLAGS), "rb") as file:
-        status = os.fstat(file.fileno())
-        tail_at = max(0, status.st_size - _TAIL_BYTES)
-        head = os.pread(file.fileno(), _HEAD_BYTES, 0)
-        return head, os.pread(file.fileno(), _TAIL_BYTES, tail_at), status
-
-
-def _count_messages(path: Path) -> int:
-    with open(os.open(path, READ_FLAGS), "rb") as file:
-        return sum(line.count(_MESSAGE) for line in file)
-
-
-def _last_run_end(tail: bytes) -> tuple[str, int] | None:
-    """The model and the number of messages, from the end of the last run; None without one."""
-    for match in reversed(list(_RUN_END.finditer(tail))):
-        record = decode(match.group())
-        if record is not None and isinstance(record.data, dict):
-            model, messages = record.data.get("model"), record.data.get("messages")
-            if isinstance(model, str) and isinstance(messages, int):
-                return model, messages + tail.count(_MESSAGE, match.end())
-    return None
-
-
-def _read_head(head: bytes) -> dict[str, str]:
-    """The values in the whole records of `head` up to the first message."""
-    found: dict[str, str] = {}
-    for record in filter(None, map(decode, head.split(b"\n"))):
-        match record.type, record.data:
-            case "session", {"created": str(created), "cwd": str(cwd)}:
-                found |= {"created": created, "cwd": cwd}
-            case "model", {"model": str(model)}:
-                found["model"] = model
-            case "title", {"title": str(title)}:
-                found["title"] = title
-            case "message", data:
-                message = decode_message(data)
-                if isinstance(message, UserMessage):
-                    found.setdefault("title", title_of(message))
-                break
-    return found
-
 
 _SHOWN_CANDIDATES = 5
 _DEFAULT_LIMITS = SegmentLimits()

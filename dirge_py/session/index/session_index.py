@@ -22,16 +22,19 @@ from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.index.sources import (
     FileMarks,
+    SessionSummary,
     SessionTotals,
     are_unchanged,
+    damaged_sessions,
     decode_marks,
+    list_sessions,
+    newest_first,
     read_appended,
     read_whole,
     searchable_texts,
     sessions_in,
 )
 from dirge_py.session.record import Record
-from dirge_py.session.store import SessionSummary, damaged_sessions, list_sessions, newest_first
 from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:

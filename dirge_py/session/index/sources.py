@@ -1,20 +1,24 @@
-"""Reads the journals of a project for the index: only new records, summed one by one."""
+"""Summaries of a project's sessions, from the ends of the journals or, for the index, from all."""
 
 import contextlib
 import io
 import json
+import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, field
+from dataclasses import asdict, field, replace
 from dataclasses import dataclass as mutable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
 from dirge_py.session.segments import (
+    READ_FLAGS,
     Scan,
     folder_of,
     lacks_segments,
@@ -23,7 +27,6 @@ from dirge_py.session.segments import (
     scan,
     sessions_in_folder,
 )
-from dirge_py.session.store import SessionSummary
 from dirge_py.types.messages import Usage, UserMessage
 
 
@@ -43,6 +46,49 @@ class FileMark(NamedTuple):
 
 
 FileMarks = tuple[FileMark, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """A session in a list."""
+
+    project: str
+    """The name of the project's session folder."""
+    id: str
+    """The id of the session."""
+    title: str
+    """Its title, or its first prompt."""
+    started: datetime
+    """When it began."""
+    updated: datetime
+    """When its last record was written."""
+    messages: int
+    """How many messages it has on all branches."""
+    cwd: str
+    """The folder in which it began."""
+    model: str
+    """The model used last."""
+    usage: Usage | None = None
+    """The tokens of all branches; None if unknown."""
+    cost_usd: float | None = None
+    """The cost of all branches; None if any price is unknown."""
+    is_damaged: bool = False
+    """Whether a part of it is missing or can't be read. `list_sessions`, which reads only the ends
+    of files, misses damage in their middle until the session is opened."""
+
+
+DAMAGED = "damaged: "
+"""Precedes the title of a damaged session in lists."""
+
+
+def damaged_sessions(folder: Path) -> frozenset[str]:
+    """The ids of the sessions in the folder of a project whose damaged bytes were kept."""
+    return frozenset(path.stem for path in folder.glob("*.damaged"))
+
+
+def newest_first(sessions: Iterable[SessionSummary]) -> list[SessionSummary]:
+    """The sessions, the most recently used first."""
+    return sorted(sessions, key=lambda session: (session.updated, session.id), reverse=True)
 
 
 def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
@@ -184,6 +230,66 @@ class SessionTotals:
         spent = value["spending"]
         usages = {name: Usage(**spent[name]) for name in ("usage", "unpriced")}
         return cls(**{**value, "spending": SessionSpending(**{**spent, **usages})})
+
+
+# Header, choices and title come first and are short; the last run's end is short too.
+_HEAD_BYTES = 8 * 1024
+_TAIL_BYTES = 16 * 1024
+# These bytes occur only in envelopes (see record.py).
+_MESSAGE = b'","type":"message","id":"'
+_STAMP = re.compile(rb'\{"v":\d+,"seq":\d+,"ts":"([0-9T:.-]+Z)","type":"')
+
+
+def list_sessions(folder: Path) -> list[SessionSummary]:
+    """The readable sessions of one project folder, the most recently used first.
+
+    Only the first and last few kilobytes of each journal are read, so tokens and cost are unknown.
+    """
+    damaged = damaged_sessions(folder)
+    found = []
+    for session_id, marks in sessions_in(folder).items():
+        with contextlib.suppress(OSError):
+            summary = _summarise(folder, session_id, marks)
+            found.append(replace(summary, is_damaged=summary.is_damaged or session_id in damaged))
+    return newest_first(found)
+
+
+def _summarise(folder: Path, session_id: str, marks: FileMarks) -> SessionSummary:
+    """The summary from the ends of the files. Raises OSError."""
+    paths = [folder / mark.name for mark in marks]
+    totals = SessionTotals()
+    for record in filter(None, map(decode, read_from(paths[0], 0, _HEAD_BYTES).split(b"\n"))):
+        totals.add(record)
+        if record.type == "message":
+            break
+    is_short = marks[-1].size <= _TAIL_BYTES
+    tail = b"".join(
+        read_from(folder / mark.name, max(0, mark.size - _TAIL_BYTES), _TAIL_BYTES)
+        for mark in (marks[-2:] if is_short else marks[-1:])
+    )
+    messages = 0 if is_short and len(marks) == 1 else None
+    for line in tail.split(b"\n"):
+        # Messages are long, and only their number counts.
+        if _MESSAGE in line:
+            messages = None if messages is None else messages + 1
+        elif (record := decode(line)) is not None:
+            totals.add(record)
+            if record.type == "run_end" and isinstance(record.data, dict):
+                messages = record.data.get("messages", messages)
+    if stamps := _STAMP.findall(tail):
+        totals.updated = stamps[-1].decode()
+    if messages is None:
+        # Only a session killed in a long run has no end of a run near its own end.
+        messages = sum(map(_count_messages, paths))
+    totals.messages = messages
+    end = marks[-1].size if tail.endswith(b"\n") else 0
+    read = (*marks[:-1], marks[-1]._replace(read=end))
+    return replace(totals.summary(folder.name, session_id, read), usage=None, cost_usd=None)
+
+
+def _count_messages(path: Path) -> int:
+    with open(os.open(path, READ_FLAGS), "rb") as file:
+        return sum(line.count(_MESSAGE) for line in file)
 
 
 def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:
