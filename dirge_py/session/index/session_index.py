@@ -10,7 +10,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
 from itertools import count, islice
@@ -127,8 +127,6 @@ CREATE TABLE texts (
     key INTEGER PRIMARY KEY, session INTEGER NOT NULL, seq INTEGER NOT NULL, at TEXT NOT NULL,
     kind TEXT NOT NULL, text TEXT NOT NULL);
 CREATE INDEX texts_of_session ON texts (session);
-"""
-_WORDS = """
 CREATE VIRTUAL TABLE words USING fts5 (
     text, content = 'texts', content_rowid = 'key', tokenize = 'unicode61 remove_diacritics 2');
 """
@@ -166,8 +164,6 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
         connection.execute("PRAGMA synchronous = NORMAL")
         if is_new:
             connection.executescript(_TABLES)
-            with contextlib.suppress(sqlite.OperationalError):  # SQLite was built without FTS5
-                connection.executescript(_WORDS)
             connection.execute(f"PRAGMA user_version = {_VERSION}")
         elif connection.execute("PRAGMA user_version").fetchone() != (_VERSION,):
             raise StaleIndex
@@ -204,9 +200,6 @@ class IndexTables:
     def __init__(self, connection: "sqlite3.Connection") -> None:
         self._execute = connection.execute
         self._insert = connection.executemany
-        self._has_words = bool(
-            self._execute("SELECT 1 FROM sqlite_master WHERE name = 'words'").fetchone()
-        )
 
     def update_project(self, project: str, folder: Path) -> None:
         """Update one project from the journals in `folder`, reading only new records."""
@@ -226,18 +219,16 @@ class IndexTables:
             totals = SessionTotals.from_json(json.loads(stored)) if stored else SessionTotals()
             try:
                 added = read_appended(folder, before, marks, last_seq=totals.last_seq)
-                whole = read_whole(folder, marks) if added is None else None
+                if added is None:
+                    found, marks = read_whole(folder, marks)
+                    added = found.records, marks
+                    is_damaged = len(found.damage) > (found.torn_at is not None)
+                    totals = SessionTotals(is_damaged=is_damaged)
+                    if key is not None:
+                        self._delete(key)
             except OSError:
                 continue  # deleted meanwhile, or unreadable: don't list it
-            if whole is not None:
-                if key is not None:
-                    self._delete(key)
-                found, marks_read = whole
-                is_damaged = len(found.damage) > (found.torn_at is not None)
-                totals = SessionTotals(is_damaged=is_damaged)
-                key, added = None, (found.records, marks_read)
-            if added is not None:
-                self._add(key, project, session_id, totals, *added)
+            self._add(key, project, session_id, totals, *added)
 
     def sessions(self, projects: Sequence[str]) -> list[SessionSummary]:
         """The sessions of these projects, unordered."""
@@ -251,12 +242,8 @@ class IndexTables:
             for project, session_id, files, tally in rows
         ]
 
-    def search(
-        self, query: SearchQuery, projects: Sequence[str], limit: int
-    ) -> list[SearchMatch] | None:
-        """The newest matches of the `limit` sessions used last; None without full-text search."""
-        if not self._has_words:
-            return None
+    def search(self, query: SearchQuery, projects: Sequence[str], limit: int) -> list[SearchMatch]:
+        """The newest matches of the `limit` sessions used last."""
         places: Counter[int] = Counter()
         answer = []
         for key, session, project, session_id, seq, at, kind in self._execute(
@@ -292,13 +279,12 @@ class IndexTables:
         ]
 
     def _delete(self, key: int) -> None:
-        if self._has_words:
-            # FTS5 deletes a row only if given the same text that it has indexed.
-            self._execute(
-                "INSERT INTO words (words, rowid, text)"
-                " SELECT 'delete', key, text FROM texts WHERE session = ?",
-                (key,),
-            )
+        # FTS5 deletes a row only if given the same text that it has indexed.
+        self._execute(
+            "INSERT INTO words (words, rowid, text)"
+            " SELECT 'delete', key, text FROM texts WHERE session = ?",
+            (key,),
+        )
         self._execute("DELETE FROM texts WHERE session = ?", (key,))
         self._execute("DELETE FROM sessions WHERE key = ?", (key,))
 
@@ -315,16 +301,11 @@ class IndexTables:
         for record in records:
             totals.add(record)
         updated = totals.summary(project, session_id, marks).updated.isoformat()
-        row = (updated, json.dumps(marks), totals.as_json())
-        if key is None:
-            key = self._execute(
-                "INSERT INTO sessions (updated, files, tally, project, id) VALUES (?, ?, ?, ?, ?)",
-                (*row, project, session_id),
-            ).lastrowid
-        else:
-            self._execute(
-                "UPDATE sessions SET updated = ?, files = ?, tally = ? WHERE key = ?", (*row, key)
-            )
+        key = self._execute(
+            "INSERT OR REPLACE INTO sessions (key, updated, files, tally, project, id)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (key, updated, json.dumps(marks), totals.as_json(), project, session_id),
+        ).lastrowid
         (last,) = self._execute("SELECT coalesce(max(key), 0) FROM texts").fetchone()
         texts = [
             (key, record.seq, record.ts, *text)
@@ -335,9 +316,8 @@ class IndexTables:
         self._insert(
             "INSERT INTO texts (key, session, seq, at, kind, text) VALUES (?, ?, ?, ?, ?, ?)", rows
         )
-        if self._has_words:
-            words: Iterable[tuple[Any, ...]] = ((row[0], row[-1]) for row in rows)
-            self._insert("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+        words = [(row[0], row[-1]) for row in rows]
+        self._insert("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
 
 
 def _among(projects: Sequence[str]) -> str:

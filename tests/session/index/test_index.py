@@ -258,17 +258,17 @@ def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_
     assert filled.search(["alpha"]) == expected[1]
 
 
-def test_without_fts5_the_same_places_are_found(filled, monkeypatch, tmp_path):
-    expected = answers(filled)
-    session_index.remove_database(tmp_path / "state/index.sqlite")
-    monkeypatch.setattr(session_index, "_WORDS", "CREATE VIRTUAL TABLE words USING absent (text);")
-
-    assert answers(filled) == expected
-
-
-def test_without_sqlite_the_journals_answer(filled, monkeypatch):
+@pytest.mark.parametrize("is_built_with", [True, False])
+def test_without_sqlite_or_its_search_the_journals_answer(
+    filled, tmp_path, monkeypatch, is_built_with
+):
     sessions, found = answers(filled)
-    monkeypatch.setitem(sys.modules, "sqlite3", None)
+    if is_built_with:
+        session_index.remove_database(tmp_path / "state/index.sqlite")
+        tables = session_index._TABLES.replace("fts5", "absent")
+        monkeypatch.setattr(session_index, "_TABLES", tables)
+    else:
+        monkeypatch.setitem(sys.modules, "sqlite3", None)
 
     assert answers(filled) == ([replace(o, usage=None, cost_usd=None) for o in sessions], found)
 
