@@ -29,8 +29,8 @@ from dirge_py.session.snapshots.store import (
     SnapshotRetention,
     StoreFolder,
     StoreLease,
-    StorePruner,
     acquire_lease,
+    prune_store,
     sessions_in_use,
 )
 from dirge_py.types.errors import SessionError
@@ -156,13 +156,11 @@ class SnapshotRepository:
         """Remove snapshots beyond the limits, at most once a day; may be cancelled any time."""
         if self._is_closed or self._is_missing() or self._lease is None:
             return
-        pruner = StorePruner(
-            folder=self._folder,
-            session=self._session,
-            retention=self._retention,
-            clock=self._clock,
+        folder, clock = self._folder, self._clock
+        is_whole = await prune_store(
+            folder, session=self._session, retention=self._retention, clock=clock
         )
-        if not await pruner.run() and not self._is_closed:
+        if not is_whole and not self._is_closed:
             await self._alone(self._set_aside())
 
     async def aclose(self) -> None:

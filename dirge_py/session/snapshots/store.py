@@ -385,108 +385,98 @@ class SnapshotRetention:
     """The most bytes of the store."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorePruner:
-    """Prunes one store, at most once a day over all processes."""
+async def prune_store(
+    folder: StoreFolder, *, session: str, retention: SnapshotRetention, clock: Callable[[], float]
+) -> bool:
+    """Prune at most once a day over all processes; False if the store is damaged.
 
-    folder: StoreFolder
-    """The store."""
-    session: str
-    """The session of this process, whose snapshots stay."""
-    retention: SnapshotRetention
-    """How much stays of other sessions."""
-    clock: Callable[[], float]
-    """The time in seconds."""
+    The snapshots of `session`, and of other sessions in use, stay.
+    """
+    if not folder.is_whole:
+        return False
+    with contextlib.ExitStack() as lock:
+        try:
+            stamp = lock.enter_context(hold_lock(folder.path / _LEASES_FOLDER / "pruning", 0))
+        except OSError:
+            return True  # another process prunes
+        status, now = os.fstat(stamp), clock()
+        # A new store is empty, and its own time doesn't tell when it was pruned.
+        if status.st_size and abs(now - status.st_mtime) < DAY_S:
+            return True
+        try:
+            in_use = {session, *sessions_in_use(folder.path)}
+            await _prune(folder, in_use, now - retention.days * DAY_S, retention.max_bytes)
+        except GitFailed as error:
+            return error.is_inconclusive
+        os.pwrite(stamp, b"pruned\n", 0)
+        os.utime(stamp, (clock(), clock()))
+    return True
 
-    async def run(self) -> bool:
-        """Prune if the last time is long enough ago; False if the store is damaged."""
-        if not self.folder.is_whole:
-            return False
-        with contextlib.ExitStack() as lock:
-            try:
-                stamp = lock.enter_context(
-                    hold_lock(self.folder.path / _LEASES_FOLDER / "pruning", 0)
-                )
-            except OSError:
-                return True  # another process prunes
-            status = os.fstat(stamp)
-            # A new store is empty, and its own time doesn't tell when it was pruned.
-            if status.st_size and abs(self.clock() - status.st_mtime) < DAY_S:
-                return True
-            try:
-                await self._prune()
-            except GitFailed as error:
-                return error.is_inconclusive
-            os.pwrite(stamp, b"pruned\n", 0)
-            os.utime(stamp, (self.clock(), self.clock()))
-        return True
 
-    async def _prune(self) -> None:
-        self._remove_leftovers()
-        in_use = {self.session, *sessions_in_use(self.folder.path)}
-        refs = await self._refs()
-        # `refs/dirge/<session>/<tree>`
-        staying = {name for _, name in refs if name.split("/")[2] in in_use}
-        oldest = self.clock() - self.retention.days * DAY_S
-        leaving = [name for date, name in refs if date < oldest and name not in staying]
-        others = [name for date, name in refs if date >= oldest and name not in staying]
-        is_full = size_of(self.folder.path) > self.retention.max_bytes
-        if is_full:
-            count = await self._fitting(staying, others)
-            leaving += others[: len(others) - count]
-        if leaving:
-            orders = "".join(f"delete {name}\n" for name in leaving)
-            await self.folder.output(["update-ref", "--stdin"], stdin=orders)
-        folders = (self.folder.path / "objects").glob("[0-9a-f][0-9a-f]")
-        if leaving or is_full or sum(len(os.listdir(each)) for each in folders) > _LOOSE_FROM:
-            # Repack everything that is kept into one pack, without unneeded objects. Only once:
-            # repacked objects count as new, and would stay for the grace period.
-            git = self.folder.git
-            repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
-            await git.run(
-                git.command("pack-refs", "--all", "--prune"),
-                git.command(*repack),
-                git.command("prune", f"--expire={_GRACE}"),
-                store=self.folder.path,
-                timeout_s=_PACK_S,
-            )
+async def _prune(
+    folder: StoreFolder, in_use: Collection[str], oldest: float, max_bytes: int
+) -> None:
+    _remove_leftovers(folder, oldest)
+    form = "--format=%(creatordate:unix) %(refname)"
+    listed = await folder.output(["for-each-ref", form, "refs/dirge"])
+    lines = [line.partition(" ") for line in listed.decode().splitlines()]
+    refs = sorted((int(date), name) for date, _, name in lines)
+    # `refs/dirge/<session>/<tree>`
+    staying = {name for _, name in refs if name.split("/")[2] in in_use}
+    leaving = [name for date, name in refs if date < oldest and name not in staying]
+    others = [name for date, name in refs if date >= oldest and name not in staying]
+    is_full = size_of(folder.path) > max_bytes
+    if is_full:
+        count = await _fitting(folder, staying, others, max_bytes)
+        leaving += others[: len(others) - count]
+    if leaving:
+        orders = "".join(f"delete {name}\n" for name in leaving)
+        await folder.output(["update-ref", "--stdin"], stdin=orders)
+    loose = (folder.path / "objects").glob("[0-9a-f][0-9a-f]")
+    if leaving or is_full or sum(len(os.listdir(each)) for each in loose) > _LOOSE_FROM:
+        # Repack everything that is kept into one pack, without unneeded objects. Only once:
+        # repacked objects count as new, and would stay for the grace period.
+        git = folder.git
+        repack = ("repack", "-A", "-d", "-q", "--window=5", f"--unpack-unreachable={_GRACE}")
+        await git.run(
+            git.command("pack-refs", "--all", "--prune"),
+            git.command(*repack),
+            git.command("prune", f"--expire={_GRACE}"),
+            store=folder.path,
+            timeout_s=_PACK_S,
+        )
 
-    async def _fitting(self, staying: Collection[str], others: Sequence[str]) -> int:
-        """How many of the newest `others` fit into the limit together with `staying`."""
-        fits, too_many = 0, len(others) + 1
-        while too_many - fits > 1:
-            count = (fits + too_many) // 2
-            kept = [*staying, *others[len(others) - count :]]
-            # The size of all their objects, each counted once.
-            sizes = await self.folder.output(
-                ["rev-list", "--objects", "--no-object-names", "--stdin"],
-                ["cat-file", "--batch-check=%(objectsize:disk)", "--buffer"],
-                stdin="".join(f"{name}\n" for name in kept),
-                timeout_s=_PACK_S,
-            )
-            if sum(map(int, sizes.split())) <= self.retention.max_bytes:
-                fits = count
-            else:
-                too_many = count
-        return fits
 
-    async def _refs(self) -> Sequence[tuple[int, str]]:
-        form = "--format=%(creatordate:unix) %(refname)"
-        listed = await self.folder.output(["for-each-ref", form, "refs/dirge"])
-        lines = [line.partition(" ") for line in listed.decode().splitlines()]
-        return sorted((int(date), name) for date, _, name in lines)
+async def _fitting(
+    folder: StoreFolder, staying: Collection[str], others: Sequence[str], max_bytes: int
+) -> int:
+    """How many of the newest `others` fit into the limit together with `staying`."""
+    fits, too_many = 0, len(others) + 1
+    while too_many - fits > 1:
+        count = (fits + too_many) // 2
+        kept = [*staying, *others[len(others) - count :]]
+        # The size of all their objects, each counted once.
+        sizes = await folder.output(
+            ["rev-list", "--objects", "--no-object-names", "--stdin"],
+            ["cat-file", "--batch-check=%(objectsize:disk)", "--buffer"],
+            stdin="".join(f"{name}\n" for name in kept),
+            timeout_s=_PACK_S,
+        )
+        if sum(map(int, sizes.split())) <= max_bytes:
+            fits = count
+        else:
+            too_many = count
+    return fits
 
-    def _remove_leftovers(self) -> None:
-        """Remove temporary files of killed processes, and damaged stores that are too old."""
-        now = time.time()
-        limits = [
-            *((path, DAY_S) for path in self.folder.leftovers()),
-            *((path, self.retention.days * DAY_S) for path in self.folder.damaged()),
-        ]
-        for path, limit_s in limits:
-            with contextlib.suppress(OSError):
-                if now - path.lstat().st_mtime > limit_s:
-                    shutil.rmtree(path)
+
+def _remove_leftovers(folder: StoreFolder, oldest: float) -> None:
+    """Remove temporary files of killed processes, and damaged stores that are too old."""
+    yesterday = time.time() - DAY_S
+    limits = [(path, yesterday) for path in folder.leftovers()]
+    for path, limit in (*limits, *((path, oldest) for path in folder.damaged())):
+        with contextlib.suppress(OSError):
+            if path.lstat().st_mtime < limit:
+                shutil.rmtree(path)
 
 
 def size_of(store: Path) -> int:
