@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.file_lock import lock_holder
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.history import LoadedSession, replay
 from dirge_py.session.ids import check_session_id, ids_fitting, new_session_id, project_id
 from dirge_py.session.index.sources import DAMAGED as DAMAGED
@@ -264,18 +263,6 @@ KEPT_IN_TRASH = timedelta(days=7)
 _TRASH_FOLDER = re.compile(r"(\d{8})-(.+)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletedSession:
-    """A session in the trash."""
-
-    session_id: str
-    """Its id."""
-    on: date
-    """The day (UTC) it was deleted."""
-    path: Path
-    """The folder with its files."""
-
-
 class Trash:
     """The deleted sessions: `<state_dir>/trash/<date>-<project>-<id>/` with their files.
 
@@ -314,44 +301,45 @@ class Trash:
 
     def restore(self, store: Store, name: str) -> str:
         """Restore the last deleted session that `name` fits; its id. Raises SessionError."""
-        found = self._find(store, name)
-        lock = lock_session(store.folder / f"{found.session_id}.jsonl")
+        session_id, folder = self._find(store, name)
+        lock = lock_session(store.folder / f"{session_id}.jsonl")
         try:
-            if os.path.lexists(store.folder / f"{found.session_id}.jsonl"):
+            if os.path.lexists(store.folder / f"{session_id}.jsonl"):
                 raise SessionError(
-                    f"A new session {found.session_id} already exists.",
-                    hint=f"The deleted one is in {str(found.path)!r}.",
+                    f"A new session {session_id} already exists.",
+                    hint=f"The deleted one is in {str(folder)!r}.",
                 )
             # Move the journal last: it makes the session exist.
-            for path in sorted(found.path.iterdir(), key=lambda path: path.suffix == ".jsonl"):
+            for path in sorted(folder.iterdir(), key=lambda path: path.suffix == ".jsonl"):
                 path.rename(store.folder / path.name)
-            found.path.rmdir()
+            folder.rmdir()
         except OSError as error:
             raise SessionError(
-                f"Can't restore session {found.session_id}: {error.strerror}.",
-                hint=f"Its files are in {str(found.path)!r}.",
+                f"Can't restore session {session_id}: {error.strerror}.",
+                hint=f"Its files are in {str(folder)!r}.",
             ) from error
         finally:
             lock.release()
-        return found.session_id
+        return session_id
 
-    def sessions_of(self, project: str) -> Sequence[DeletedSession]:
-        """The deleted sessions of this project, the latest first."""
-        deleted = filter(None, (_read_trash_folder(path, project) for path in self._entries()))
-        return sorted(deleted, key=lambda session: (session.on, session.path.name), reverse=True)
+    def sessions_of(self, project: str) -> Sequence[tuple[str, Path]]:
+        """The deleted sessions of this project with their folders, the latest first."""
+        newest_first = sorted(self._entries(), key=lambda path: path.name, reverse=True)
+        ids = ((_deleted_session(path, project), path) for path in newest_first)
+        return [(session_id, path) for session_id, path in ids if session_id]
 
     def empty_old(self) -> None:
         """Delete sessions that have been in the trash for more than a week."""
         oldest = self._today() - KEPT_IN_TRASH
         for path in self._entries():
-            day = _deletion_day(path)
-            if day is not None and day < oldest:
+            name = _TRASH_FOLDER.fullmatch(path.name)
+            if name and name[1] < f"{oldest:%Y%m%d}":
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _find(self, store: Store, name: str) -> DeletedSession:
+    def _find(self, store: Store, name: str) -> tuple[str, Path]:
         check_session_id(name)
         deleted = self.sessions_of(store.folder.name)
-        ids = ids_fitting(sorted({session.session_id for session in deleted}), name)
+        ids = ids_fitting(sorted({session_id for session_id, _ in deleted}), name)
         if not ids:
             raise SessionError(f"No deleted session of this project is called {name!r}.")
         if len(ids) > 1:
@@ -359,7 +347,7 @@ class Trash:
                 f"{name!r} fits {len(ids)} deleted sessions: {', '.join(ids[:5])}.",
                 hint="Type more of the id.",
             )
-        return next(session for session in deleted if session.session_id == ids[0])
+        return next(session for session in deleted if session[0] == ids[0])
 
     def _entries(self) -> Sequence[Path]:
         try:
@@ -371,21 +359,11 @@ class Trash:
         return datetime.fromtimestamp(self._clock(), UTC).date()
 
 
-def _read_trash_folder(path: Path, project: str) -> DeletedSession | None:
-    day, name = _deletion_day(path), _TRASH_FOLDER.fullmatch(path.name)
-    if day is None or name is None:
-        return None
-    # Both project names and ids contain hyphens; the file name of the journal separates them.
-    rest = re.sub(r"\.\d+$", "", name[2])
-    for file in path.glob("*.jsonl"):
-        if f"{project}-{file.stem}" in (name[2], rest):
-            return DeletedSession(session_id=file.stem, on=day, path=path)
-    return None
-
-
-def _deletion_day(path: Path) -> date | None:
+def _deleted_session(path: Path, project: str) -> str:
+    """The id of the project's session in a folder of the trash; "" if it holds none."""
     name = _TRASH_FOLDER.fullmatch(path.name)
-    try:
-        return datetime.strptime(name[1], "%Y%m%d").date() if name else None
-    except ValueError:
-        return None
+    for file in path.glob("*.jsonl") if name else ():
+        # Both project names and ids contain hyphens; the file name of the journal separates them.
+        if name and f"{project}-{file.stem}" in (name[2], re.sub(r"\.\d+$", "", name[2])):
+            return file.stem
+    return ""
