@@ -323,19 +323,13 @@ def parse_continuation(value: Any) -> Continuation:
             f"The continuation has the format {value['v']}; this dirge reads {VERSION}.",
             hint="Resume it with the dirge that wrote it, or update this one.",
         )
-    calls = tuple(_parse_call(call) for call in _member(value, "calls", list))
-    awaiting = _member(value, "awaiting", str)
-    if awaiting not in [call["id"] for call in calls]:
-        raise ValueError(f"the call {awaiting!r} is not among its calls")
-    continuation = Continuation(
-        session_id=check_session_id(_member(value, "session_id", str)),
-        **{name: _member(value, name, str) for name in ("project", "cwd", "description")},
-        **{name: _member(value, name, int) for name in ("journal_seq", "turn")},
-        usage=decode_usage(value.get("usage")),
-        calls=calls,
-        awaiting=awaiting,
-        completed=tuple(map(str, _member(value, "completed", list))),
-    )
+    members = _members(value, _MEMBERS)
+    calls = [{**_members(call, _CALL_MEMBERS), "args": call.get("args")} for call in value["calls"]]
+    if members["awaiting"] not in [call["id"] for call in calls]:
+        raise ValueError(f"the call {members['awaiting']!r} is not among its calls")
+    check_session_id(members["session_id"])
+    members |= {"calls": tuple(calls), "completed": tuple(map(str, members["completed"]))}
+    continuation = Continuation(usage=decode_usage(value.get("usage")), **members)
     # The program in which the user decides could show unknown content, so refuse it.
     if continuation.as_json() != value:
         raise ValueError("it has content that dirge did not write")
@@ -437,15 +431,19 @@ def _read_file(path: Path) -> bytes:
         return file.read()
 
 
-def _parse_call(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping) or "args" not in value:
-        raise ValueError("one of its calls is invalid")
-    names = {name: _member(value, name, str) for name in ("id", "name", "title")}
-    return {**names, "args": value["args"]}
+_MEMBERS: Mapping[str, type] = {
+    **dict.fromkeys(("session_id", "project", "cwd", "description", "awaiting"), str),
+    "journal_seq": int,
+    "turn": int,
+    "calls": list,
+    "completed": list,
+}
+_CALL_MEMBERS = dict.fromkeys(("id", "name", "title"), str)
 
 
-def _member(value: Mapping[str, Any], name: str, kind: type) -> Any:
-    found = value.get(name)
-    if type(found) is not kind:
-        raise ValueError(f"its {name!r} is missing or wrong")
-    return found
+def _members(value: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The members of these types. Raises ValueError: one is missing, or has another type."""
+    for name, kind in kinds.items():
+        if not isinstance(value, Mapping) or type(value.get(name)) is not kind:
+            raise ValueError(f"its {name!r} is missing or wrong")
+    return {name: value[name] for name in kinds}
