@@ -4,10 +4,9 @@ import contextlib
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from dirge_py.git.objects import read_names, write_names
 from dirge_py.git.repository import GitFolders
 from dirge_py.git.runner import Git, GitFailed
 
@@ -51,37 +50,6 @@ def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str
 def escape_rule(path: str) -> str:
     """A path as a line of ignore rules that means just that path."""
     return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)
-
-
-async def ignored_by(
-    git: Git,
-    paths: Sequence[str],
-    *,
-    rules: Mapping[str, bytes],
-    files: Sequence[Path | None],
-    store: Path,
-    scratch: Path,
-) -> frozenset[str]:
-    """The paths that `.gitignore` files `rules` or `files` exclude. Raises GitFailed, OSError."""
-    tree, names, ignored = scratch / "tree", scratch / "names", scratch / "ignored"
-    for path, text in rules.items():
-        file = tree / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text)
-    tree.mkdir(exist_ok=True)
-    outside = scratch / "rules"
-    outside.write_bytes(
-        b"\n".join(file.read_bytes() for file in files if file is not None and _is_file(file))
-    )
-    # This command reads patterns: without the dot, a leading colon would have a meaning.
-    write_names(names, paths, b"./")
-    words = ("-C", tree, "check-ignore", "--no-index", "-z", "--stdin")
-    # Its exit code is 1 if no path is ignored.
-    line = f"{{ {git.command(*words, stdin=names, stdout=ignored)} || [ $? = 1 ]; }}"
-    extra = {"GIT_WORK_TREE": str(tree), "GIT_LITERAL_PATHSPECS": "0"}
-    settings = [("core.excludesFile", str(outside))]
-    await git.run(line, store=store, timeout_s=_READ_S, extra=extra, settings=settings)
-    return frozenset(path.removeprefix("./") for path in read_names(ignored))
 
 
 def _is_file(path: Path) -> bool:

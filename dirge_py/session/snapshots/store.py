@@ -20,13 +20,11 @@ from collections.abc import (
     Collection,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from datetime import UTC, datetime
 from pathlib import Path
 
-from dirge_py.git.ignore import ignored_by
 from dirge_py.git.objects import (
     TREE_ID,
     BlobReader,
@@ -237,17 +235,6 @@ class StoreFolder:
         check = ["cat-file", "--batch-check=%(objectname)", "--buffer"]
         found = await self.output(check, stdin=wanted, is_partial=True)
         return frozenset(line for line in found.decode("ascii").splitlines() if " " not in line)
-
-    async def ignored(
-        self, paths: Sequence[str], *, rules: Mapping[str, bytes], files: Sequence[Path | None]
-    ) -> Collection[str]:
-        """The ignored paths; see `ignored_by`. All of them if git can't tell."""
-        store = self._stores()[0]
-        with self.scratch() as scratch, contextlib.suppress(GitFailed, OSError):
-            return await ignored_by(
-                self.git, paths, rules=rules, files=files, store=store, scratch=scratch
-            )
-        return frozenset(paths)
 
     @contextlib.asynccontextmanager
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
