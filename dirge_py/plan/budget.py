@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from dirge_py.plan.state import PlanTerms
+from dirge_py.config.schema import LimitsTable
 from dirge_py.types.events import LoopEvent, UsageReported
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage
@@ -21,12 +21,12 @@ class PlanBudget:
     `stop` is called when the time is up; the clock runs from `begin` to `end`.
     """
 
-    def __init__(self, terms: PlanTerms, stop: Callable[[], None]) -> None:
-        self._terms = terms
+    def __init__(self, limits: LimitsTable, stop: Callable[[], None]) -> None:
+        self._limits = limits
         self._stop = stop
         self._usage = Usage()
         self._cost_usd = 0.0
-        self._left_s = terms.time_s
+        self._left_s = limits.time_s
         self._timer: asyncio.TimerHandle | None = None
 
     def sink(self, event: LoopEvent) -> None:
@@ -46,14 +46,14 @@ class PlanBudget:
 
     def exceeded(self) -> LimitExceeded | None:
         """Return the exceeded limit; None if all are kept."""
-        terms, tokens = self._terms, self._usage.total
+        limits, tokens = self._limits, self._usage.total
         cost_usd = round(self._cost_usd, _COST_DECIMALS)
-        if terms.time_s is not None and self._left_s == 0:
-            return LimitExceeded(name="time", used=terms.time_s, max=terms.time_s)
-        if terms.cost_usd is not None and cost_usd > terms.cost_usd:
-            return LimitExceeded(name="cost", used=cost_usd, max=terms.cost_usd)
-        if terms.tokens is not None and tokens > terms.tokens:
-            return LimitExceeded(name="tokens", used=tokens, max=terms.tokens)
+        if limits.time_s is not None and self._left_s == 0:
+            return LimitExceeded(name="time", used=limits.time_s, max=limits.time_s)
+        if limits.cost_usd is not None and cost_usd > limits.cost_usd:
+            return LimitExceeded(name="cost", used=cost_usd, max=limits.cost_usd)
+        if limits.tokens is not None and tokens > limits.tokens:
+            return LimitExceeded(name="tokens", used=tokens, max=limits.tokens)
         return None
 
     def begin(self) -> None:

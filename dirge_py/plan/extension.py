@@ -17,15 +17,6 @@ def plan_terms(config: Config) -> PlanTerms:
 
     A role whose model can't be used is left out; the start reports that.
     """
-    table = config.plan
     choices = {phase: role_choice(config, phase) for phase in _PHASES_WITH_ROLES}
-    return PlanTerms(
-        is_enabled=table.enabled,
-        review_cycles=table.max_review_cycles,
-        auto_accept=table.auto_accept,
-        max_turns=table.max_turns,
-        models={name: f"{c.name}:{c.level}" for name, c in choices.items() if c is not None},
-        cost_usd=config.limits.cost_usd,
-        tokens=config.limits.tokens,
-        time_s=config.limits.time_s,
-    )
+    models = {name: f"{c.name}:{c.level}" for name, c in choices.items() if c is not None}
+    return PlanTerms(table=config.plan, limits=config.limits, models=models)

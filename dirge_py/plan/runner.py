@@ -81,7 +81,7 @@ async def start_plan(
     if not request.strip():
         raise DirgeError("there is nothing to plan: the request is empty.")
     terms = terms_of(conversation)
-    state = PlanState(request=request, cycle=PlanCycle(cycles_left=terms.review_cycles))
+    state = PlanState(request=request, cycle=PlanCycle(cycles_left=terms.table.max_review_cycles))
     return await PlanRun(conversation, approver, state).execute()
 
 
@@ -120,7 +120,7 @@ class PlanRun:
         self._attached: Sequence[UserBlock] = ()
         self._fork: PhaseFork | None = None
         self._interruption = PlanInterruption(self._stop_run)
-        self._budget = PlanBudget(self._terms, stop=lambda: self.interrupt(_TIME))
+        self._budget = PlanBudget(self._terms.limits, stop=lambda: self.interrupt(_TIME))
         self._notes: list[str] = []
         self._report = ""
 
@@ -437,7 +437,7 @@ class PlanRun:
         tools: Sequence[str],
     ) -> AsyncIterator[PhaseFork]:
         phase, terms = self._state.phase, self._terms
-        model, max_turns = terms.models.get(phase), terms.max_turns
+        model, max_turns = terms.models.get(phase), terms.table.max_turns
         fork = PhaseFork(
             self._conversation,
             ForkOptions(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from dirge_py.config.schema import LimitsTable, PlanTable
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.events import PhaseName
 from dirge_py.types.extensions import Extension
@@ -16,22 +17,12 @@ if TYPE_CHECKING:
 class PlanTerms:
     """The settings of plans."""
 
-    is_enabled: bool = True
-    """Whether `/plan` can be used."""
-    review_cycles: int = 2
-    """How often a review may send the implementation back."""
-    auto_accept: bool | None = None
-    """Accept plans without asking; None means only if there is no one to ask."""
-    max_turns: int = 40
-    """The most turns of one phase."""
+    table: PlanTable = field(default_factory=PlanTable)
+    """The table `[plan]`."""
+    limits: LimitsTable = field(default_factory=LimitsTable)
+    """The table `[limits]`, of which cost, tokens and time hold for a whole plan."""
     models: Mapping[str, str] = field(default_factory=dict)
     """The model of each phase by its name; the main model for others."""
-    cost_usd: float | None = None
-    """The most that the whole plan may cost; None means no limit."""
-    tokens: int | None = None
-    """The most tokens of the whole plan; None means no limit."""
-    time_s: float | None = None
-    """The most seconds of the whole plan; None means no limit."""
 
 
 class Plan(Extension):

@@ -71,8 +71,8 @@ AcceptFunction: TypeAlias = Callable[
 
 def _approver(conversation: Conversation, accept: AcceptFunction | None) -> PlanApprover:
     """Return who decides about the plan. Raises ConfigError if no plan can run here."""
-    terms = terms_of(conversation)
-    if not terms.is_enabled:
+    table = terms_of(conversation).table
+    if not table.enabled:
         raise ConfigError("Plans are switched off.", hint="Set `enabled` in [plan] to true.")
     if conversation.environment.read_tree is None:
         raise ConfigError(
@@ -81,7 +81,7 @@ def _approver(conversation: Conversation, accept: AcceptFunction | None) -> Plan
         )
     if accept is not None:
         return _FunctionApprover(accept)
-    return DeferAll() if terms.auto_accept is False else AutoApprove()
+    return DeferAll() if table.auto_accept is False else AutoApprove()
 
 
 class _FunctionApprover:

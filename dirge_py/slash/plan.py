@@ -103,7 +103,7 @@ class FrontEndApprover:
     complete=lambda conversation: _VERBS,
 )
 async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    if not terms_of(conversation).is_enabled:
+    if not terms_of(conversation).table.enabled:
         raise UsageError(_OFF, hint="Set it to true, or send the request as an ordinary prompt.")
     verb = args.strip()
     if not verb:
@@ -130,7 +130,7 @@ async def plan(args: str, conversation: "Conversation", front: FrontEnd) -> None
 
 
 def _approver(conversation: "Conversation", front: FrontEnd) -> PlanApprover:
-    accept = terms_of(conversation).auto_accept
+    accept = terms_of(conversation).table.auto_accept
     if accept is None and isinstance(front, ReceivesOutcome):
         accept = True  # Without a terminal there is no one to ask.
     return AutoApprove() if accept else FrontEndApprover(front, accepts_alone=accept is None)

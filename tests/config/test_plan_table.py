@@ -24,8 +24,9 @@ def loaded(file, text):
 def test_a_plan_is_on_and_reviewed_at_most_three_times_by_default():
     terms = plan_terms(Config())
 
-    assert (terms.is_enabled, terms.review_cycles, terms.auto_accept) == (True, 2, None)
-    assert (terms.max_turns, terms.models) == (40, {})
+    table = terms.table
+    assert (table.enabled, table.max_review_cycles, table.auto_accept) == (True, 2, None)
+    assert (table.max_turns, terms.models) == (40, {})
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from dirge_py.config.schema import LimitsTable
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.plan.approval import PlanAnswer, Revise
 from dirge_py.plan.budget import PlanBudget
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import resume_plan, start_plan
-from dirge_py.plan.state import PlanTerms
 from dirge_py.providers.scripted import Gate, Reply
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import PlanPhase
@@ -244,7 +244,7 @@ async def test_the_limits_hold_for_all_runs_together_and_within_forks(project: P
 
 async def test_a_person_who_thinks_about_a_plan_uses_up_none_of_its_time() -> None:
     ended = asyncio.Event()
-    allowance = PlanBudget(PlanTerms(time_s=0.01), stop=ended.set)
+    allowance = PlanBudget(LimitsTable(time_s=0.01), stop=ended.set)
 
     allowance.begin()
     with allowance.paused():
