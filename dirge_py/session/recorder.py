@@ -57,19 +57,12 @@ def redacted_record(type_name: str, data: Any, redact: Redact) -> Any:
 
 
 def _redacted_message(message: Mapping[str, Any], redact: Redact) -> Json:
-    content = message.get("content")
-    if message.get("role") != "assistant" or not isinstance(content, list):
-        return dict(redacted(message, redact))
-    rest = {name: value for name, value in message.items() if name != "content"}
-    role = {"role": message["role"], "content": [_redacted_block(b, redact) for b in content]}
-    return {**role, **redacted(rest, redact)}
-
-
-def _redacted_block(block: Mapping[str, Any], redact: Redact) -> Json:
-    opaque = _OPAQUE.get(block["type"], ())
-    return {
-        name: value if name in opaque else redacted(value, redact) for name, value in block.items()
-    }
+    clean, content = dict(redacted(message, redact)), message.get("content")
+    if message.get("role") == "assistant" and isinstance(content, list):
+        for block, shown in zip(content, clean["content"], strict=True):
+            opaque = _OPAQUE.get(block["type"], ())
+            shown |= {name: block[name] for name in opaque if name in block}
+    return clean
 
 
 @dataclasses.dataclass(slots=True)
