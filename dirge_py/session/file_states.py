@@ -105,7 +105,7 @@ async def changes_to_state(
     changes = [
         change
         for tree in {state.tree, *held.values()}
-        for change in await changes_between(snapshots, now, tree)
+        for change in await snapshots.changes(now, tree)
         if held.get(change.path, state.tree) == tree
     ]
     return sorted(changes, key=lambda change: change.path)
@@ -172,23 +172,16 @@ async def files_changed_by_person(
     try:
         for known in (*later, FileState(seq=0, tree=now.tree, by="person")):
             if known.by == "person":
-                since = {c.path for c in await changes_between(snapshots, state.tree, known.tree)}
+                since = {c.path for c in await snapshots.changes(state.tree, known.tree)}
                 if since and state.toward:
                     # A killed move had already restored some of these files.
-                    other = await changes_between(snapshots, state.toward, known.tree)
+                    other = await snapshots.changes(state.toward, known.tree)
                     since &= {change.path for change in other}
                 changed |= since
             state = known
     except SessionError:
         return None
     return changed
-
-
-async def changes_between(
-    snapshots: SnapshotRepository, before: str, after: str
-) -> Sequence[TreeChange]:
-    """The changes from one tree to another. Raises SessionError: a tree is gone."""
-    return await snapshots.changes(before, after) if before != after else ()
 
 
 UncommittedDiff: TypeAlias = Callable[[], Awaitable[str | None]]

@@ -13,7 +13,6 @@ from dirge_py.session.snapshots.base import SNAPSHOT_RECORD, Snapshot, SnapshotM
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.originals import keep_originals
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
-from dirge_py.session.snapshots.store import SnapshotRetention
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
@@ -38,15 +37,17 @@ def _open_repository(host: ExtensionHost, session: str) -> SnapshotRepository | 
     config = host.settings.session
     if not config.snapshots:
         return None
-    retention = SnapshotRetention(days=config.snapshot_days, max_bytes=config.snapshot_max_mb * _MB)
     return SnapshotRepository(
         state_dir(host.settings.origin.environment),
         host.cwd,
         session=session,
         # A git program in the workspace is not used.
         path=search_path(os.environ.get("PATH", os.defpath), host.workspace.roots),
-        limits=SnapshotLimits(file_bytes=config.snapshot_file_mb * _MIB),
-        retention=retention,
+        limits=SnapshotLimits(
+            file_bytes=config.snapshot_file_mb * _MIB,
+            days=config.snapshot_days,
+            max_bytes=config.snapshot_max_mb * _MB,
+        ),
         on_notice=host.notify,
     )
 

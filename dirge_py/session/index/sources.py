@@ -258,9 +258,9 @@ def _summarise(folder: Path, session_id: str, marks: FileMarks) -> SessionSummar
     """The summary from the ends of the files. Raises OSError."""
     paths = [folder / mark.name for mark in marks]
     totals = SessionTotals()
-    for record in filter(None, map(decode, read_from(paths[0], 0, _HEAD_BYTES).split(b"\n"))):
-        totals.add(record)
-        if record.type == "message":
+    for first in filter(None, map(decode, read_from(paths[0], 0, _HEAD_BYTES).split(b"\n"))):
+        totals.add(first)
+        if first.type == "message":
             break
     is_short = marks[-1].size <= _TAIL_BYTES
     tail = b"".join(

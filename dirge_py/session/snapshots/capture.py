@@ -132,14 +132,18 @@ class ProjectTooLarge(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLimits:
-    """The limits of one snapshot."""
+    """The limits of the snapshots of one project."""
 
     file_bytes: int
-    """The size of the largest file that it holds."""
+    """The size of the largest file that a snapshot holds."""
     files: int = 60_000
-    """The most files that a tree may have."""
+    """The most files that a snapshot may have."""
     take_s: float = 20.0
-    """The most seconds that taking it may last."""
+    """The most seconds that taking one may last."""
+    days: int = 30
+    """How many days a snapshot is kept."""
+    max_bytes: int = 2_000_000_000
+    """The most bytes of all snapshots together."""
 
 
 class SnapshotCapture:

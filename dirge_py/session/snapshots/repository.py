@@ -29,7 +29,6 @@ from dirge_py.session.snapshots.capture import (
 )
 from dirge_py.session.snapshots.restore import DAMAGED, inspect_paths, restore_paths
 from dirge_py.session.snapshots.store import (
-    SnapshotRetention,
     StoreFolder,
     StoreLease,
     acquire_lease,
@@ -64,7 +63,6 @@ class SnapshotRepository:
         session: str,
         path: str,
         limits: SnapshotLimits,
-        retention: SnapshotRetention | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -73,7 +71,6 @@ class SnapshotRepository:
         self._state = os.path.realpath(state_dir)
         self._session = _as_ref(session)
         self._limits = limits
-        self._retention = retention or SnapshotRetention()
         self._on_notice = on_notice
         self._clock = clock
         program = find_git(path, self.root)
@@ -141,7 +138,7 @@ class SnapshotRepository:
 
     async def changes(self, before: str, after: str) -> Sequence[TreeChange]:
         """The changes between two trees, by path. Raises SessionError: one of them is gone."""
-        return await self._read(self._folder.changes(before, after))
+        return await self._read(self._folder.changes(before, after)) if before != after else ()
 
     async def difference(self, before: str, after: str, path: str = "") -> str:
         """The unified diff of two trees, of `path` or all. Raises SessionError: one is gone."""
@@ -159,9 +156,12 @@ class SnapshotRepository:
         """Remove snapshots beyond the limits, at most once a day; may be cancelled any time."""
         if self._is_closed or self._is_missing() or self._lease is None:
             return
-        folder, clock = self._folder, self._clock
         is_whole = await prune_store(
-            folder, session=self._session, retention=self._retention, clock=clock
+            self._folder,
+            session=self._session,
+            days=self._limits.days,
+            max_bytes=self._limits.max_bytes,
+            clock=self._clock,
         )
         if not is_whole and not self._is_closed:
             await self._alone(self._set_aside())

@@ -36,7 +36,6 @@ from dirge_py.git.objects import (
 )
 from dirge_py.git.runner import ATTRIBUTES, Git, GitFailed
 from dirge_py.lib.file_lock import closing_descriptor, hold_lock, try_lock, wait_for_lock
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import SessionError
 
 _SCRATCH_PREFIX = "read"
@@ -362,22 +361,13 @@ _PACK_S = 1800.0
 _LOOSE_FROM = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotRetention:
-    """The limits of one project's snapshots."""
-
-    days: int = 30
-    """How many days a snapshot is kept."""
-    max_bytes: int = 2_000_000_000
-    """The most bytes of the store."""
-
-
 async def prune_store(
-    folder: StoreFolder, *, session: str, retention: SnapshotRetention, clock: Callable[[], float]
+    folder: StoreFolder, *, session: str, days: int, max_bytes: int, clock: Callable[[], float]
 ) -> bool:
     """Prune at most once a day over all processes; False if the store is damaged.
 
-    The snapshots of `session`, and of other sessions in use, stay.
+    The snapshots of `session`, and of other sessions in use, stay; of others those of so many
+    days, as far as the store then has at most so many bytes.
     """
     if not folder.is_whole:
         return False
@@ -392,7 +382,7 @@ async def prune_store(
             return True
         try:
             in_use = {session, *sessions_in_use(folder.path)}
-            await _prune(folder, in_use, now - retention.days * DAY_S, retention.max_bytes)
+            await _prune(folder, in_use, now - days * DAY_S, max_bytes)
         except GitFailed as error:
             return error.is_inconclusive
         os.pwrite(stamp, b"pruned\n", 0)

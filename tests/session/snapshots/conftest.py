@@ -6,7 +6,6 @@ import pytest
 
 from dirge_py.session.snapshots.capture import SnapshotLimits
 from dirge_py.session.snapshots.repository import SnapshotRepository
-from dirge_py.session.snapshots.store import SnapshotRetention
 
 LIMIT = 64 * 1024
 """Files above this are too large here; the usual limit would make the tests slow."""
@@ -23,7 +22,7 @@ class Project:
         self.notices: list[str] = []
         self.opened: list[SnapshotRepository] = []
 
-    def open(self, session="s", *, path=None, clock=None, limit=LIMIT, retention=None, **terms):
+    def open(self, session="s", *, path=None, clock=None, limit=LIMIT, **terms):
         more = {} if clock is None else {"clock": clock}
         repository = SnapshotRepository(
             self.state,
@@ -31,7 +30,6 @@ class Project:
             session=session,
             path=os.environ["PATH"] if path is None else path,
             limits=SnapshotLimits(file_bytes=limit, **terms),
-            retention=retention or SnapshotRetention(),
             on_notice=self.notices.append,
             **more,
         )

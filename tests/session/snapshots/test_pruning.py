@@ -2,7 +2,7 @@
 
 import os
 
-from dirge_py.session.snapshots.store import DAY_S, SnapshotRetention, size_of
+from dirge_py.session.snapshots.store import DAY_S, size_of
 
 HOUR_S = 3600
 
@@ -39,7 +39,7 @@ async def test_what_is_too_old_goes_and_nothing_else(project):
     recent = await take_of(project, clock, "recent", "recent\n")
     clock.now += 15 * DAY_S
     project.put("f", "now\n")
-    repository = project.open("now", clock=clock, retention=SnapshotRetention(days=30))
+    repository = project.open("now", clock=clock, days=30)
     now = (await repository.take_snapshot()).tree
     age_objects(repository.store, 2 * HOUR_S)
 
@@ -77,7 +77,7 @@ async def test_the_oldest_go_where_there_is_too_much(project):
         clock.now += 60
         trees.append(await take_of(project, clock, f"s{number}", os.urandom(50_000)))
     project.put("f", "now\n")
-    repository = project.open("now", clock=clock, retention=SnapshotRetention(max_bytes=120_000))
+    repository = project.open("now", clock=clock, max_bytes=120_000)
     await repository.take_snapshot()
     age_objects(repository.store, 2 * HOUR_S)
 
@@ -90,7 +90,7 @@ async def test_the_oldest_go_where_there_is_too_much(project):
 async def test_it_is_done_once_a_day(project):
     clock = Clock(1_800_000_000.0)
     old = await take_of(project, clock, "old", "old\n")
-    repository = project.open("now", clock=clock, retention=SnapshotRetention(days=1))
+    repository = project.open("now", clock=clock, days=1)
     project.put("f", "now\n")
     await repository.take_snapshot()
     age_objects(repository.store, 2 * HOUR_S)
