@@ -21,6 +21,8 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -244,18 +246,40 @@ _Place = list[str | int]
 
 def store_large_texts(record: Record, folder: Path) -> Record:
     """The record with references to its large texts, written to `folder`/blobs. Raises OSError."""
-    places = [place for root, part in _results(record) for place in _large_texts(part, root)]
-    if not places:
-        return record
-    data = record.data
-    kept = []
-    for place in places:
-        content = _value_at(data, place).encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(content).hexdigest()
-        _write_blob(folder / "blobs", digest, content)
-        data = _replace_at(data, place, f"[{len(content)} bytes: blobs/{digest}]")
-        kept.append({"at": place, "sha256": digest, "bytes": len(content)})
-    return replace(record, data={**data, "blobs": kept})
+    data, kept = record.data, []
+
+    def stored(value: Any, place: _Place) -> Any:
+        if isinstance(value, str) and len(value) > MAX_INLINE_CHARS:
+            content = value.encode("utf-8", "surrogatepass")
+            digest = hashlib.sha256(content).hexdigest()
+            _write_blob(folder / "blobs", digest, content)
+            kept.append({"at": place, "sha256": digest, "bytes": len(content)})
+            return f"[{len(content)} bytes: blobs/{digest}]"
+        if isinstance(value, Mapping):
+            return {
+                name: stored(item, [*place, name]) if isinstance(name, str) else item
+                for name, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [stored(item, [*place, number]) for number, item in enumerate(value)]
+        return value
+
+    match record.type, data:
+        case (_, {"blobs": _}):
+            pass
+        case ("tool_finished", {}) | ("message", {"role": "toolResult"}):
+            data = stored(data, [])
+        case "context", {"messages": [*messages]}:
+            results = [
+                stored(message, ["messages", number]) if _is_result(message) else message
+                for number, message in enumerate(messages)
+            ]
+            data = {**data, "messages": results}
+    return replace(record, data={**data, "blobs": kept}) if kept else record
+
+
+def _is_result(message: Any) -> bool:
+    return isinstance(message, Mapping) and message.get("role") == "toolResult"
 
 
 def restore_large_texts(found: Scan, folder: Path) -> Scan:
@@ -266,32 +290,6 @@ def restore_large_texts(found: Scan, folder: Path) -> Scan:
     return replace(found, records=records)
 
 
-def _results(record: Record) -> Iterator[tuple[_Place, Any]]:
-    """The tool results in a record, with their places."""
-    match record.type, record.data:
-        case "tool_finished", {**data} if "blobs" not in data:
-            yield [], data
-        case "message", {"role": "toolResult", **data} if "blobs" not in data:
-            yield [], data
-        case "context", {"messages": [*messages], **data} if "blobs" not in data:
-            for number, message in enumerate(messages):
-                if isinstance(message, Mapping) and message.get("role") == "toolResult":
-                    yield ["messages", number], message
-
-
-def _large_texts(value: Any, place: _Place) -> Iterator[_Place]:
-    if isinstance(value, str):
-        if len(value) > MAX_INLINE_CHARS:
-            yield place
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            if isinstance(name, str):
-                yield from _large_texts(item, [*place, name])
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from _large_texts(item, [*place, number])
-
-
 def _names_blobs(record: Record) -> bool:
     is_stored = record.type in ("message", "tool_finished", "context")
     return (
@@ -300,13 +298,15 @@ def _names_blobs(record: Record) -> bool:
 
 
 def _with_large_texts(record: Record, folder: Path) -> Record:
+    """The record without `blobs`; lists and objects within its data are changed in place."""
     data = {name: value for name, value in record.data.items() if name != "blobs"}
     for kept in record.data["blobs"]:
         # dirge never writes anything else here; leave such a record unchanged.
         with contextlib.suppress(KeyError, IndexError, TypeError, ValueError):
-            place, digest = kept["at"], kept["sha256"]
-            if _SHA256.fullmatch(digest) and isinstance(_value_at(data, place), str):
-                data = _replace_at(data, place, _blob_text(folder / "blobs" / digest, digest))
+            *way, last = kept["at"]
+            owner, digest = reduce(getitem, way, data), kept["sha256"]
+            if _SHA256.fullmatch(digest) and isinstance(owner[last], str):
+                owner[last] = _blob_text(folder / "blobs" / digest, digest)
     return replace(record, data=data)
 
 
@@ -345,20 +345,3 @@ def _write_blob(folder: Path, digest: str, content: bytes) -> None:
             unfinished.unlink()
         raise
     sync_folder(folder)
-
-
-def _value_at(value: Any, place: _Place) -> Any:
-    for step in place:
-        value = value[step]
-    return value
-
-
-def _replace_at(value: Any, place: _Place, text: str) -> Any:
-    """A copy of `value` with `text` at `place`; unchanged parts are shared."""
-    if not place:
-        return text
-    step, rest = place[0], place[1:]
-    changed = _replace_at(value[step], rest, text)
-    if isinstance(value, Mapping):
-        return {**value, step: changed}
-    return [changed if number == step else item for number, item in enumerate(value)]
