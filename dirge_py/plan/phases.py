@@ -29,61 +29,51 @@ _SYMBOLS = ("list_symbols", "get_symbol_body", "find_definition", "find_callers"
 EXPLORE_TOOLS: tuple[str, ...] = (*_LOOKING, "repo_overview", *_SYMBOLS, "bash")
 PLAN_TOOLS: tuple[str, ...] = EXPLORE_TOOLS
 REVIEW_TOOLS: tuple[str, ...] = (*_LOOKING, "bash")
-_MAX_FINDINGS_CHARS = 60_000
-_MAX_CHANGES_CHARS = 24_000
-_MAX_CLAIMS_CHARS = 8_000
-_MAX_FEEDBACK_CHARS = 24_000
-"""The most characters that one phase gets of another. Requests and plans are passed on whole."""
+_QUOTES: Mapping[str, tuple[str, int | None]] = {
+    "REQUEST": ("request", None),
+    "PLAN": ("plan", None),
+    "PREVIOUS": ("earlier plan", None),
+    "COMMENT": ("comment", None),
+    "FINDINGS": ("findings", 60_000),
+    "CLAIMS": ("claims", 8_000),
+    "CHANGES": ("changes", 24_000),
+    "MISSING": ("review", 24_000),
+}
+"""Texts that are quoted in prompts: how they are called, and the most characters of them."""
 _CUT = "\n[… left out: it is too long …]\n"
 
 
 def explore_prompt(request: str) -> str:
-    return _prompt("explore", REQUEST=quote_text("request", request))
+    return _prompt("explore", REQUEST=request)
 
 
 def plan_prompt(request: str, findings: str, *, previous: str = "", comment: str = "") -> str:
     """Return the prompt of the plan phase; `previous` was rejected with `comment`."""
     again = ""
     if previous.strip() or comment.strip():
-        again = _prompt(
-            "plan_again",
-            PREVIOUS=quote_text("earlier plan", previous),
-            COMMENT=quote_text("comment", comment),
-        )
-    return _prompt(
-        "plan",
-        REQUEST=quote_text("request", request),
-        FINDINGS=quote_text("findings", _cut(findings, _MAX_FINDINGS_CHARS)),
-        AGAIN=f"\n{again}\n" if again else "",
-    )
+        again = f"\n{_prompt('plan_again', PREVIOUS=previous, COMMENT=comment)}\n"
+    return _prompt("plan", REQUEST=request, FINDINGS=findings, AGAIN=again)
 
 
 def implement_prompt(request: str, plan: str) -> str:
     """Return the prompt of the implement phase, which begins with the request."""
-    return _prompt("implement", REQUEST=request, PLAN=quote_text("plan", plan))
+    values = {"REQUEST": request, "PLAN": quote_text("plan", plan)}
+    return fill_template(prompt_text("implement", _FOLDER), values)
 
 
 def carry_on_prompt(request: str, plan: str, *, missing: str = "") -> str:
     """Return the prompt for an implement run that can't be continued, with the last review."""
-    words = _prompt(
-        "carry_on", REQUEST=quote_text("request", request), PLAN=quote_text("plan", plan)
-    )
+    words = _prompt("carry_on", REQUEST=request, PLAN=plan)
     return f"{words}\n\n{retry_prompt(missing)}" if missing.strip() else words
 
 
 def retry_prompt(missing: str) -> str:
-    return _prompt("retry", MISSING=quote_text("review", _cut(missing, _MAX_FEEDBACK_CHARS)))
+    return _prompt("retry", MISSING=missing)
 
 
 def review_prompt(request: str, plan: str, *, claims: str, changes: str) -> str:
     """Return the prompt of the review with the implementer's commands and the diff."""
-    return _prompt(
-        "review",
-        REQUEST=quote_text("request", request),
-        PLAN=quote_text("plan", plan),
-        CLAIMS=quote_text("claims", _cut(claims, _MAX_CLAIMS_CHARS)),
-        CHANGES=quote_text("changes", _cut(changes, _MAX_CHANGES_CHARS)),
-    )
+    return _prompt("review", REQUEST=request, PLAN=plan, CLAIMS=claims, CHANGES=changes)
 
 
 def verdict_again_prompt(problem: str) -> str:
@@ -96,11 +86,12 @@ def report_now_prompt(phase: PhaseName) -> str:
     return _prompt(f"report_now_{phase}")
 
 
-def _cut(text: str, most: int) -> str:
-    return cut_middle(text, most, _CUT, tail=0.3)
-
-
 def _prompt(name: str, **values: str) -> str:
+    """Return the template with the values, of which those in `_QUOTES` are cut and quoted."""
+    for key in values.keys() & _QUOTES.keys():
+        label, most = _QUOTES[key]
+        text = values[key] if most is None else cut_middle(values[key], most, _CUT, tail=0.3)
+        values[key] = quote_text(label, text)
     return fill_template(prompt_text(name, _FOLDER), values)
 
 
