@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import groupby
@@ -28,7 +28,7 @@ from dirge_py.session.history import replay
 from dirge_py.session.ids import project_root, short_names
 from dirge_py.session.import_export.import_session import import_session, read_external
 from dirge_py.session.index.session_index import SearchMatch, SessionIndex
-from dirge_py.session.journal import RepairReport, describe_damage, repair_session
+from dirge_py.session.journal import describe_damage, repair_session
 from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
@@ -281,7 +281,7 @@ def _repair(flags: Namespace, store: Store) -> int:
     for path in paths:
         session_id = path.name.removesuffix(".jsonl")
         try:
-            _report(session_id, _repair_lines(repair_session(path)))
+            _report(session_id, repair_session(path))
         except DirgeError as error:
             _report(session_id, [f"not repaired: {error.message}"])
             exit_code = 1
@@ -340,28 +340,6 @@ def _import(flags: Namespace, store: Store) -> int:
         _report(imported.session_id, lines)
 
     return _for_each(flags.words, import_file)
-
-
-def _repair_lines(report: RepairReport) -> Iterator[str]:
-    if report.is_sound:
-        yield f"sound, {report.records} records"
-        return
-    yield f"{report.records} records can be read"
-    if report.torn_bytes and not report.is_newer:
-        yield f"an unfinished end of {report.torn_bytes} bytes was cut off"
-    if report.damaged_bytes:
-        yield f"{report.damaged_bytes} bytes in the middle are not records and are skipped"
-    if report.torn_bytes or report.damaged_bytes:
-        yield f"the damaged bytes are kept in {str(report.kept)!r}"
-    if report.missing_segments:
-        names = ", ".join(f"{number:04}.jsonl" for number in report.missing_segments)
-        yield f"a part of it is missing: {names}"
-    if report.orphans:
-        yield f"{report.orphans} records follow a lost one; they are read behind the one before"
-    if report.lost_outputs:
-        yield f"{report.lost_outputs} large tool results are gone; a remark stands in their place"
-    if report.is_newer:
-        yield "it was written by a newer dirge and can only be read"
 
 
 def _confirmed(store: Store, ids: Sequence[str]) -> bool:

@@ -9,14 +9,13 @@ import errno
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dirge_py.files.atomic import write_all
 from dirge_py.lib.file_lock import FileLock, LockHeld
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural
 from dirge_py.session.record import VERSION, Record, encode, new_record_id, timestamp
 from dirge_py.session.segments import (
@@ -355,60 +354,42 @@ class Journal:
             )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairReport:
-    """The state of a session after a repair."""
+def repair_session(first: Path) -> list[str]:
+    """Repair a session by opening it for writing; the result in lines, for people.
 
-    records: int
-    """How many records are intact."""
-    kept: Path
-    """The file with the damaged bytes."""
-    torn_bytes: int = 0
-    """The size of an unfinished end, which was cut off."""
-    damaged_bytes: int = 0
-    """The size of damage before that, which stays."""
-    missing_segments: Sequence[int] = ()
-    """The numbers of segments without a file."""
-    orphans: int = 0
-    """How many records have a missing parent."""
-    lost_outputs: int = 0
-    """How many large results have a missing or damaged file."""
-    is_newer: bool = False
-    """Whether a newer dirge wrote it, so that nothing was repaired."""
-    notices: Sequence[str] = ()
-    """The notices of the journal when it was opened."""
-
-    @property
-    def is_sound(self) -> bool:
-        damage = (self.torn_bytes, self.damaged_bytes, self.orphans, self.lost_outputs)
-        return not (any(damage) or self.missing_segments)
-
-
-def repair_session(first: Path) -> RepairReport:
-    """Repair a session by opening it for writing. Raises SessionBusy, SessionError."""
+    Raises SessionBusy, SessionError.
+    """
     found = read_segments(first)
-    last = max(found.parts)
-    torn_at = found.parts[last].torn_at
+    last, torn_at = max(found.parts), found.scan.torn_at
     torn = 0 if torn_at is None else segment_path(first, last).stat().st_size - torn_at
-    journal = Journal.open(first)
-    notices = list(journal.notices)
-    journal.close()
+    Journal.open(first).close()
     known: set[str | None] = {None}
     orphans = 0
     for record in found.scan.records:
         orphans += record.parent not in known
         known.add(record.id)
-    return RepairReport(
-        records=len(found.scan.records),
-        kept=first.with_suffix(".damaged"),
-        torn_bytes=torn,
-        damaged_bytes=sum(map(len, found.scan.damage)) - torn,
-        missing_segments=found.missing,
-        orphans=orphans,
-        lost_outputs=_lost_outputs(found, folder_of(first) / "blobs"),
-        is_newer=found.scan.is_newer,
-        notices=notices,
-    )
+    damaged, count = sum(map(len, found.scan.damage)) - torn, len(found.scan.records)
+    lost = _lost_outputs(found, folder_of(first) / "blobs")
+    if not (torn or damaged or found.missing or orphans or lost):
+        return [f"sound, {count} records"]
+    lines = [f"{count} records can be read"]
+    if torn and not found.scan.is_newer:
+        lines.append(f"an unfinished end of {torn} bytes was cut off")
+    if damaged:
+        lines.append(f"{damaged} bytes in the middle are not records and are skipped")
+    if torn or damaged:
+        kept = str(first.with_suffix(".damaged"))
+        lines.append(f"the damaged bytes are kept in {kept!r}")
+    if found.missing:
+        names = ", ".join(f"{number:04}.jsonl" for number in found.missing)
+        lines.append(f"a part of it is missing: {names}")
+    if orphans:
+        lines.append(f"{orphans} records follow a lost one; they are read behind the one before")
+    if lost:
+        lines.append(f"{lost} large tool results are gone; a remark stands in their place")
+    if found.scan.is_newer:
+        lines.append("it was written by a newer dirge and can only be read")
+    return lines
 
 
 def describe_damage(found: SessionFiles, first: Path) -> str:
