@@ -383,15 +383,15 @@ class Rewinder:
             self._snapshots, unheld, state=state, states=states, now=now
         )
         changes = [change for change in all_changes if change.path not in hidden]
-        yours: set[str] | None = set()
+        by_user: set[str] | None = set()
         if changes:
-            yours = await files_changed_by_person(self._snapshots, state, later, now)
-        is_yours = {c.path: yours is None or c.path in yours for c in changes}
+            by_user = await files_changed_by_person(self._snapshots, state, later, now)
+        yours = {c.path for c in changes if by_user is None or c.path in by_user}
         left_out = hidden.union(state.left_out, now.left_out, *(known.left_out for known in later))
         return RewindPreview(
             destination=destination,
-            changes=tuple(c for c in changes if not is_yours[c.path]),
-            yours=tuple(c for c in changes if is_yours[c.path]),
+            changes=tuple(change for change in changes if change.path not in yours),
+            yours=tuple(change for change in changes if change.path in yours),
             left_out=tuple(sorted(left_out - held.keys())),
             left_behind=len(left),
             held=held,

@@ -29,7 +29,7 @@ from typing import Any
 from dirge_py.files.atomic import write_all
 from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.record import VERSION, Record, decode, encode
+from dirge_py.session.record import VERSION, Record, decode, encode, text_member
 from dirge_py.types.errors import SessionError
 
 READ_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -271,15 +271,11 @@ def store_large_texts(record: Record, folder: Path) -> Record:
             data = stored(data, [])
         case "context", {"messages": [*messages]}:
             results = [
-                stored(message, ["messages", number]) if _is_result(message) else message
-                for number, message in enumerate(messages)
+                stored(each, ["messages", n]) if text_member(each, "role") == "toolResult" else each
+                for n, each in enumerate(messages)
             ]
             data = {**data, "messages": results}
     return replace(record, data={**data, "blobs": kept}) if kept else record
-
-
-def _is_result(message: Any) -> bool:
-    return isinstance(message, Mapping) and message.get("role") == "toolResult"
 
 
 def restore_large_texts(found: Scan, folder: Path) -> Scan:

@@ -17,6 +17,7 @@ from dirge_py.session.ids import prefixes
 from dirge_py.session.record import Record, text_member
 from dirge_py.types.errors import SessionError
 from dirge_py.types.messages import (
+    TYPED_ORIGINS,
     AssistantMessage,
     Message,
     TextBlock,
@@ -96,7 +97,6 @@ MOVE_RECORD = "move"
 Its data: {"why", "from", "to", "what", "tree_before", "tree_after", "kept"}. `from` and `to` are
 records; the branch continues after `to`.
 """
-_TYPED = frozenset({"user", "steering", "follow_up"})
 _SAID = frozenset({"user", "assistant"})
 _TITLE_CHARS = 60
 
@@ -184,7 +184,7 @@ def rewind_points(records: Sequence[Record]) -> list[RewindPoint]:
             continue
         facts: dict[str, Any] = {"id": record.id, "seq": record.seq, "at": record.ts}
         facts["before"] = before
-        if isinstance(message, UserMessage) and message.origin in _TYPED:
+        if isinstance(message, UserMessage) and message.origin in TYPED_ORIGINS:
             facts |= {"before": before_run or before, "run_id": run_id, "after": record.id}
             points.append(RewindPoint(role="user", text=typed_text(message), **facts))
         elif isinstance(message, AssistantMessage) and message.origin == "model":
@@ -222,7 +222,8 @@ def build_tree(records: Sequence[Record]) -> SessionTree:
         if at is not None:
             nodes[at].tip = record.id
         owners.append(at)
-    names = _unique_prefixes([node.id for node in nodes])
+    counts = Counter(prefix for node in nodes for prefix in prefixes(node.id))
+    names = tuple(next((p for p in prefixes(n.id) if counts[p] == 1), n.id) for n in nodes)
     return SessionTree(nodes=tuple(nodes), here=owners[-1] if owners else None, names=names)
 
 
@@ -271,7 +272,7 @@ def _last_result(path: Sequence[Record], place: int) -> str:
 
 def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> TreeNode | None:
     message = message_of(record)
-    if isinstance(message, UserMessage) and message.origin in _TYPED:
+    if isinstance(message, UserMessage) and message.origin in TYPED_ORIGINS:
         kind: Literal["prompt", "move"] = "prompt"
         text = one_line(typed_text(message), _TITLE_CHARS)
     elif record.type in ("branch", MOVE_RECORD):
@@ -279,9 +280,3 @@ def _tree_node(record: Record, at: int | None, records: Sequence[Record]) -> Tre
     else:
         return None
     return TreeNode(id=record.id, kind=kind, at=record.ts, text=text, above=at, tip=record.id)
-
-
-def _unique_prefixes(ids: Sequence[str]) -> tuple[str, ...]:
-    """The shortest unique prefixes of the ids, of at least four characters."""
-    counts = Counter(prefix for name in ids for prefix in prefixes(name))
-    return tuple(next((p for p in prefixes(name) if counts[p] == 1), name) for name in ids)

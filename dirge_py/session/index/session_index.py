@@ -399,12 +399,11 @@ class SessionIndex:
         if not anew and not any((self._folder / project).is_dir() for project in projects):
             return None
         with contextlib.suppress(OSError, ImportError), hold_lock(self._lock, _LOCK_TIMEOUT_S):
-            with contextlib.suppress(*_index_errors()):
-                if not anew:
+            for is_new in (anew, True):
+                if is_new:
+                    remove_database(self._path)
+                with contextlib.suppress(*_index_errors()):
                     return self._answer(projects, ask)
-            remove_database(self._path)
-            with contextlib.suppress(*_index_errors()):
-                return self._answer(projects, ask)
         return None
 
     def _answer(self, projects: Sequence[str], ask: Callable[[IndexTables], Answer]) -> Answer:

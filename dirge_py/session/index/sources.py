@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +17,6 @@ from dirge_py.session.codec import decode_message
 from dirge_py.session.history import SessionSpending, title_of
 from dirge_py.session.record import Record, decode, json_text, parse_timestamp, text_member
 from dirge_py.session.segments import (
-    READ_FLAGS,
     Scan,
     folder_of,
     lacks_segments,
@@ -280,16 +278,11 @@ def _summarise(folder: Path, session_id: str, marks: FileMarks) -> SessionSummar
         totals.updated = stamps[-1].decode()
     if messages is None:
         # Only a session killed in a long run has no end of a run near its own end.
-        messages = sum(map(_count_messages, paths))
+        messages = sum(read_from(path).count(_MESSAGE) for path in paths)
     totals.messages = messages
     end = marks[-1].size if tail.endswith(b"\n") else 0
     read = (*marks[:-1], marks[-1]._replace(read=end))
     return replace(totals.summary(folder.name, session_id, read), usage=None, cost_usd=None)
-
-
-def _count_messages(path: Path) -> int:
-    with open(os.open(path, READ_FLAGS), "rb") as file:
-        return sum(line.count(_MESSAGE) for line in file)
 
 
 def searchable_texts(record: Record) -> Iterator[tuple[str, str]]:

@@ -247,7 +247,8 @@ class SnapshotCapture:
         # No rule lists these. Git would stop at a path that leads through a link.
         self.held |= also
         forced = {*self._tracked, *self.held}
-        named = [path for path in forced if not _is_behind_link(self._git.root, path)]
+        folders = {path: os.path.dirname(f"{self._git.root}/{path}") for path in forced}
+        named = [path for path, folder in folders.items() if os.path.realpath(folder) == folder]
         before, self._stamps = self._stamps, _stamps(self._git.root, named)
         stamps = self._stamps.items()
         differing = [path for path, stamp in stamps if path in also or before.get(path) != stamp]
@@ -339,8 +340,3 @@ class SnapshotCapture:
         new = candidates.left_out - self._reported
         self._reported |= new
         return (*sorted(changed), *sorted(new))
-
-
-def _is_behind_link(root: str, path: str) -> bool:
-    folder = os.path.dirname(f"{root}/{path}")
-    return os.path.realpath(folder) != folder
