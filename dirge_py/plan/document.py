@@ -62,8 +62,6 @@ class _Line:
     """Whether it is in a fenced block, or a fence."""
     language: str | None = None
     """The language of the fenced block that begins here, "" if it names none; else None."""
-    ends_block: bool = False
-    """Whether it is the fence that ends a block."""
 
 
 def read_plan(text: str) -> PlanDocument:
@@ -100,7 +98,7 @@ def _read_lines(text: str) -> list[_Line]:
             continue
         if fence:
             ends = bool(mark and mark[1].startswith(fence) and not line.strip().strip(fence[0]))
-            lines.append(_Line(text=line, section=section, is_code=True, ends_block=ends))
+            lines.append(_Line(text="" if ends else line, section=section, is_code=True))
             fence = "" if ends else fence
             continue
         level, title, rest = _heading(line)
@@ -221,7 +219,7 @@ def _commands_in(lines: Sequence[_Line]) -> tuple[str, ...]:
         if line.language is not None:
             is_shell = line.language in _SHELLS
             blocks.append([])
-        elif line.is_code and is_shell and not line.ends_block:
+        elif line.is_code and is_shell:
             blocks[-1].append(line.text)
     commands = [command for block in blocks for command in _block_commands(block)]
     if not commands:

@@ -7,7 +7,8 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, field, fields, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -57,10 +58,6 @@ class Evidence:
             **{each.name: getattr(self, each.name) for each in fields(EvidenceTaken)}
         )
 
-    def stored(self) -> dict[str, Any]:
-        """Return it as a JSON object."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
-
 
 _ENDINGS: dict[EvidenceOutcome, str] = {
     "passed": "passed",
@@ -94,42 +91,33 @@ class EvidenceLedger:
     """All evidence of one plan, in the order it was taken."""
 
     def __init__(self, items: Sequence[Evidence] = ()) -> None:
-        self._items = list(items)
-
-    @property
-    def items(self) -> tuple[Evidence, ...]:
-        return tuple(self._items)
+        self.items = tuple(items)
 
     def of(self, phase: PhaseName, step: int) -> tuple[Evidence, ...]:
         """Return the evidence of this phase in this step."""
-        return tuple(item for item in self._items if (item.phase, item.step) == (phase, step))
+        return tuple(item for item in self.items if (item.phase, item.step) == (phase, step))
 
     def add(self, item: Evidence) -> Evidence:
         """Record `item` with the next id. Without a `tree` it never counts."""
-        number = max((int(known.id[1:]) for known in self._items), default=0) + 1
-        self._items.append(replace(item, id=f"E{number}"))
-        return self._items[-1]
+        number = max((int(known.id[1:]) for known in self.items), default=0) + 1
+        item = replace(item, id=f"E{number}")
+        self.items = (*self.items, item)
+        return item
 
     def stored(self) -> list[dict[str, Any]]:
         """Return the items as JSON objects, for `load`."""
-        return [item.stored() for item in self._items]
+        return [asdict(item) for item in self.items]
 
     @classmethod
     def load(cls, stored: object) -> "EvidenceLedger":
         """Return the ledger that was stored, without invalid entries."""
-        adapter = TypeAdapter(Evidence)
-        entries = stored if isinstance(stored, list | tuple) else ()
-        return cls([item for entry in entries if (item := _load_item(entry, adapter))])
-
-
-def _load_item(entry: object, adapter: TypeAdapter[Evidence]) -> Evidence | None:
-    if not isinstance(entry, Mapping) or entry.keys() != {each.name for each in fields(Evidence)}:
-        return None
-    try:
-        item = adapter.validate_json(json.dumps(entry), strict=True)
-    except ValidationError:
-        return None
-    return item if re.fullmatch(r"E[0-9]{1,9}", item.id) else None
+        adapter, items = TypeAdapter(Evidence), []
+        names = {each.name for each in fields(Evidence)}
+        for entry in stored if isinstance(stored, list | tuple) else ():
+            if isinstance(entry, Mapping) and entry.keys() == names:
+                with suppress(ValidationError):
+                    items.append(adapter.validate_json(json.dumps(entry), strict=True))
+        return cls([item for item in items if re.fullmatch(r"E[0-9]{1,9}", item.id)])
 
 
 _COMMANDS = "bash"

@@ -179,25 +179,6 @@ def segment_numbers(first: Path) -> list[int]:
     return sorted(numbers)
 
 
-def lacks_segments(paths: Sequence[Path]) -> bool:
-    """Whether a segment before the last of `paths`, which are in order, is missing."""
-    return len(paths) > 1 and paths[-1].stem != f"{len(paths):04}"
-
-
-def sessions_in_folder(folder: Path) -> dict[str, list[Path]]:
-    """The segments of each session in the folder of a project, in the order they were written."""
-    try:
-        names = set(os.listdir(folder))
-    except OSError:
-        return {}
-    segments = {}
-    for first in (folder / name for name in names if name.endswith(".jsonl")):
-        # Only a session with a folder can have more; one that was just deleted has none.
-        numbers = (first.stem in names and segment_numbers(first)) or [1]
-        segments[first.stem] = [segment_path(first, number) for number in numbers]
-    return segments
-
-
 def read_segments(first: Path) -> SessionFiles:
     """Read all segments without a lock. Raises SessionError: none exists, or one is unreadable."""
     numbers = segment_numbers(first) or [1]

@@ -362,7 +362,7 @@ def test_a_session_deleted_while_it_is_listed_is_left_out(store, monkeypatch):
     say(store, "gone", "hi")
     say(store, "stays", "hi")
     (store.folder / "gone").mkdir()
-    monkeypatch.setattr("dirge_py.session.segments.segment_numbers", delete_first)
+    monkeypatch.setattr("dirge_py.session.index.sources.segment_numbers", delete_first)
 
     assert [summary.id for summary in store.list()] == ["stays"]
     assert list(sessions_in(store.folder)) == ["stays"]

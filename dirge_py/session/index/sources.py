@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,11 +20,11 @@ from dirge_py.session.record import Record, decode, json_text, parse_timestamp, 
 from dirge_py.session.segments import (
     Scan,
     folder_of,
-    lacks_segments,
     read_from,
     restore_large_texts,
     scan,
-    sessions_in_folder,
+    segment_numbers,
+    segment_path,
 )
 from dirge_py.types.messages import Usage, UserMessage
 
@@ -96,11 +97,17 @@ def are_unchanged(before: FileMarks, now: FileMarks) -> bool:
 
 def sessions_in(folder: Path) -> dict[str, FileMarks]:
     """The regular files of each session of a project that isn't empty, in the order of writing."""
+    try:
+        names = set(os.listdir(folder))
+    except OSError:
+        return {}
     sessions = {}
-    for session_id, paths in sessions_in_folder(folder).items():
-        marks = [_mark_file(path, folder) for path in paths]
+    for first in (folder / name for name in names if name.endswith(".jsonl")):
+        # Only a session with a folder can have more; one that was just deleted has none.
+        numbers = (first.stem in names and segment_numbers(first)) or [1]
+        marks = [_mark_file(segment_path(first, number), folder) for number in numbers]
         if marks[0] is not None and any(mark.size for mark in marks if mark):
-            sessions[session_id] = tuple(filter(None, marks))
+            sessions[first.stem] = tuple(filter(None, marks))
     return sessions
 
 
@@ -216,7 +223,7 @@ class SessionTotals:
             cost_usd=self.spending.whole_cost_usd,
             is_damaged=self.is_damaged
             or marks[-1].read < marks[-1].size
-            or lacks_segments([Path(mark.name) for mark in marks]),
+            or (len(marks) > 1 and Path(marks[-1].name).stem != f"{len(marks):04}"),
         )
 
     def as_json(self) -> str:
