@@ -250,20 +250,27 @@ class Journal:
         """Number the record and write it, after the header of a new file."""
         if self._refusal:
             raise self._refusal
-        file = self._file
-        is_full = file.records >= self._limits.records or file.size >= self._limits.size
-        if is_full and file.records:
-            number = file.number + 1
-            file = SegmentFile(segment_path(self.path, number), number=number)
-        first = self._first_record_of(file)
-        if first is not None:
-            was_tip = record.parent in (None, self._leaf)
-            record = replace(record, parent=first.id if was_tip else record.parent)
-        record = replace(record, seq=self._next_seq + (first is not None))
-        # Advance even if the write fails: a signal handler may raise after a successful write.
-        self._next_seq = record.seq + 1
+        file, limits = self._file, self._limits
+        is_full = file.records >= limits.records or file.size >= limits.size
         try:
-            self._write(file, [first, record] if first else [record], sync=sync)
+            if is_full and file.records:
+                # Records in the next file must not survive a crash that loses earlier ones.
+                file.sync()
+                file.close()
+                number = file.number + 1
+                file = self._file = SegmentFile(segment_path(self.path, number), number=number)
+            first = self._first_record()
+            if first is not None:
+                was_tip = record.parent in (None, self._leaf)
+                record = replace(record, parent=first.id if was_tip else record.parent)
+            record = replace(record, seq=self._next_seq + (first is not None))
+            # Advance even if the write fails: a signal handler may raise after a successful write.
+            self._next_seq = record.seq + 1
+            # Write both at once, so that no file holds only a header.
+            records = [first, record] if first else [record]
+            folder = folder_of(self.path)
+            payload = b"".join(encode(store_large_texts(each, folder)) for each in records)
+            file.append(payload, records=len(records), sync=sync)
         except OSError as error:
             raise SessionError(
                 f"Session {self.id} cannot be saved: {error.strerror}.",
@@ -273,8 +280,9 @@ class Journal:
         self._found = None
         return record
 
-    def _first_record_of(self, file: SegmentFile) -> Record | None:
-        """The header record of an empty file; None if the file has records."""
+    def _first_record(self) -> Record | None:
+        """The header record of the file if it is empty; None if it has records."""
+        file = self._file
         if not self.is_new and (file.records or file.number == 1):
             return None
         now = timestamp(self._clock())
@@ -286,23 +294,6 @@ class Journal:
         return Record(
             seq=self._next_seq, ts=now, type=kind, id=new_record_id(), parent=self._leaf, data=data
         )
-
-    def _write(self, file: SegmentFile, records: list[Record], *, sync: bool) -> None:
-        folder = folder_of(self.path)
-        # Write them at once, so that no file holds only a header.
-        payload = b"".join(encode(store_large_texts(record, folder)) for record in records)
-        if file is self._file:
-            file.append(payload, records=len(records), sync=sync)
-            return
-        # Records in the next file must not survive a crash that loses earlier ones.
-        self._file.sync()
-        try:
-            file.append(payload, records=len(records), sync=sync)
-        except BaseException:
-            file.close()
-            raise
-        self._file.close()
-        self._file = file
 
     def _open_existing(self) -> None:
         numbers = segment_numbers(self.path)
