@@ -6,8 +6,6 @@ Hooks and settings that name programs are not copied.
 import errno
 import os
 import re
-import shutil
-import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,6 +16,8 @@ from dirge_py.git.repository import GitFolders
 _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024
 _MOST_REFS = 50_000
+_NO_FILE = (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL)
+"""The errors of reading what isn't there, or is no regular file."""
 
 # A downloaded repository may hold links to files of the user. So a file is only copied if it has
 # the format that git gives it.
@@ -89,22 +89,14 @@ def _copy(source: Path, target: Path, *, begins: bytes = b"") -> None:
     A link is followed only to a file that `begins` with these bytes: it may lead to any file of the
     user.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if begins else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(source, flags)
+        content = read_regular(source, _LARGE_BYTES + 1, follow=bool(begins))
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+        if error.errno in _NO_FILE:
             return
         raise
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGE_BYTES:
-        os.close(descriptor)
-        return
-    with open(descriptor, "rb") as stream:
-        if stream.peek(len(begins))[: len(begins)] != begins:
-            return
-        with open(target, "xb") as copy:
-            shutil.copyfileobj(stream, copy, 1 << 20)
+    if content.startswith(begins) and len(content) <= _LARGE_BYTES:
+        target.write_bytes(content)
 
 
 def _copy_lines(source: Path, target: Path, wanted: re.Pattern[bytes]) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from dirge_py.files.atomic import write_all
+from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.file_lock import hold_lock, try_lock
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.codec import decode_message, encode_message
 from dirge_py.session.record import text_member
 from dirge_py.session.recorder import Recorder
-from dirge_py.session.segments import APPEND_FLAGS, READ_FLAGS, make_folders, open_regular
+from dirge_py.session.segments import APPEND_FLAGS, make_folders, open_regular
 from dirge_py.types.errors import DirgeError, SessionError
 from dirge_py.types.messages import UserMessage
 
@@ -357,12 +358,10 @@ class PromptHistory:
 
 def _read_prompts(path: Path) -> Iterator[str]:
     try:
-        fd = open_regular(path, READ_FLAGS)
-    except SessionError:
+        content = read_regular(path, 2 * MAX_HISTORY_BYTES, follow=False)
+    except OSError:
         return
-    with os.fdopen(fd, "rb") as file:
-        lines = file.read(2 * MAX_HISTORY_BYTES).splitlines()
-    for line in lines:
+    for line in content.splitlines():
         with contextlib.suppress(ValueError, RecursionError):
             prompt = text_member(json.loads(line), "prompt")
             if prompt.strip():

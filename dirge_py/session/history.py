@@ -176,42 +176,39 @@ def plan_events_in(records: Sequence[Record]) -> Sequence[tuple[int, PlanRecordE
             case "context":
                 kept = data.get("messages")
                 messages = begins = len(kept) if isinstance(kept, list) else 0
-            case "phase":
-                if (phase := _decode_phase(data)) is not None:
-                    events.append((begins if phase.phase == "implement" else messages, phase))
+            case "phase" | "evidence":
+                event = _decode_plan_event(record.type, data)
+                if isinstance(event, PlanPhase):
+                    events.append((begins if event.phase == "implement" else messages, event))
                     begins = messages
-            case "evidence":
-                taken = _decode_evidence(data)
-                if taken is not None and taken.phase != "implement":
-                    events.append((messages, taken))
+                elif event is not None and event.phase != "implement":
+                    events.append((messages, event))
     return sorted(events, key=lambda event: event[0])
 
 
-def _decode_phase(data: Mapping[str, Any]) -> PlanPhase | None:
-    name: Any = data.get("phase")
-    cost = data.get("cost_usd")
-    if name not in get_args(PhaseName):
-        return None
-    return PlanPhase(
-        phase=name,
-        step=max(1, _count(data, "step")),
-        state="ended",
-        duration_ms=max(0, _count(data, "duration_ms")),
-        usage=decode_usage(data.get("usage")),
-        cost_usd=cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
-        **{text: text_member(data, text) for text in ("summary", "text", "shut_in")},
-    )
-
-
-def _decode_evidence(data: Mapping[str, Any]) -> EvidenceTaken | None:
+def _decode_plan_event(kind: str, data: Mapping[str, Any]) -> PlanRecordEvent | None:
+    """The event of a record of this kind, `phase` or `evidence`; None if it is damaged."""
     name: Any = data.get("phase")
     outcome: Any = data.get("outcome")
-    code = data.get("exit_code")
-    if name not in get_args(PhaseName) or outcome not in get_args(EvidenceOutcome):
+    cost, code = data.get("cost_usd"), data.get("exit_code")
+    if name not in get_args(PhaseName):
+        return None
+    step = max(1, _count(data, "step"))
+    if kind == "phase":
+        return PlanPhase(
+            phase=name,
+            step=step,
+            state="ended",
+            duration_ms=max(0, _count(data, "duration_ms")),
+            usage=decode_usage(data.get("usage")),
+            cost_usd=cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+            **{text: text_member(data, text) for text in ("summary", "text", "shut_in")},
+        )
+    if outcome not in get_args(EvidenceOutcome):
         return None
     return EvidenceTaken(
         phase=name,
-        step=max(1, _count(data, "step")),
+        step=step,
         outcome=outcome,
         exit_code=code if isinstance(code, int) else None,
         **{text: text_member(data, text) for text in ("id", "command", "output_sha256", "tree")},

@@ -364,11 +364,8 @@ class SessionMetadata:
     ) -> None:
         self._values = dict(values or {})
         self._note = note
-        self._begin = begin
-
-    def begin(self, title: str) -> None:
-        """Write the session to disk with this title, unless it is on disk already."""
-        self._begin(title)
+        self.begin = begin
+        """Writes the session to disk with a title, unless it is on disk already."""
 
     def get(self, name: str) -> Any:
         """The value with this name; None if there is none."""

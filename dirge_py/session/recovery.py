@@ -10,7 +10,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -216,11 +216,8 @@ class Continuation:
         return next(call for call in self.calls if call["id"] == self.awaiting)
 
     def as_json(self) -> Json:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        values["usage"] = usage_counts(self.usage)
-        values["calls"] = [dict(call) for call in self.calls]
-        values["completed"] = list(self.completed)
-        return {"v": VERSION, **values}
+        lists = {"calls": [dict(call) for call in self.calls], "completed": list(self.completed)}
+        return {"v": VERSION, **asdict(self), **lists, "usage": usage_counts(self.usage)}
 
 
 def title_of_call(call: ToolCallBlock) -> str:

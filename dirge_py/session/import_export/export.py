@@ -284,7 +284,13 @@ def write_new_file(path: Path, text: str, *, other_name: bool = False) -> Path:
     for number in range(1, _MOST_TRIES if other_name else 2):
         numbered = path.with_stem(f"{path.stem}-{number}") if number > 1 else path
         try:
-            _write(numbered, text.encode("utf-8", "replace"))
+            with open(numbered, "xb", buffering=0) as file:
+                try:
+                    write_all(file.fileno(), text.encode("utf-8", "replace"))
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        os.unlink(numbered)
+                    raise
             return numbered
         except FileExistsError:
             continue
@@ -298,13 +304,3 @@ def export_file_name(title: str, session_id: str, ending: str) -> str:
     """A file name made of the title and the id, valid on every file system."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-")
     return "-".join(filter(None, ("dirge", words, session_id))) + f".{ending}"
-
-
-def _write(path: Path, content: bytes) -> None:
-    with open(path, "xb", buffering=0) as file:
-        try:
-            write_all(file.fileno(), content)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            raise

@@ -92,7 +92,18 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
     left_out = {what: count for what, count in found.left_out.items() if count}
     known = _is_known(store, session_id, origin)
     if not known:
-        _write(found, messages, store, session_id=session_id, origin=origin, redact=redact)
+        # This makes the folder of the project.
+        store.create(session_id).close()
+        header = {"created": timestamp(started), "cwd": redact(found.cwd), "imported_from": origin}
+        journal = Journal.open(store.folder / f"{session_id}.jsonl", header=header)
+        try:
+            for type_name, data, at in _records(found, messages):
+                journal.append(type_name, redacted_record(type_name, data, redact), at=at)
+        except BaseException:
+            store.discard(session_id)
+            raise
+        finally:
+            journal.close()
     return ImportResult(
         session_id=session_id,
         program=found.program,
@@ -111,33 +122,6 @@ def _is_known(store: Store, session_id: str, origin: Mapping[str, str]) -> bool:
     if header.get("imported_from") != origin:
         raise SessionError(f"There is another session {session_id}.")
     return True
-
-
-def _write(
-    found: ExternalSession,
-    messages: Sequence[ImportedMessage],
-    store: Store,
-    *,
-    session_id: str,
-    origin: Mapping[str, str],
-    redact: Redact,
-) -> None:
-    # This makes the folder of the project.
-    store.create(session_id).close()
-    header = {
-        "created": timestamp(messages[0].at),
-        "cwd": redact(found.cwd),
-        "imported_from": dict(origin),
-    }
-    journal = Journal.open(store.folder / f"{session_id}.jsonl", header=header)
-    try:
-        for type_name, data, at in _records(found, messages):
-            journal.append(type_name, redacted_record(type_name, data, redact), at=at)
-    except BaseException:
-        store.discard(session_id)
-        raise
-    finally:
-        journal.close()
 
 
 def _records(
