@@ -46,7 +46,7 @@ def peak_mb():
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 
 before, start = peak_mb(), time.perf_counter()
-journal = Journal.open(Path(sys.argv[1]))
+journal = Journal(Path(sys.argv[1]))
 opened = time.perf_counter()
 loaded = replay(journal.records(), notices=journal.notices)
 print(opened - start, time.perf_counter() - opened, peak_mb() - before)
@@ -63,7 +63,7 @@ print(time.perf_counter() - start)
 
 def write(path: Path, *, turns: int, result_chars: int, limits: SegmentLimits) -> None:
     """A session of four messages a turn."""
-    recorder = Recorder(Journal.open(path, limits=limits))
+    recorder = Recorder(Journal(path, limits=limits))
     said = "lorem ipsum dolor é\n" * 400
     for number in range(turns):
         recorder.sink(AgentStart(run_id=f"r{number}"))
@@ -120,7 +120,7 @@ def loads(name: str, path: Path, rounds: int) -> None:
 
 
 def appends(folder: Path, rounds: int, *, sync: bool) -> list[float]:
-    journal = Journal.open(folder / f"append-{sync}.jsonl")
+    journal = Journal(folder / f"append-{sync}.jsonl")
     took = []
     for _ in range(rounds * 40):
         start = time.perf_counter()

@@ -130,7 +130,7 @@ class Screen:
 
 def conversation(path: Path, messages: int) -> None:
     """A stored session of prompts and answers, 46 lines for each pair."""
-    recorder = Recorder(Journal.open(path))
+    recorder = Recorder(Journal(path))
     text = answer(44).replace("END-OF-ANSWER", "and so on.")
     for number in range(messages // 2):
         recorder.sink(AgentStart(run_id=f"r{number}"))

@@ -142,16 +142,22 @@ class Journal:
     def __init__(
         self,
         path: Path,
-        lock: FileLock,
         *,
-        header: Mapping[str, Any],
-        clock: Clock,
-        limits: SegmentLimits,
+        header: Mapping[str, Any] | None = None,
+        clock: Clock = time.time,
+        limits: SegmentLimits = _DEFAULT_LIMITS,
     ) -> None:
+        """Take the writer's lock of `<id>.jsonl`, read all segments and repair the end.
+
+        Damaged bytes are copied to `<id>.damaged`, once. Then only an unfinished end of the last
+        file is cut off; other damage stays. A journal of a newer format is read-only.
+
+        Raises SessionBusy, or SessionError if it can't be opened or read.
+        """
         self.path = path
         self.notices: list[str] = []
-        self._lock = lock
-        self._header = header
+        self._lock = lock_session(path)
+        self._header = header or {}
         self._clock = clock
         self._limits = limits
         self._file = SegmentFile(path, number=1)
@@ -160,31 +166,11 @@ class Journal:
         self._leaf: str | None = None
         """The id of the last record: the tip of the current branch."""
         self._next_seq = 1
-
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        *,
-        header: Mapping[str, Any] | None = None,
-        clock: Clock = time.time,
-        limits: SegmentLimits = _DEFAULT_LIMITS,
-    ) -> "Journal":
-        """Take the writer's lock of `<id>.jsonl`, read all segments and repair the end.
-
-        Damaged bytes are copied to `<id>.damaged`, once. Then only an unfinished end of the last
-        file is cut off; other damage stays. A journal of a newer format is read-only.
-
-        Raises SessionBusy, or SessionError if it can't be opened or read.
-        """
-        lock = lock_session(path)
-        journal = cls(path, lock, header=header or {}, clock=clock, limits=limits)
         try:
-            journal._open_existing()
+            self._open_existing()
         except BaseException:
-            journal.close()
+            self.close()
             raise
-        return journal
 
     @property
     def id(self) -> str:
@@ -353,7 +339,7 @@ def repair_session(first: Path) -> list[str]:
     found = read_segments(first)
     last, torn_at = max(found.parts), found.scan.torn_at
     torn = 0 if torn_at is None else segment_path(first, last).stat().st_size - torn_at
-    Journal.open(first).close()
+    Journal(first).close()
     known: set[str | None] = {None}
     orphans = 0
     for record in found.scan.records:

@@ -220,7 +220,7 @@ class Store:
         root = str(self._project_root)
         header = {"cwd": root, "project_root": root, "app_version": self._app_version}
         header |= origin or {}
-        return Journal.open(
+        return Journal(
             self._path(session_id), header=header, clock=self._clock, limits=self._limits
         )
 

@@ -32,7 +32,7 @@ def disk_full_at(size):
 
 
 def write(path, *types):
-    journal = Journal.open(path)
+    journal = Journal(path)
     for type_name in types:
         journal.append(type_name, {"n": type_name}, sync=True)
     journal.close()
@@ -54,7 +54,7 @@ def test_records_come_back_in_order_each_behind_the_one_before(path):
 
 
 def test_the_header_comes_first_with_id_and_time(path):
-    journal = Journal.open(path, header={"cwd": "/here"}, clock=lambda: 0.0)
+    journal = Journal(path, header={"cwd": "/here"}, clock=lambda: 0.0)
     journal.append("a", None)
     journal.close()
 
@@ -64,7 +64,7 @@ def test_the_header_comes_first_with_id_and_time(path):
 
 
 def test_only_the_owner_may_read_a_journal(path):
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.append("a", None)
 
     modes = [stat.S_IMODE(os.stat(at).st_mode) for at in (path, path.with_suffix(".lock"))]
@@ -74,7 +74,7 @@ def test_only_the_owner_may_read_a_journal(path):
 
 
 def test_a_journal_without_records_leaves_nothing_behind(path):
-    Journal.open(path).close()
+    Journal(path).close()
 
     assert os.listdir(path.parent) == []
 
@@ -85,10 +85,10 @@ def test_a_torn_end_is_kept_aside_told_once_and_cut_off(path):
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
 
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.append("c", None)
     journal.close()
-    again = Journal.open(path)
+    again = Journal(path)
     again.close()
 
     assert types_in(path) == ["session", "a", "c"]
@@ -101,7 +101,7 @@ def test_an_end_that_lacks_only_its_line_end_is_no_damage(path):
     write(path, "a")
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
 
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.append("b", None)
     journal.close()
 
@@ -118,7 +118,7 @@ def test_a_cut_at_any_byte_loses_only_the_record_that_was_cut(path):
     for cut in range(len(whole) + 1):
         path.write_bytes(whole[:cut])
         path.with_suffix(".damaged").unlink(missing_ok=True)
-        journal = Journal.open(path)
+        journal = Journal(path)
         journal.append("next", None)
         journal.close()
         kept = ["session", "a", "b", "c"][: sum(end <= cut for end in ends)]
@@ -141,7 +141,7 @@ def test_nul_bytes_in_the_middle_cost_only_what_they_cover(path):
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1] + b"\0" * len(lines[2]) + lines[3])
 
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.close()
 
     assert types_in(path) == ["session", "a", "c"]
@@ -182,7 +182,7 @@ def test_a_journal_of_a_newer_format_is_only_read(path):
     path.write_bytes(path.read_bytes() + newer + b"torn")
     before = path.read_bytes()
 
-    journal = Journal.open(path)
+    journal = Journal(path)
     with pytest.raises(SessionError, match="newer dirge"):
         journal.append("b", None)
     records = journal.records()
@@ -194,18 +194,18 @@ def test_a_journal_of_a_newer_format_is_only_read(path):
 
 def test_a_second_writer_is_told_who_is_first(path):
     # G05
-    journal = Journal.open(path)
+    journal = Journal(path)
 
     with pytest.raises(SessionBusy, match=f"process {os.getpid()}") as busy:
-        Journal.open(path)
+        Journal(path)
     journal.close()
 
     assert "--fork-session" in busy.value.hint
-    Journal.open(path).close()
+    Journal(path).close()
 
 
 def test_a_full_disk_changes_nothing(path):
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.append("a", None)
     before = path.read_bytes()
 
@@ -223,7 +223,7 @@ def test_a_full_disk_changes_nothing(path):
 
 def test_a_disk_full_from_the_start_leaves_nothing_behind(path):
     with disk_full_at(0):
-        journal = Journal.open(path)
+        journal = Journal(path)
         with pytest.raises(SessionError):
             journal.append("a", None)
         journal.close()
@@ -232,7 +232,7 @@ def test_a_disk_full_from_the_start_leaves_nothing_behind(path):
 
 
 def test_a_deleted_journal_is_not_written_to(path):
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.append("a", None)
     path.unlink()
 
@@ -253,7 +253,7 @@ def test_what_is_no_regular_file_is_neither_opened_nor_removed(path, kind):
         os.mkfifo(path)
 
     with pytest.raises(SessionError):
-        Journal.open(path)
+        Journal(path)
     with pytest.raises(SessionError):
         read_journal(path)
 
@@ -261,7 +261,7 @@ def test_what_is_no_regular_file_is_neither_opened_nor_removed(path, kind):
 
 
 def test_a_closed_journal_refuses_records(path):
-    journal = Journal.open(path)
+    journal = Journal(path)
     journal.close()
     journal.close()
 
@@ -271,7 +271,7 @@ def test_a_closed_journal_refuses_records(path):
 
 def test_order_is_by_number_when_the_clock_jumps(path):
     moments = iter([1e9, 1e9, 1e9 + 3600, 0.0, 2**31 + 1.0])
-    journal = Journal.open(path, clock=lambda: next(moments))
+    journal = Journal(path, clock=lambda: next(moments))
     for type_name in "abcd":
         journal.append(type_name, None)
     journal.close()
@@ -286,7 +286,7 @@ def test_a_signal_in_the_middle_of_a_write_loses_nothing(path):
     def interrupt(number, frame):
         raise Interrupted
 
-    journal = Journal.open(path)
+    journal = Journal(path)
     saved = []
     old = signal.signal(signal.SIGALRM, interrupt)
     try:
@@ -325,7 +325,7 @@ def resident_mb():
     return int(peak.split()[1]) // 1024
 
 before = resident_mb()
-journal = Journal.open(Path(sys.argv[1]))
+journal = Journal(Path(sys.argv[1]))
 loaded = replay(journal.records())
 print(len(loaded.messages), resident_mb() - before)
 """

@@ -23,7 +23,7 @@ def write(path):
     """The body of a process that writes to one journal on request."""
     sys.stdin.readline()
     try:
-        journal = Journal.open(path)
+        journal = Journal(path)
     except SessionBusy:
         os.write(1, b"busy\n")
         return

@@ -136,7 +136,7 @@ def test_a_fork_has_the_large_texts_of_its_original_without_a_copy(store):
 
 
 def test_a_large_text_that_cannot_be_written_leaves_the_session_as_it_was(tmp_path, monkeypatch):
-    journal = Journal.open(tmp_path / "s.jsonl")
+    journal = Journal(tmp_path / "s.jsonl")
     journal.append("a", None)
     before = (tmp_path / "s.jsonl").read_bytes()
     (tmp_path / "s").write_text("in the way")

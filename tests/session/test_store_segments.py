@@ -106,7 +106,7 @@ def test_a82_a_fork_of_several_segments_goes_on_from_all_of_them(store):
 
 
 def test_a_segment_is_full_by_size_too(store, tmp_path):
-    journal = Journal.open(tmp_path / "s.jsonl", limits=SegmentLimits(size=1000))
+    journal = Journal(tmp_path / "s.jsonl", limits=SegmentLimits(size=1000))
     for _ in range(4):
         journal.append("x", "y" * 600)
     journal.close()

@@ -95,7 +95,7 @@ def import_session(found: ExternalSession, store: Store, *, redact: Redact) -> I
         # This makes the folder of the project.
         store.create(session_id).close()
         header = {"created": timestamp(started), "cwd": redact(found.cwd), "imported_from": origin}
-        journal = Journal.open(store.folder / f"{session_id}.jsonl", header=header)
+        journal = Journal(store.folder / f"{session_id}.jsonl", header=header)
         try:
             for type_name, data, at in _records(found, messages):
                 journal.append(type_name, redacted_record(type_name, data, redact), at=at)
