@@ -22,12 +22,7 @@ from dirge_py.conversation.settings import ConversationSettings
 from dirge_py.guards.limits import TIMEOUT, stop_after_one_turn, timed_out
 from dirge_py.guards.structured_output import StructuredAnswer
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.session.recovery import (
-    choices_of,
-    complete_decisions,
-    end_leftovers,
-    result_of_skipped_call,
-)
+from dirge_py.session.recovery import complete_decisions, result_of_skipped_call
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
@@ -369,15 +364,8 @@ class RunExecutor:
     def _complete_decisions(self) -> None:
         """Decide, before anything runs, about interrupted calls that may have had their effect."""
         recorder = self.deps.session.recorder
-        interruption = recorder.interruption if recorder is not None else None
-        if recorder is None or interruption is None:
-            return
-        self.decisions = complete_decisions(self.decisions, interruption)
-        choices = choices_of(self.decisions, interruption)
-        if choices:
-            data = {"run_id": interruption.run_id, "choices": choices}
-            recorder.note("interruption", data, sync=True)
-        end_leftovers(self.decisions, interruption)
+        if recorder is not None and recorder.interruption is not None:
+            self.decisions = complete_decisions(self.decisions, recorder.interruption, recorder)
 
     def _config(self) -> LoopConfig:
         deps, request = self.deps, self.request

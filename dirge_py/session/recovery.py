@@ -23,6 +23,7 @@ from dirge_py.session.codec import Json, decode_usage, usage_counts
 from dirge_py.session.history import replay
 from dirge_py.session.ids import check_session_id
 from dirge_py.session.record import Record, json_text, text_member
+from dirge_py.session.recorder import Recorder
 from dirge_py.session.transcript import (
     CallChoice,
     InterruptedCall,
@@ -74,35 +75,28 @@ def decide_calls(
 
 
 def complete_decisions(
-    decisions: Sequence[CallDecision], interruption: InterruptedRun
+    decisions: Sequence[CallDecision], interruption: InterruptedRun, recorder: Recorder
 ) -> Sequence[CallDecision]:
-    """`decisions`, with those of `decide_calls` for the other calls."""
+    """`decisions`, with those of `decide_calls` for the other calls; the journal gets the choices.
+
+    If a call runs again, commands of the killed process that still run are ended first.
+    """
     cannot_run = {call.call.id for call in interruption.calls if not call.may_run}
     by_id = {decision.tool_call_id: decision for decision in decide_calls(interruption)}
     by_id |= {
         d.tool_call_id: d for d in decisions if not (d.allow and d.tool_call_id in cannot_run)
     }
-    return list(by_id.values())
-
-
-def end_leftovers(decisions: Sequence[CallDecision], interruption: InterruptedRun) -> None:
-    """End commands of the killed process that still run, before one of them runs again."""
-    again = {decision.tool_call_id for decision in decisions if decision.allow}
-    if any(call.call.id in again for call in interruption.unknown):
-        kill_abandoned(abandoned_processes(interruption.pid))
-
-
-def choices_of(
-    decisions: Sequence[CallDecision], interruption: InterruptedRun
-) -> Mapping[str, CallChoice]:
-    """The decisions about the calls of unknown outcome, by call id, as the journal records them."""
-    by_id = {decision.tool_call_id: decision for decision in decisions}
     choices: dict[str, CallChoice] = {}
     for call in interruption.unknown:
         decision = by_id[call.call.id]
         is_unknown = decision.answer is None or decision.answer.is_error
         choices[call.call.id] = "again" if decision.allow else "inspect" if is_unknown else "done"
-    return choices
+    if choices:
+        data = {"run_id": interruption.run_id, "choices": choices}
+        recorder.note("interruption", data, sync=True)
+    if "again" in choices.values():
+        kill_abandoned(abandoned_processes(interruption.pid))
+    return list(by_id.values())
 
 
 def result_of_skipped_call(
