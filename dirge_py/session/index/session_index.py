@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from unicodedata import normalize
@@ -307,12 +307,11 @@ class IndexTables:
             (key, updated, json.dumps(marks), totals.as_json(), project, session_id),
         ).lastrowid
         (last,) = self._execute("SELECT coalesce(max(key), 0) FROM texts").fetchone()
-        texts = [
-            (key, record.seq, record.ts, *text)
-            for record in records
-            for text in searchable_texts(record)
+        texts = ((record, text) for record in records for text in searchable_texts(record))
+        rows = [
+            (number, key, record.seq, record.ts, *text)
+            for number, (record, text) in enumerate(texts, start=last + 1)
         ]
-        rows = [(number, *text) for number, text in zip(count(last + 1), texts, strict=False)]
         self._insert(
             "INSERT INTO texts (key, session, seq, at, kind, text) VALUES (?, ?, ?, ?, ?, ?)", rows
         )

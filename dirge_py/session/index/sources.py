@@ -140,20 +140,17 @@ def read_appended(
     if before[-1][:2] != now[same - 1][:2] or now[same - 1].size < before[-1].read:
         return None
     marks = list(before[:-1])
-    records: list[Record] = []
-    for number in range(len(before) - 1, len(now)):
-        start = before[number].read if number < len(before) else 0
+    lines: list[bytes] = []
+    for number in range(same - 1, len(now)):
+        start = before[number].read if number < same else 0
         content = read_from(folder / now[number].name, start)
         end = content.rfind(b"\n") + 1
-        for line in content[:end].split(b"\n")[:-1]:
-            record = decode(line)
-            if record is None or record.seq <= last_seq:
-                return None
-            last_seq = record.seq
-            records.append(record)
+        lines += io.BytesIO(content[:end])
         marks.append(now[number]._replace(read=start + end))
-    own_folder = folder_of(folder / now[0].name)
-    return restore_large_texts(Scan(records=records, damage=[]), own_folder).records, tuple(marks)
+    found = scan(lines)
+    if found.damage or any(record.seq <= last_seq for record in found.records[:1]):
+        return None
+    return restore_large_texts(found, folder_of(folder / now[0].name)).records, tuple(marks)
 
 
 def decode_marks(text: str) -> FileMarks:
