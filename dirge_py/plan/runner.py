@@ -15,16 +15,8 @@ from dirge_py.conversation.run import Run
 from dirge_py.extensions.todo.extension import Todo
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
-from dirge_py.plan import phases
-from dirge_py.plan.approval import (
-    Accept,
-    AutoApprove,
-    DeferPlan,
-    PlanApprover,
-    Reject,
-    ReplacePlan,
-    Revise,
-)
+from dirge_py.plan import approval, phases
+from dirge_py.plan.approval import AutoApprove, PlanApprover
 from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
 from dirge_py.plan.document import PlanDocument, read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
@@ -251,18 +243,18 @@ class PlanRun:
         with self._budget.paused():
             answer = await self._interruption.wait(self._approver.decide(plan, grants))
         match answer:
-            case Accept(text=text) | ReplacePlan(text=text) if not text.strip():
+            case approval.Accept(text=text) | approval.ReplacePlan(text=text) if not text.strip():
                 raise DirgeError("an empty plan can't be run.", hint="/plan drop discards it.")
-            case Accept(text=text):
+            case approval.Accept(text=text):
                 await self._interruption.wait(self._accept(text))
-            case ReplacePlan(text=text):
+            case approval.ReplacePlan(text=text):
                 self._update(plan=text)
-            case Revise(comment=comment):
+            case approval.Revise(comment=comment):
                 self._update(status="active", comment=comment)
-            case Reject():
+            case approval.Reject():
                 self._update(status="dropped", why="It was discarded before anything was changed.")
                 return Cancelled(reason="dropped")
-            case DeferPlan():
+            case approval.DeferPlan():
                 self._update(why="It waits to be accepted.")
                 description = "The plan waits to be accepted."
                 return AwaitingConfirmation(call_ids=(), description=description)

@@ -101,27 +101,15 @@ def json_text(value: Any) -> str:
     try:
         text = _READABLE.encode(value)
         text.encode()
-    except UnicodeEncodeError:
-        # A cut stream can end in half a surrogate pair, which survives only escaped.
-        return _ESCAPED.encode(value)
     except (TypeError, ValueError, RecursionError):
+        # A cut stream can end in half a surrogate pair, which survives only escaped.
         return _ESCAPED.encode(_storable(value, depth=0))
     return text
 
 
-def _nearest(value: object) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, Set):
-        return sorted(value, key=str)
-    if isinstance(value, bytes | bytearray):
-        return value.decode(errors="replace")
-    return str(value)
-
-
 _READING = json.JSONDecoder()
-_READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_nearest)
-_ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False, default=_nearest)
+_READABLE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+_ESCAPED = json.JSONEncoder(ensure_ascii=True, allow_nan=False)
 _COMPACT = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -149,9 +137,12 @@ def _storable(value: Any, *, depth: int) -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): _storable(item, depth=depth + 1) for key, item in value.items()}
-    if isinstance(value, Sequence | Set) and not isinstance(value, bytes | bytearray):
-        return [_storable(item, depth=depth + 1) for item in value]
-    return _nearest(value)
+    if isinstance(value, bytes | bytearray):
+        return value.decode(errors="replace")
+    if isinstance(value, Sequence | Set):
+        items = sorted(value, key=str) if isinstance(value, Set) else value
+        return [_storable(item, depth=depth + 1) for item in items]
+    return str(value)
 
 
 def _checksum(body: bytes) -> bytes:
