@@ -48,13 +48,13 @@ FileStamp: TypeAlias = tuple[int, int, int]
 class SnapshotCandidates:
     """The changes to make to the index, and the files that it can't hold."""
 
-    present: Sequence[str]
+    present: list[str]
     """Paths whose content is to be written."""
-    absent: Sequence[str]
+    absent: list[str]
     """Paths that are to be removed from the index."""
-    large: Mapping[str, FileStamp]
+    large: dict[str, FileStamp]
     """All files above the limit."""
-    left_out: frozenset[str]
+    left_out: set[str]
     """Folders (with a `/`) of other repositories, and files that cannot be read."""
 
 
@@ -67,32 +67,27 @@ def select_candidates(
     also: Collection[str] = (),
 ) -> SnapshotCandidates:
     """Sort what git listed: `changed` is in the index, `others` not; `also` may be large."""
-    present: list[str] = []
-    absent: list[str] = []
-    large: dict[str, FileStamp] = {}
-    left_out: set[str] = set()
+    found = SnapshotCandidates(present=[], absent=[], large={}, left_out=set())
     for path, is_held in {**dict.fromkeys(others, False), **dict.fromkeys(changed, True)}.items():
         if is_never_held(path):
             continue
         if path.endswith("/"):
-            left_out.add(path)
+            found.left_out.add(path)
             continue
         full = f"{root}/{path}"
         status = _status(full)
         if status is not None and _may_be_held(status, path):
             limit = MAX_KEPT_BYTES if path in also else limit_bytes
             if stat.S_ISREG(status.st_mode) and status.st_size > limit:
-                large[path] = stamp_of(status)
+                found.large[path] = stamp_of(status)
             elif stat.S_ISLNK(status.st_mode) or os.access(full, os.R_OK):
-                present.append(path)
+                found.present.append(path)
                 continue
             else:
-                left_out.add(path)
+                found.left_out.add(path)
         if is_held:
-            absent.append(path)
-    return SnapshotCandidates(
-        present=present, absent=absent, large=large, left_out=frozenset(left_out)
-    )
+            found.absent.append(path)
+    return found
 
 
 def _may_be_held(status: os.stat_result, path: str) -> bool:

@@ -21,6 +21,7 @@ from dirge_py.files.versions import sha256_of
 from dirge_py.files.workspace import Originals
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id
+from dirge_py.session.segments import APPEND_FLAGS
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, paths_as_text
 from dirge_py.session.snapshots.repository import SnapshotRepository
 from dirge_py.session.snapshots.store import DAY_S
@@ -58,12 +59,16 @@ class FileCopies:
         if earlier is not None and earlier.is_file():
             return earlier
         now = datetime.fromtimestamp(self._clock(), UTC)
+        (path,) = paths_as_text([real])
         name = _UNUSUAL.sub("_", os.path.basename(real))[-80:]
         copy = self.folder / f"{now:%Y%m%d-%H%M%S}-{digest[:12]}-{name}"
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             atomic_write(copy, content, mode=0o600)
-            self._note(real, copy, now)
+            line = {"at": now.isoformat(timespec="seconds"), "path": path, "copy": copy.name}
+            listed = os.open(self.folder / COPIES_LIST, APPEND_FLAGS | os.O_CREAT, 0o600)
+            with open(listed, "ab") as stream:
+                stream.write(f"{json.dumps(line)}\n".encode())
         except (OSError, FileError) as error:
             why = f"{reason_of(error)}." if isinstance(error, OSError) else error.message
             raise FileError(
@@ -73,13 +78,6 @@ class FileCopies:
         self._kept[real, digest] = copy
         self._prune(copy)
         return copy
-
-    def _note(self, real: str, copy: Path, now: datetime) -> None:
-        (path,) = paths_as_text([real])
-        line = {"at": now.isoformat(timespec="seconds"), "path": path, "copy": copy.name}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(os.open(self.folder / COPIES_LIST, flags, 0o600), "ab") as stream:
-            stream.write(f"{json.dumps(line)}\n".encode())
 
     def _prune(self, newest: Path) -> None:
         """Remove copies that are too old, and the oldest ones if all take too much space."""
