@@ -158,9 +158,6 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     connection: sqlite3.Connection = sqlite.connect(path, isolation_level=None)
     try:
-        # Earlier versions stored another journal mode in the file.
-        has_changed = is_new or connection.execute("PRAGMA journal_mode").fetchone() != ("delete",)
-        connection.execute("PRAGMA journal_mode = DELETE")
         connection.execute("PRAGMA synchronous = NORMAL")
         if is_new:
             connection.executescript(_TABLES)
@@ -171,7 +168,7 @@ def open_database(path: Path) -> Iterator["sqlite3.Connection"]:
         connection.execute("BEGIN IMMEDIATE")
         yield connection
         connection.execute("COMMIT")
-        has_changed = has_changed or connection.total_changes != before
+        has_changed = is_new or connection.total_changes != before
     finally:
         connection.close()
     if has_changed:

@@ -1,7 +1,6 @@
 import json
 import os
 import random
-import sqlite3
 import subprocess
 import sys
 from dataclasses import replace
@@ -228,21 +227,6 @@ def test_an_index_of_another_version_is_made_anew(filled, tmp_path, monkeypatch)
     monkeypatch.setattr(session_index, "_VERSION", 99)
 
     assert answers(filled) == expected
-
-
-def test_an_index_that_an_earlier_version_left_in_wal_mode_is_used(filled, tmp_path, monkeypatch):
-    expected = answers(filled)
-    path = tmp_path / "state/index.sqlite"
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.close()
-    (tmp_path / "state/index.sqlite.sum").write_bytes(session_index._checksum_of(path))
-    removed = []
-    monkeypatch.setattr(session_index, "remove_database", removed.append)
-
-    assert answers(filled) == expected
-    assert answers(filled) == expected
-    assert removed == []
 
 
 def test_rubbish_a_folder_or_a_stale_log_in_its_place_do_not_matter(filled, tmp_path):
