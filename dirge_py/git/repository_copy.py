@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dirge_py.files.safe_read import read_regular
-from dirge_py.git.ignore import escape_rule
 from dirge_py.git.repository import GitFolders
+from dirge_py.git.runner import escape_rule
 
 _SMALL_BYTES = 64 * 1024
 _LARGE_BYTES = 256 * 1024 * 1024

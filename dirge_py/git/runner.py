@@ -1,15 +1,18 @@
-"""Runs git for dirge, on dirge's own repository.
+"""Runs git for dirge, on dirge's own repository, with the ignore rules of the project and the user.
 
 Settings, hooks and attributes of the project or of the user don't apply: git reads the settings
 below and those of dirge's repository. Repository, work tree and index are always named, so git
 doesn't search for them. Results are written to files; other output is for error messages.
 """
 
+import contextlib
 import os
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dirge_py.git.repository import GitFolders
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.processes.environment import EnvironmentPolicy, git_config_variables
 from dirge_py.processes.programs import find_program
@@ -163,3 +166,48 @@ class Git:
 def private_git(program: str, path: str, root: str) -> Git:
     """Git without a sandbox: it reads the project and writes only dirge's own repository."""
     return Git(program=program, path=path, root=root, runner=Runner(EnvironmentPolicy()))
+
+
+_READ_S = 10.0
+OWN_FILE = re.compile(r"\.dirge-[0-9a-f]{16}\.(tmp|new|old)")
+"""The name of a file that dirge hasn't finished writing."""
+
+
+async def personal_excludes(git: Git, folders: GitFolders | None, scratch: Path) -> Path:
+    """The user's file of rules for all repositories: `core.excludesFile`, or git's default.
+
+    `git config` doesn't run programs that settings name, so it may read the user's settings.
+    """
+    home = os.environ.get("HOME", "")
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    query = ("config", "--includes", "--type=path", "--get", "core.excludesFile")
+    variables = {"GIT_CONFIG_NOSYSTEM": "0", "GIT_CONFIG_COUNT": "0", "XDG_CONFIG_HOME": base}
+    # An empty value would name no file at all, instead of the default ones.
+    line = f"unset GIT_CONFIG_GLOBAL; {git.command(*query, stdout=scratch)}"
+    store = folders.git_dir if folders is not None else None
+    named = ""
+    with contextlib.suppress(GitFailed, OSError):
+        await git.run(line, store=store, timeout_s=_READ_S, extra=variables)
+        named = os.fsdecode(scratch.read_bytes()).strip("\n")
+    return Path(git.root, named or os.path.join(base, "git", "ignore"))
+
+
+def ignore_options(*, own_folder: str, files: Sequence[Path | None]) -> list[str]:
+    """The options of `git ls-files` for all rules. Later `files` override earlier ones.
+
+    `own_folder` is dirge's state folder relative to the project, "" if it is elsewhere.
+    """
+    options = ["--exclude-per-directory=.gitignore"]
+    readable = [
+        file for file in files if file and os.path.isfile(file) and os.access(file, os.R_OK)
+    ]
+    options += [f"--exclude-from={file}" for file in readable]
+    options.append("--exclude=.dirge")
+    if own_folder:
+        options.append(f"--exclude=/{escape_rule(own_folder)}")
+    return options
+
+
+def escape_rule(path: str) -> str:
+    """A path as a line of ignore rules that means just that path."""
+    return re.sub(r"([\\*?\[\]! ])", r"\\\1", path)

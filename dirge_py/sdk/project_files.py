@@ -24,7 +24,6 @@ from dirge_py.files.working_copy import (
     remove_abandoned_copies,
     remove_tree,
 )
-from dirge_py.git.ignore import OWN_FILE, ignore_options, personal_excludes
 from dirge_py.git.objects import read_names
 from dirge_py.git.repository import (
     GitFolders,
@@ -34,7 +33,15 @@ from dirge_py.git.repository import (
     work_tree_of,
 )
 from dirge_py.git.repository_copy import make_git_folder, make_index_folder
-from dirge_py.git.runner import Git, GitFailed, find_git, private_git
+from dirge_py.git.runner import (
+    OWN_FILE,
+    Git,
+    GitFailed,
+    find_git,
+    ignore_options,
+    personal_excludes,
+    private_git,
+)
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path

@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from dirge_py.git.ignore import OWN_FILE, ignore_options
 from dirge_py.git.objects import (
     PackTimeout,
     count_index_entries,
@@ -25,7 +24,7 @@ from dirge_py.git.objects import (
     write_names,
 )
 from dirge_py.git.repository import GitFolders
-from dirge_py.git.runner import DURABLE, Git, GitFailed
+from dirge_py.git.runner import DURABLE, OWN_FILE, Git, GitFailed, ignore_options
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, Snapshot
 from dirge_py.session.snapshots.store import StoreLease

@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.walk import IGNORE_FILE_LIMIT, IgnoreRules, ignored_by, parse_ignore_file
-from dirge_py.git.ignore import personal_excludes
 from dirge_py.git.objects import TreeChange, is_in_index
 from dirge_py.git.repository import git_folders
-from dirge_py.git.runner import GitFailed, find_git, private_git
+from dirge_py.git.runner import GitFailed, find_git, personal_excludes, private_git
 from dirge_py.lib.paths import is_below, upwards
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.session.snapshots.base import RestoreResult, Snapshot
