@@ -1,9 +1,8 @@
-"""The limits of a whole plan, and its interruption from outside."""
+"""The limits of a whole plan."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
 
 from dirge_py.config.schema import LimitsTable
 from dirge_py.types.events import LoopEvent, UsageReported
@@ -80,50 +79,3 @@ class PlanBudget:
         self._left_s = 0.0
         self._timer = None
         self._stop()
-
-
-T = TypeVar("T")
-
-
-class PlanInterrupted(Exception):
-    """The plan was stopped."""
-
-
-class PlanInterruption:
-    """Stops a plan, including anything it waits for.
-
-    `stop_run` stops the run in progress for a reason, and returns False if there is none.
-    """
-
-    def __init__(self, stop_run: Callable[[str], bool]) -> None:
-        self._stop_run = stop_run
-        self._pending: asyncio.Task[Any] | None = None
-        self.reason = ""
-        """Why the plan was stopped; "" if it wasn't."""
-
-    def __call__(self, reason: str) -> None:
-        self.reason = self.reason or reason
-        if not self._stop_run(reason) and self._pending is not None:
-            self._pending.cancel()
-
-    def check(self) -> None:
-        """Raise PlanInterrupted if the plan was stopped."""
-        if self.reason:
-            raise PlanInterrupted
-
-    async def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of `work`, or raise PlanInterrupted if the plan is stopped."""
-        if self.reason:
-            work.close()
-            raise PlanInterrupted
-        self._pending = task = asyncio.create_task(work)
-        try:
-            return await task
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if self.reason and not (current and current.cancelling()):
-                raise PlanInterrupted from None
-            raise
-        finally:
-            task.cancel()
-            self._pending = None

@@ -3,11 +3,12 @@
 Explore, plan and review run in forks; implement is an ordinary run of the main session.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.conversation.deps import ForkOptions
@@ -17,7 +18,7 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
 from dirge_py.plan import approval, phases
 from dirge_py.plan.approval import AutoApprove, PlanApprover
-from dirge_py.plan.budget import PlanBudget, PlanInterrupted, PlanInterruption
+from dirge_py.plan.budget import PlanBudget
 from dirge_py.plan.document import PlanDocument, read_plan
 from dirge_py.plan.evidence import EvidenceCollector, EvidenceLedger
 from dirge_py.plan.phases import PhaseEnded, PhaseFork, phase_failed, summary_line
@@ -45,6 +46,7 @@ _PHASE_LABELS: dict[PhaseName, str] = {
     "review": "the plan's review is running",
 }
 _TIME = "time"
+T = TypeVar("T")
 _LOCKED = (
     "The mode is plan, in which nothing can be changed, so the implementation will be denied its "
     "changes. /mode standard allows them."
@@ -98,6 +100,10 @@ async def resume_plan(
     return await PlanRun(conversation, approver, replace(state, status="active")).execute()
 
 
+class PlanInterrupted(Exception):
+    """The plan was stopped."""
+
+
 class PlanRun:
     """The run of one plan through its phases; meanwhile it owns the conversation exclusively."""
 
@@ -111,7 +117,9 @@ class PlanRun:
         self._ledger = EvidenceLedger.load(state.evidence)
         self._attached: Sequence[UserBlock] = ()
         self._fork: PhaseFork | None = None
-        self._interruption = PlanInterruption(self._stop_run)
+        self._reason = ""
+        """Why the plan was stopped; "" if it wasn't."""
+        self._pending: asyncio.Task[Any] | None = None
         self._budget = PlanBudget(self._terms.limits, stop=lambda: self.interrupt(_TIME))
         self._notes: list[str] = []
         self._report = ""
@@ -123,16 +131,36 @@ class PlanRun:
         return _PHASE_LABELS[self._state.phase]
 
     def interrupt(self, reason: str = "user") -> None:
-        self._interruption(reason)
-
-    def _stop_run(self, reason: str) -> bool:
+        """Stop the run in progress, or what the plan waits for."""
+        self._reason = self._reason or reason
         if self._conversation.run is not None:
             self._conversation.abort(reason)
-            return True
-        if self._fork is not None and self._fork.run is not None:
+        elif self._fork is not None and self._fork.run is not None:
             self._fork.run.abort(reason)
-            return True
-        return False
+        elif self._pending is not None:
+            self._pending.cancel()
+
+    def _check(self) -> None:
+        """Raise PlanInterrupted if the plan was stopped."""
+        if self._reason:
+            raise PlanInterrupted
+
+    async def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of `work`, or raise PlanInterrupted if the plan is stopped."""
+        if self._reason:
+            work.close()
+            raise PlanInterrupted
+        self._pending = task = asyncio.create_task(work)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if self._reason and not (current and current.cancelling()):
+                raise PlanInterrupted from None
+            raise
+        finally:
+            task.cancel()
+            self._pending = None
 
     # -- the phases in order
 
@@ -150,7 +178,7 @@ class PlanRun:
                 words = f"The plan was reviewed. The report:\n\n{clean(self._report)}"
                 insertion = conversation.inserts.add(user_text(words, "harness"))
                 with suppress(DirgeError, PlanInterrupted):
-                    await self._interruption.wait(insertion)
+                    await self._wait(insertion)
         finally:
             self._budget.end()
             if conversation.run is not None:
@@ -168,16 +196,16 @@ class PlanRun:
         outcome: Outcome
         try:
             conversation.session.metadata.begin(self._state.request)
-            message = await self._interruption.wait(conversation.attach(self._state.request))
+            message = await self._wait(conversation.attach(self._state.request))
             self._attached = message.content[1:]
             outcome = await self._phases()
         except PlanInterrupted:
-            outcome = Cancelled(reason=self._interruption.reason)
+            outcome = Cancelled(reason=self._reason)
         except PhaseEnded as ended:
             outcome = ended.outcome
         except DirgeError as error:
             outcome = Failed(kind="plan", message=error.message, hint=error.hint)
-        is_timeout = isinstance(outcome, Cancelled) and self._interruption.reason == _TIME
+        is_timeout = isinstance(outcome, Cancelled) and self._reason == _TIME
         return (self._budget.exceeded() if is_timeout else None) or outcome
 
     async def _phases(self) -> Outcome:
@@ -226,10 +254,10 @@ class PlanRun:
         """Return the report of a read-only fork. Raises PhaseEnded if it is empty."""
         phase = self._state.phase
         guard = ProjectGuard(self._conversation)
-        await self._interruption.wait(guard.begin(needs_snapshot=False))
+        await self._wait(guard.begin(needs_snapshot=False))
         async with self._opened(history, "read_only", tools) as fork:
             text = await fork.ask(UserMessage(content=(TextBlock(prompt), *self._attached)))
-            self._note(await self._interruption.wait(guard.compare()))
+            self._note(await self._wait(guard.compare()))
             self._conversation.report(fork.ended(summary_line(phase, text), text))
         if not text:
             raise phase_failed(phase, "produced nothing")
@@ -241,12 +269,12 @@ class PlanRun:
         grants = self._verification_grants(plan)
         self._update(status="waiting")
         with self._budget.paused():
-            answer = await self._interruption.wait(self._approver.decide(plan, grants))
+            answer = await self._wait(self._approver.decide(plan, grants))
         match answer:
             case approval.Accept(text=text) | approval.ReplacePlan(text=text) if not text.strip():
                 raise DirgeError("an empty plan can't be run.", hint="/plan drop discards it.")
             case approval.Accept(text=text):
-                await self._interruption.wait(self._accept(text))
+                await self._wait(self._accept(text))
             case approval.ReplacePlan(text=text):
                 self._update(plan=text)
             case approval.Revise(comment=comment):
@@ -383,7 +411,7 @@ class PlanRun:
         guard = ProjectGuard(self._conversation)
         reviewer = Reviewer(self._conversation, self._ledger, self._state)
         # Whether there is a sandbox is known only once the fork exists.
-        await self._interruption.wait(guard.begin(needs_snapshot=True))
+        await self._wait(guard.begin(needs_snapshot=True))
         async with self._opened("empty", "copy", phases.REVIEW_TOOLS) as fork:
             reviewing = fork.opened
             collector = EvidenceCollector(
@@ -398,14 +426,14 @@ class PlanRun:
             bundles = [collector.bundle()]
             if not reviewing.environment.sandbox:
                 bundles.append(guard.bundle())
-            prompt = await self._interruption.wait(reviewer.prompt(self._attached))
+            prompt = await self._wait(reviewer.prompt(self._attached))
             try:
                 text = await reviewer.ask(fork, prompt, bundles)
             except (PhaseEnded, PlanInterrupted):
                 if not reviewing.environment.sandbox and reviewer.checks:
                     self._note(await guard.compare())
                 raise
-            changes = await self._interruption.wait(guard.compare())
+            changes = await self._wait(guard.compare())
             self._note(changes)
             review = reviewer.judge(text, changes, notes=self._notes)
             self._report = review.report
@@ -416,7 +444,7 @@ class PlanRun:
     # -- in every phase
 
     def _enter(self, phase: PhaseName) -> None:
-        self._interruption.check()
+        self._check()
         self._update(phase=phase)
         if limit := self._budget.exceeded():
             raise PhaseEnded(limit)
@@ -437,11 +465,11 @@ class PlanRun:
             ),
             phase=phase,
             step=self._state.cycle.step,
-            check=self._interruption.check,
+            check=self._check,
             bundles=[self._budget.bundle()],
         )
         try:
-            await self._interruption.wait(fork.open())
+            await self._wait(fork.open())
             self._fork = fork
             yield fork
         finally:
