@@ -13,33 +13,29 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanTerms:
-    """The settings of plans."""
-
-    table: PlanTable = field(default_factory=PlanTable)
-    """The table `[plan]`."""
-    limits: LimitsTable = field(default_factory=LimitsTable)
-    """The table `[limits]`, of which cost, tokens and time hold for a whole plan."""
-    models: Mapping[str, str] = field(default_factory=dict)
-    """The model of each phase by its name; the main model for others."""
-
-
 class Plan(Extension):
-    """Explore, plan, implement and review, in forks."""
+    """Explore, plan, implement and review, in forks; with the settings of that."""
 
     name = "plan"
     summary = "works through a request in phases: explore, plan, implement, review"
 
-    def __init__(self, terms: PlanTerms) -> None:
-        self.terms = terms
-        """The settings in `[plan]`, `[roles]` and `[limits]`."""
+    def __init__(
+        self,
+        table: PlanTable | None = None,
+        limits: LimitsTable | None = None,
+        models: Mapping[str, str] | None = None,
+    ) -> None:
+        self.table = table or PlanTable()
+        """The table `[plan]`."""
+        self.limits = limits or LimitsTable()
+        """The table `[limits]`, of which cost, tokens and time hold for a whole plan."""
+        self.models = models or {}
+        """The model of each phase by its name; the main model for others."""
 
 
-def terms_of(conversation: "Conversation") -> PlanTerms:
-    """Return the terms of plans in this conversation."""
-    plan = conversation.extension(Plan)
-    return plan.terms if plan is not None else PlanTerms()
+def terms_of(conversation: "Conversation") -> Plan:
+    """Return the settings of plans in this conversation."""
+    return conversation.extension(Plan) or Plan()
 
 
 NAME = "plan"
