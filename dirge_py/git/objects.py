@@ -93,22 +93,13 @@ def parse_changes(listing: bytes) -> Sequence[TreeChange]:
     )
 
 
-class BlobReader:
-    """Reads contents that git wrote to files in one folder, each named by its object id."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __contains__(self, oid: str) -> bool:
-        return (self._folder / oid).exists()
-
-    def read(self, oid: str) -> bytes | None:
-        """Return the content; None if it is missing, or damaged: its hash is not `oid`."""
-        try:
-            content = (self._folder / oid).read_bytes()
-        except OSError:
-            return None
-        return content if blob_id(content) == oid else None
+def read_blob(folder: Path, oid: str) -> bytes | None:
+    """Return a content from its file; None if it is missing, or damaged: its hash is not `oid`."""
+    try:
+        content = (folder / oid).read_bytes()
+    except OSError:
+        return None
+    return content if blob_id(content) == oid else None
 
 
 def blob_id(content: bytes) -> str:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.walk import IGNORE_FILE_LIMIT, IgnoreRules, ignored_by, parse_ignore_file
-from dirge_py.git.objects import TreeChange, is_in_index
+from dirge_py.git.objects import TreeChange, is_in_index, read_blob
 from dirge_py.git.repository import git_folders
 from dirge_py.git.runner import GitFailed, find_git, personal_excludes, private_git
 from dirge_py.lib.paths import is_below, upwards
@@ -317,7 +317,7 @@ class SnapshotRepository:
         async with self._folder.contents(entries[path].oid for path in names) as contents:
             for path in sorted(names, key=lambda path: path.count("/")):
                 base = os.path.dirname(f"{self.root}/{path}")
-                rules.append(parse_ignore_file(base, contents.read(entries[path].oid) or b""))
+                rules.append(parse_ignore_file(base, read_blob(contents, entries[path].oid) or b""))
         return await asyncio.to_thread(
             lambda: [path for path in paths if _is_ignored(rules, self.root, path)]
         )

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Literal
 
 from dirge_py.files.atomic import FileLocation, fill, fresh_name, new_file, replace, sync_folder
@@ -21,7 +22,7 @@ from dirge_py.files.resolve import (
     open_folder_handle,
     reason_of,
 )
-from dirge_py.git.objects import BlobReader, TreeEntry, blob_id
+from dirge_py.git.objects import TreeEntry, blob_id, read_blob
 from dirge_py.lib.file_lock import closing_descriptor
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.snapshots.base import MAX_KEPT_BYTES, RestoreResult
@@ -102,13 +103,13 @@ def restore_paths(
     *,
     standing: Mapping[str, PathState],
     known: frozenset[str],
-    contents: BlobReader,
+    contents: Path,
     folders: frozenset[str],
 ) -> RestoreResult:
     """Write each path as `wanted`, or remove it (None). A failure of one doesn't stop the others.
 
-    `known` are the contents that a snapshot holds. `folders` are those that existed: other folders
-    are removed when they become empty.
+    `known` are the contents that a snapshot holds; the wanted ones are files in `contents`.
+    `folders` are those that existed: other folders are removed when they become empty.
     """
     done: list[str] = []
     failed: list[tuple[str, str]] = []
@@ -136,7 +137,7 @@ class _PathWriter:
 
     anchor: int
     known: frozenset[str]
-    contents: BlobReader
+    contents: Path
     folders: frozenset[str]
 
     def remove(self, path: str, now: PathState) -> None:
@@ -160,7 +161,7 @@ class _PathWriter:
             return
         if now.kind not in ("nothing", "folder") and not is_same:
             self._check_known(now)
-        content = self.contents.read(entry.oid)
+        content = read_blob(self.contents, entry.oid)
         if content is None:
             raise _PathRefused(DAMAGED)
         with make_folders(self.anchor, path, path) as folder:

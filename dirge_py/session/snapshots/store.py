@@ -20,7 +20,6 @@ from pathlib import Path
 
 from dirge_py.git.objects import (
     TREE_ID,
-    BlobReader,
     TreeChange,
     TreeEntry,
     parse_changes,
@@ -229,10 +228,9 @@ class StoreFolder:
         return frozenset(line for line in found.decode("ascii").splitlines() if " " not in line)
 
     @contextlib.asynccontextmanager
-    async def contents(self, oids: Iterable[str]) -> AsyncIterator[BlobReader]:
-        """A reader of the contents, for the time of the block; unreadable ones are left out."""
+    async def contents(self, oids: Iterable[str]) -> AsyncIterator[Path]:
+        """A folder for the time of the block, with each readable content as a file named by its id."""
         with self.scratch() as scratch:
-            contents = BlobReader(scratch)
             left = sorted(set(oids))
             store, *others = self._stores()
             entries, index = scratch / "entries", scratch / "index"
@@ -252,8 +250,8 @@ class StoreFolder:
                     if error.is_inconclusive:
                         raise _unreadable(error) from error
                 # Git stops at an unreadable object: the first one it didn't write.
-                left = [oid for oid in left if oid not in contents][1:]
-            yield contents
+                left = [oid for oid in left if not (scratch / oid).exists()][1:]
+            yield scratch
 
 
 def _tree_gone(tree: str, error: GitFailed | None = None) -> SessionError:
