@@ -229,7 +229,7 @@ class StoreFolder:
 
     @contextlib.asynccontextmanager
     async def contents(self, oids: Iterable[str]) -> AsyncIterator[Path]:
-        """A folder for the time of the block, with each readable content as a file named by its id."""
+        """A folder, for the block, with each readable content in a file that is named by its id."""
         with self.scratch() as scratch:
             left = sorted(set(oids))
             store, *others = self._stores()
