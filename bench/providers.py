@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.testing.wire_formats import BASE_PATHS, wire_of
+from dirge_py.testing.wire_formats import WIRE_FORMATS, wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, TextDelta
 from dirge_py.types.messages import user_text
@@ -60,7 +60,7 @@ def main() -> None:
 
 def serve(kind: str, tokens: int) -> None:
     """The service, in a process of its own: its CPU time is not ours."""
-    events = wire_of(kind).events(ModelReply(text=_WORD * tokens, delta_chars=len(_WORD)))
+    events = wire_events(kind, ModelReply(text=_WORD * tokens, delta_chars=len(_WORD)))
     reply = RawReply(pieces=[event.encode() for event in events])
     with FakeService([reply] * 1000) as fake:
         print(fake.port, flush=True)
@@ -77,7 +77,7 @@ def service(kind: str, tokens: int) -> Iterator[int]:
 
 
 async def streamed(kind: str, port: int, tokens: int, rounds: int) -> None:
-    base = f"http://127.0.0.1:{port}{BASE_PATHS[kind]}"
+    base = f"http://127.0.0.1:{port}{WIRE_FORMATS[kind].base_path}"
     http = HttpClient()
     ours, bare = [], []
     try:
@@ -159,7 +159,7 @@ def imported(kind: str, rounds: int) -> None:
 
 async def aborted(kind: str, rounds: int) -> None:
     say = ModelReply(text=_WORD * 50, delta_chars=len(_WORD))
-    events = [event.encode() for event in wire_of(kind).events(say)]
+    events = [event.encode() for event in wire_events(kind, say)]
     cases: dict[str, ServiceReply] = {
         "silent before it": NoReply(),
         "silent in the middle": RawReply(pieces=events[:9], then="stall"),

@@ -4,7 +4,7 @@ from dirge_py.testing.checks import EventRecorder, assert_balanced, assert_event
 from dirge_py.testing.fake_clock import FakeClock
 from dirge_py.testing.fake_service import FakeService, NoReply, RawReply, ReceivedRequest
 from dirge_py.testing.scripted_model import ScriptedModel
-from dirge_py.testing.wire_formats.model_reply import ModelReply
+from dirge_py.testing.wire_formats import ModelReply
 
 __all__ = [
     "EventRecorder",

@@ -22,19 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dirge_py.testing.wire_formats import BASE_PATHS, wire_at
-from dirge_py.testing.wire_formats.model_reply import BreakKind, ModelReply
-
-__all__ = [
-    "BreakKind",
-    "FakeService",
-    "ModelReply",
-    "NoReply",
-    "RawReply",
-    "ReceivedRequest",
-    "ServiceReply",
-    "cut",
-]
+from dirge_py.testing.wire_formats import WIRE_FORMATS, BreakKind, ModelReply, wire_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,16 +103,14 @@ class FakeService:
     def url(self, kind: str) -> str:
         """Return the base URL for the settings of a provider of that type."""
         scheme = "https" if self._tls else "http"
-        return f"{scheme}://127.0.0.1:{self.port}{BASE_PATHS[kind]}"
+        return f"{scheme}://127.0.0.1:{self.port}{WIRE_FORMATS[kind].base_path}"
 
     @property
     def openai_url(self) -> str:
-        """Return the base URL for `type = "openai"`."""
         return self.url("openai")
 
     @property
     def anthropic_url(self) -> str:
-        """Return the base URL for `type = "anthropic"`."""
         return self.url("anthropic")
 
     def __enter__(self) -> "FakeService":
@@ -187,13 +173,13 @@ class FakeService:
             return await self._break(reply.then, reader, writer)
         raw = reply if isinstance(reply, RawReply) else _as_raw(reply, request)
         _write_head(writer, raw)
-        for piece in raw.pieces or ([_bytes(raw.body)] if raw.body else []):
+        body = raw.body.encode() if isinstance(raw.body, str) else raw.body
+        for piece in raw.pieces or filter(None, [body]):
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
             await writer.drain()
-            if raw.gap_s or len(raw.pieces) > 1:
-                gone = await self._pause(raw.gap_s, reader)
-                if gone:
-                    return False
+            is_slow = raw.gap_s or len(raw.pieces) > 1
+            if is_slow and await self._pause(raw.gap_s, reader):
+                return False
         if raw.then is not None:
             return await self._break(raw.then, reader, writer)
         writer.write(b"0\r\n\r\n")
@@ -265,21 +251,18 @@ def _write_head(writer: asyncio.StreamWriter, raw: RawReply) -> None:
 
 
 def _as_raw(say: ModelReply, request: ReceivedRequest) -> RawReply:
-    events = wire_at(request.path).events(say)
-    encoded = [event.replace("\n", say.line_end).encode() for event in events]
-    stream = b"".join(encoded)
-    then = None
+    wire = wire_at(request.path)
+    events = [event.replace("\n", say.line_end).encode() for event in wire.stream(say)]
+    stream, then = b"".join(events)[: say.after_bytes], None
     if say.after_bytes is not None:
-        stream, then = stream[: say.after_bytes], say.then
+        events, then = [stream], say.then
     if say.chunk_bytes:
-        pieces = [
-            stream[at : at + say.chunk_bytes] for at in range(0, len(stream), say.chunk_bytes)
-        ]
+        starts = range(0, len(stream), say.chunk_bytes)
+        events = [stream[at : at + say.chunk_bytes] for at in starts]
     elif say.cut_seed is not None:
-        pieces = list(cut(stream, random.Random(say.cut_seed)))
-    else:
-        pieces = [stream] if say.after_bytes is not None else encoded
-    return RawReply(pieces=pieces, gap_s=say.gap_s, then=then)
+        events = list(cut(stream, random.Random(say.cut_seed)))
+    headers = {"content-type": wire.content_type}
+    return RawReply(pieces=events, gap_s=say.gap_s, then=then, headers=headers)
 
 
 def cut(stream: bytes, chance: random.Random, most: int = 40) -> Iterator[bytes]:
@@ -289,7 +272,3 @@ def cut(stream: bytes, chance: random.Random, most: int = 40) -> Iterator[bytes]
         length = chance.randint(1, most)
         yield stream[at : at + length]
         at += length
-
-
-def _bytes(body: bytes | str) -> bytes:
-    return body.encode() if isinstance(body, str) else body

@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dirge_py.testing.wire_formats import wire_of
-from dirge_py.testing.wire_formats.model_reply import BreakKind
+from dirge_py.testing.wire_formats import BreakKind, wire_events
 from tests.support.fake_service import ModelReply, NoReply, RawReply, ServiceReply
 
 JSON = {"content-type": "application/json"}
@@ -66,7 +65,7 @@ def cut(say: ModelReply, mark: str, then: BreakKind | None) -> Callable[[str], R
     """The answer `say`, cut after the first event that contains `mark`."""
 
     def make(kind: str) -> RawReply:
-        events = wire_of(kind).events(say)
+        events = wire_events(kind, say)
         last = next(at for at, event in enumerate(events) if mark in event)
         pieces = [event.encode() for event in events[: last + 1]]
         return RawReply(pieces=pieces, then=then)

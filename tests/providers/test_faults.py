@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dirge_py.testing.wire_formats import wire_of
+from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import StreamDone, StreamError
 from tests.support.fake_service import ModelReply, NoReply, RawReply
@@ -297,7 +297,7 @@ async def test_a_stall_in_the_middle_times_out(either):
 async def test_a_call_may_allow_less_silence_than_the_settings(either):
     say = ModelReply(text="half", delta_chars=2)
     client = either(say)
-    first = wire_of(client.kind).events(say)[0].encode()
+    first = wire_events(client.kind, say)[0].encode()
     client.service.replies[0] = RawReply(pieces=[first], then="stall")
     events = await client.ask(timeouts=short(chunk_s=60), chunk_timeout_s=0.1)
 
@@ -385,5 +385,4 @@ def _behind(client, say, text):
 
 
 def _pieces(client, say=None):
-    events = wire_of(client.kind).events
-    return [event.encode() for event in events(say or ModelReply(text="x"))]
+    return [event.encode() for event in wire_events(client.kind, say or ModelReply(text="x"))]

@@ -9,7 +9,7 @@ from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.testing.wire_formats import BASE_PATHS
+from dirge_py.testing.wire_formats import WIRE_FORMATS
 from dirge_py.types.messages import AssistantMessage
 from dirge_py.types.outcomes import Done, Failed
 from tests.providers.peers import ARGUMENTS, KEY, gateway, mock_server
@@ -44,7 +44,7 @@ async def test_a_tool_is_called_and_its_result_answered(
     http: HttpClient, url: str, kind: str, behind: str
 ) -> None:
     settings = ProviderSettings(
-        alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key=KEY
+        alias="work", type=kind, base_url=url + WIRE_FORMATS[kind].base_path, api_key=KEY
     )
     tool = Tool()
     run = await run_loop(
@@ -63,7 +63,7 @@ async def test_a_tool_is_called_and_its_result_answered(
 @pytest.mark.parametrize("kind", SPOKEN)
 async def test_what_it_refuses_is_told_in_its_words(http: HttpClient, url: str, kind: str) -> None:
     settings = ProviderSettings(
-        alias="work", type=kind, base_url=url + BASE_PATHS[kind], api_key="sk-wrong"
+        alias="work", type=kind, base_url=url + WIRE_FORMATS[kind].base_path, api_key="sk-wrong"
     )
     run = await run_loop(
         find_provider(kind).make(settings, http), "hello", config=LoopConfig(model="work/chat")

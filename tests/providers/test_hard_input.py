@@ -21,7 +21,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.testing import assert_balanced
-from dirge_py.testing.wire_formats import wire_of
+from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamDone, StreamError, ThinkingDelta, ToolCallDelta
 from dirge_py.types.messages import AssistantMessage
@@ -168,7 +168,7 @@ class _Endless(Sequence[bytes]):
 
 
 def _endless(kind):
-    events = wire_of(kind).events(ModelReply(thinking="hm~hm~", delta_chars=3))
+    events = wire_events(kind, ModelReply(thinking="hm~hm~", delta_chars=3))
     first = next(at for at, event in enumerate(events) if "hm~" in event)
     return _Endless(events[:first], events[first])
 
@@ -339,7 +339,7 @@ def _assert_sound(kind, requests, messages):
 
 def _payloads(kind, say):
     """Each event's JSON."""
-    events = wire_of(kind).events(say)
+    events = wire_events(kind, say)
     lines = (event.strip("\n").split("\n")[-1].removeprefix("data: ") for event in events)
     return [json.loads(line) for line in lines if line != "[DONE]"]
 

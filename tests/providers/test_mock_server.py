@@ -11,7 +11,7 @@ from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.testing.wire_formats import BASE_PATHS
+from dirge_py.testing.wire_formats import WIRE_FORMATS
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
 from dirge_py.types.messages import AssistantMessage, ThinkingBlock, user_text
@@ -39,7 +39,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 def speaking(http: HttpClient, kind: str, url: str) -> StreamFn:
-    base = url + BASE_PATHS[kind]
+    base = url + WIRE_FORMATS[kind].base_path
     settings = ProviderSettings(alias="work", type=kind, base_url=base, api_key="k")
     return find_provider(kind).make(settings, http)
 

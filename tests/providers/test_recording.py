@@ -21,7 +21,7 @@ from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.recording_redaction import BodyRedactor
 from dirge_py.providers.replay import RecordedExchange
 from dirge_py.providers.settings import ProviderSettings
-from dirge_py.testing.wire_formats import wire_of
+from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import StreamEvent, TextDelta
@@ -200,7 +200,7 @@ def test_no_secret_comes_through_however_it_is_cut(words: list[str], width: int,
 
 
 async def test_most_of_an_answer_is_written_before_its_end(recorder: Recorder) -> None:
-    events = wire_of("openai").events(ModelReply(text="one two three four", delta_chars=4))
+    events = wire_events("openai", ModelReply(text="one two three four", delta_chars=4))
     half = [event.encode() for event in events[:5]]
     client = recorder.client("openai", RawReply(pieces=half, gap_s=0.01, then="stall"))
     signal = AbortSignal()

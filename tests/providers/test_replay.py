@@ -21,7 +21,7 @@ from dirge_py.providers.recording import HttpRecording, recording_client
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.replay import Cassette, ReplayClient
 from dirge_py.providers.settings import ProviderSettings, Quirks
-from dirge_py.testing.wire_formats import wire_of
+from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (
@@ -173,7 +173,7 @@ async def test_a_silence_that_was_too_long_is_so_again(studio: Studio) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_silence_lasts_until_the_abort(studio: Studio, kind: str) -> None:
-    whole = "".join(wire_of(kind).events(ModelReply(text="half of it", delta_chars=2)))
+    whole = "".join(wire_events(kind, ModelReply(text="half of it", delta_chars=2)))
     half = ModelReply(
         text="half of it", delta_chars=2, after_bytes=len(whole) * 2 // 3, then="stall"
     )
@@ -256,7 +256,7 @@ def exchange_lines(kind: str, pieces: list[bytes]) -> str:
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 10_000))
 def test_however_a_body_is_cut_it_says_the_same(tmp_path: Path, kind: str, seed: int) -> None:
-    body = "".join(wire_of(kind).events(WEATHER)).encode()
+    body = "".join(wire_events(kind, WEATHER)).encode()
 
     async def play(pieces: list[bytes]) -> Any:
         file = tmp_path / "run.jsonl"

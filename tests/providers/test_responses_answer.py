@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dirge_py.providers.openai_responses import ResponsesParser, unpack_item
 from dirge_py.providers.stream_parser import ServiceError
-from dirge_py.testing.wire_formats.responses import events as written
+from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.llm import (
     CompactionDone,
     StreamDone,
@@ -43,7 +43,9 @@ def responses(http, serve):
 
 
 def payloads(say=SAID):
-    return [json.loads(event.split("data: ", 1)[1]) for event in written(say)]
+    return [
+        json.loads(event.split("data: ", 1)[1]) for event in wire_events("openai-responses", say)
+    ]
 
 
 def read(told, taken=frozenset()):

@@ -20,7 +20,7 @@ from dirge_py.providers.openai import OpenAIParser
 from dirge_py.providers.openai_responses import ResponsesParser
 from dirge_py.providers.settings import StreamTimeouts
 from dirge_py.providers.stream_parser import NdjsonDecoder, SseDecoder
-from dirge_py.testing.wire_formats import wire_of
+from dirge_py.testing.wire_formats import wire_events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.llm import StreamError, TextDelta
 from tests.security.sizes import size
@@ -194,7 +194,7 @@ def translated(kind, stream, cuts):
 @settings(max_examples=size(33, 100))
 @given(data=st.data())
 def test_events_do_not_depend_on_where_the_answer_is_cut(kind, data):
-    events = wire_of(kind).events(SAID)
+    events = wire_events(kind, SAID)
     stream = "".join(events).encode()
     cuts = data.draw(st.sets(st.integers(0, len(stream)), max_size=60))
 

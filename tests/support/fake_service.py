@@ -8,7 +8,7 @@ from dirge_py.testing.fake_service import (
     ServiceReply,
     cut,
 )
-from dirge_py.testing.wire_formats.model_reply import BreakKind, ModelReply
+from dirge_py.testing.wire_formats import BreakKind, ModelReply
 
 __all__ = [
     "BreakKind",

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dirge_py.testing.wire_formats import wire_of
-
 _NAMED = frozenset({"anthropic", "openai-responses"})
 """The formats that name an event before they send it."""
 
@@ -52,7 +50,7 @@ class Transcript:
 
 def transcripts(kind: str) -> list[Transcript]:
     """All transcripts of a provider type, in order."""
-    name = wire_of(kind).__name__.rpartition(".")[2]
+    name = kind.removeprefix("openai-")
     data = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
     return [Transcript(kind=kind, **each) for each in data["transcript"]]
 
