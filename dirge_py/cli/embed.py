@@ -5,7 +5,7 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from functools import partial
+from contextlib import aclosing
 from pathlib import Path
 
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
@@ -93,12 +93,7 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     from dirge_py.config.sources import Overrides
     from dirge_py.frontend.print.streams import print_notice
     from dirge_py.providers.client import HttpClient
-    from dirge_py.providers.embeddings import (
-        EmbeddingRequest,
-        configured_embeddings,
-        retry_embedding,
-        split_model_name,
-    )
+    from dirge_py.providers.embeddings import embed_texts, split_model_name
 
     path = Path(flags.config) if flags.config else None
     alias, model = flags.provider, flags.model
@@ -106,14 +101,9 @@ async def _embedded(flags: Namespace, texts: Sequence[str]) -> str:
     if alias is None:
         alias, model = split_model_name(config, model)
         config = load(Overrides(provider=alias, base_url=flags.base_url), path=path)
-    http = HttpClient()
-    try:
-        run_attempt = partial(retry_embedding, notice=print_notice)
-        provider = configured_embeddings(config, http, alias=alias, run_attempt=run_attempt)
-        request = EmbeddingRequest(input=texts, model=model, dimensions=flags.dimensions)
-        answer = await provider.embed(request)
-    finally:
-        await http.aclose()
+    how = {"alias": alias, "model": model, "dimensions": flags.dimensions}
+    async with aclosing(HttpClient()) as http:
+        answer = await embed_texts(config, http, texts, **how, notice=print_notice)
     usage = {"prompt_tokens": answer.usage.prompt_tokens, "total_tokens": answer.usage.total_tokens}
     value = {"model": answer.model, "embeddings": answer.embeddings, "usage": usage}
     return json.dumps(value) + "\n"

@@ -4,8 +4,7 @@
     answer = await provider.embed(EmbeddingRequest(input=["a text", "another"]))
     answer.embeddings    # one vector for each text, in the same order
 
-`configured_embeddings` makes the provider from the settings, `retry_embedding` repeats a request
-after a temporary error.
+`embed_texts` takes the provider from the settings, and retries after temporary errors.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
 from dirge_py.config.access import has_access
@@ -40,8 +39,7 @@ MAX_INPUTS = 2048
 _MAX_BYTES = 512 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingFormat:
+class EmbeddingFormat(NamedTuple):
     """How services of one wire format make embeddings."""
 
     path: str
@@ -50,51 +48,35 @@ class EmbeddingFormat:
     """The model that is used when none is named."""
     members: Mapping[str, Any]
     """Further members of the request."""
-    vectors: Callable[[Mapping[str, Any]], Sequence[Any]]
-    """The vectors in an answer."""
-    tokens: Callable[[Mapping[str, Any]], Sequence[Any]]
-    """The tokens of the input and all tokens, as an answer counts them."""
+    read: Callable[[Mapping[str, Any]], tuple[Sequence[Any], Any, Any]]
+    """The vectors in an answer, the tokens of the input, and all tokens."""
 
 
-def _by_index(payload: Mapping[str, Any]) -> Sequence[Any]:
-    """The vectors in the order of the texts, which isn't always the order they come in."""
+def _read_openai(payload: Mapping[str, Any]) -> tuple[Sequence[Any], Any, Any]:
+    """The vectors are put into the order of the texts; they don't always come in it."""
     rows = as_objects(payload.get("data"))
-    numbers = [row.get("index") for row in rows]
-    if all(isinstance(number, int) for number in numbers):
+    if all(isinstance(row.get("index"), int) for row in rows):
         rows = sorted(rows, key=lambda row: row["index"])
         if [row["index"] for row in rows] != list(range(len(rows))):
-            return []
-    return [row.get("embedding") for row in rows]
-
-
-def _in_order(payload: Mapping[str, Any]) -> Sequence[Any]:
-    vectors = payload.get("embeddings")
-    return vectors if isinstance(vectors, list) else []
-
-
-def _openai_tokens(payload: Mapping[str, Any]) -> Sequence[Any]:
+            rows = []
     usage = as_object(payload.get("usage"))
-    return usage.get("prompt_tokens"), usage.get("total_tokens")
+    vectors = [row.get("embedding") for row in rows]
+    return vectors, usage.get("prompt_tokens"), usage.get("total_tokens")
+
+
+def _read_ollama(payload: Mapping[str, Any]) -> tuple[Sequence[Any], Any, Any]:
+    vectors, tokens = payload.get("embeddings"), payload.get("prompt_eval_count")
+    return vectors if isinstance(vectors, list) else [], tokens, tokens
 
 
 _OPENAI = EmbeddingFormat(
-    path="/embeddings",
-    default_model="text-embedding-3-small",
-    members={"encoding_format": "float"},
-    vectors=_by_index,
-    tokens=_openai_tokens,
+    "/embeddings", "text-embedding-3-small", {"encoding_format": "float"}, _read_openai
 )
 EMBEDDING_FORMATS: Mapping[str, EmbeddingFormat] = {
     "openai": _OPENAI,
     "openai-responses": _OPENAI,
-    "ollama": EmbeddingFormat(
-        path="/api/embed",
-        default_model="nomic-embed-text",
-        # By default the server silently embeds only the beginning of a long text.
-        members={"truncate": False},
-        vectors=_in_order,
-        tokens=lambda payload: [payload.get("prompt_eval_count")] * 2,
-    ),
+    # By default the server silently embeds only the beginning of a long text.
+    "ollama": EmbeddingFormat("/api/embed", "nomic-embed-text", {"truncate": False}, _read_ollama),
 }
 """The formats by the wire format that a service speaks."""
 
@@ -137,6 +119,7 @@ class Embeddings:
 
 EmbeddingAttempt: TypeAlias = Callable[[], Awaitable[Embeddings]]
 """Makes one request; may be called again."""
+RunAttempt: TypeAlias = Callable[[EmbeddingAttempt], Awaitable[Embeddings]]
 
 
 class EmbeddingProvider:
@@ -148,7 +131,7 @@ class EmbeddingProvider:
         settings: ProviderSettings,
         http: HttpClient,
         *,
-        run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]] = lambda make: make(),
+        run_attempt: RunAttempt = lambda attempt: attempt(),
     ) -> None:
         """`wire` has embeddings, `run_attempt` makes one request. Raises ConfigError: address."""
         self._format = EMBEDDING_FORMATS[wire]
@@ -177,17 +160,15 @@ class EmbeddingProvider:
         headers = request_headers(
             {"content-type": "application/json"}, key_header, settings.headers
         )
-        body = {"model": model, **self._format.members}
-        if request.dimensions is not None:
-            body["dimensions"] = request.dimensions
+        size = {} if request.dimensions is None else {"dimensions": request.dimensions}
         # Half a surrogate pair, from a file that isn't UTF-8, can't be encoded.
         texts = [text.encode("utf-8", errors="replace").decode() for text in request.input]
-        encoded = json.dumps({**body, **request.extra, "input": texts}).encode()
+        body = {"model": model, **self._format.members, **size, **request.extra, "input": texts}
         try:
             payload = await fetch_json(
                 self._http,
                 at,
-                HttpRequest("POST", at.url, headers, encoded),
+                HttpRequest("POST", at.url, headers, json.dumps(body).encode()),
                 timeout_s=self._settings.timeouts.establish_s,
                 max_bytes=_MAX_BYTES,
             )
@@ -206,7 +187,7 @@ def _parse_embeddings(
         raise errors.unreadable_error(at, "it is not a JSON object", raw, "establish")
     if payload.get("error"):
         raise errors.body_error(at, payload, "establish")
-    vectors = api_format.vectors(payload)
+    vectors, *counts = api_format.read(payload)
     wrong = _invalid_answer(vectors, request)
     if wrong:
         raise ProviderError(
@@ -215,7 +196,6 @@ def _parse_embeddings(
             raw=at.redacted(raw),
             hint="Is it an embedding model, and does it know `dimensions`?",
         )
-    counts = api_format.tokens(payload)
     prompt_tokens, total_tokens = (n if isinstance(n, int) else None for n in counts)
     model = payload.get("model")
     return Embeddings(
@@ -260,17 +240,30 @@ def _joined(batches: Sequence[Embeddings]) -> Embeddings:
 RETRY_POLICY = RecoveryPolicy()
 
 
-def configured_embeddings(
+async def embed_texts(
     config: Config,
     http: HttpClient,
+    texts: Sequence[str],
     *,
     alias: str | None = None,
-    run_attempt: Callable[[EmbeddingAttempt], Awaitable[Embeddings]],
-) -> EmbeddingProvider:
-    """The embeddings of the provider `alias`, by default that of the main model.
+    model: str = "",
+    dimensions: int | None = None,
+    notice: Callable[[str], None],
+) -> Embeddings:
+    """The vectors of `texts` by `model`, `[alias/]id` if there is no `alias`; "": the usual one.
 
-    Raises ConfigError: there is no such provider, or it has none.
+    The default provider is that of the main model. `notice` gets a message for each retry. Raises
+    ConfigError: the provider has no embeddings; ProviderError: it refused.
     """
+    if alias is None:
+        alias, model = split_model_name(config, model)
+    provider = _configured(config, http, alias, partial(retry_embedding, notice=notice))
+    return await provider.embed(EmbeddingRequest(input=texts, model=model, dimensions=dimensions))
+
+
+def _configured(
+    config: Config, http: HttpClient, alias: str | None, run_attempt: RunAttempt
+) -> EmbeddingProvider:
     chosen = alias or main_model(config).alias
     wire = wire_of(entry_of(config, chosen).type)
     if wire not in EMBEDDING_FORMATS:
@@ -281,26 +274,10 @@ def configured_embeddings(
         hint = f"Choose one with `--provider`: {', '.join(able)}." if able else hint
         problem = f"Provider `{chosen}` ({entry_of(config, chosen).type}) has no embeddings."
         raise ConfigError(problem, hint=hint)
-    settings = provider_settings(config, chosen, Redactor(), is_main=True)
+    # `--base-url` and the key's flags are for the main provider only.
+    is_main = chosen == config.origin.chosen.provider or chosen == main_model(config).alias
+    settings = provider_settings(config, chosen, Redactor(), is_main=is_main)
     return EmbeddingProvider(wire, settings, http, run_attempt=run_attempt)
-
-
-async def embed_texts(
-    config: Config,
-    http: HttpClient,
-    texts: Sequence[str],
-    *,
-    model: str,
-    notice: Callable[[str], None],
-) -> Embeddings:
-    """The vectors of `texts` by `model` (`[alias/]id`; "": the usual one of the main provider).
-
-    Raises ConfigError: that provider has no embeddings; ProviderError: it refused.
-    """
-    alias, model_id = split_model_name(config, model)
-    attempt = partial(retry_embedding, notice=notice)
-    provider = configured_embeddings(config, http, alias=alias, run_attempt=attempt)
-    return await provider.embed(EmbeddingRequest(input=texts, model=model_id))
 
 
 def split_model_name(config: Config, model: str) -> tuple[str | None, str]:

@@ -8,6 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
+from dirge_py.config.provider_schema import ProviderEntry
+from dirge_py.config.schema import Config
+from dirge_py.config.sources import Origin, Overrides
 from dirge_py.providers.embeddings import (
     EMBEDDING_FORMATS,
     MAX_INPUTS,
@@ -15,6 +18,7 @@ from dirge_py.providers.embeddings import (
     EmbeddingRequest,
     Embeddings,
     EmbeddingUsage,
+    embed_texts,
     retry_embedding,
 )
 from dirge_py.providers.settings import ProviderSettings, StreamTimeouts
@@ -184,6 +188,20 @@ async def test_a_header_that_cannot_be_sent_is_told_without_it(ask):
     assert ask.service.requests == []
 
 
+async def test_flags_of_the_main_provider_are_not_for_another(http, serve):
+    service = serve(answer(rows([0.5])))
+    providers = {
+        "main": ProviderEntry(type="openai", base_url="https://main.example/v1", model="m"),
+        "side": ProviderEntry(type="openai", base_url=service.url("openai")),
+    }
+    chosen = Overrides(provider="main", base_url="https://flag.example/v1", api_key="sk-of-main")
+    config = Config(providers=providers).with_origin(Origin(chosen=chosen))
+
+    await embed_texts(config, http, ["a"], model="side/small", notice=print)
+
+    assert "authorization" not in service.requests[0].headers
+
+
 def test_an_address_that_would_show_the_key_is_a_wrong_setting(http):
     far = ProviderSettings(alias="a", type="openai", base_url="http://far.example/v1")
     with pytest.raises(ConfigError, match="unencrypted"):
@@ -225,7 +243,8 @@ def test_rows_in_any_order_are_sorted_by_their_index(seed, count):
     data = rows(*([float(n)] for n in range(count)))["data"]
     random.Random(seed).shuffle(data)
 
-    assert EMBEDDING_FORMATS["openai"].vectors({"data": data}) == [[float(n)] for n in range(count)]
+    vectors, _, _ = EMBEDDING_FORMATS["openai"].read({"data": data})
+    assert vectors == [[float(n)] for n in range(count)]
 
 
 JUNK = st.recursive(
@@ -242,5 +261,6 @@ JUNK = st.recursive(
 @given(payload=st.dictionaries(st.sampled_from(["data", "embeddings", "usage"]), JUNK))
 def test_no_answer_of_a_stranger_breaks_the_reader(payload):
     for wire in EMBEDDING_FORMATS.values():
-        assert isinstance(wire.vectors(payload), list)
-        assert all(count is None or isinstance(count, int) for count in wire.tokens(payload))
+        vectors, *counts = wire.read(payload)
+        assert isinstance(vectors, list)
+        assert all(count is None or isinstance(count, int) for count in counts)
