@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import importlib
 import json
-import math
 import socket
 import ssl
 import sys
@@ -366,8 +365,8 @@ class _StreamingCall:
         self._has_news = asyncio.Event()
         self._was_read = asyncio.Event()
         self._time_out = asyncio.timeout(None)
-        give_up = partial(self._time_out.reschedule, 0.0)
-        self._idle_timeout = IdleTimeout(give_up, request.total_s)
+        self._now = asyncio.get_running_loop().time
+        self._deadline = None if request.total_s is None else self._now() + request.total_s
         self._has_begun = False
         self._is_closed = False
 
@@ -393,14 +392,13 @@ class _StreamingCall:
         last: Sequence[StreamEvent] = [StreamError(errors.aborted_error())]
         try:
             async with self._time_out:
-                self._idle_timeout.allow(self._request.timeouts.establish_s)
+                self._allow(self._request.timeouts.establish_s)
                 last = await self._post_and_read()
         except TimeoutError:
             last = self._finish_if_settled() or [StreamError(self._timeout_error())]
         except Exception as error:
             last = self._finish_if_settled() or [StreamError(self._as_provider_error(error))]
         finally:
-            self._idle_timeout.stop()
             self._close(last)
 
     async def _post_and_read(self) -> Sequence[StreamEvent]:
@@ -459,10 +457,10 @@ class _StreamingCall:
             self._close(())
         elif len(self._queue) > _EVENTS_AHEAD:
             # The reader is slower than the service.
-            self._idle_timeout.pause()
+            self._time_out.reschedule(self._deadline)
             self._was_read.clear()
             await self._was_read.wait()
-        self._idle_timeout.allow(self._max_silence_s())
+        self._allow(self._max_silence_s())
 
     def _parse_event(self, name: str, text: str) -> Sequence[StreamEvent]:
         if text == "[DONE]":
@@ -502,6 +500,17 @@ class _StreamingCall:
     def _finish_if_settled(self) -> Sequence[StreamEvent]:
         return self._parser.finish() if self._parser.is_settled else ()
 
+    def _allow(self, seconds: float) -> None:
+        """Allow a silence of `seconds` from now on, within the limit for the whole answer.
+
+        It may last 1 % longer: a new timer for each piece would cost more than reading the piece.
+        """
+        soonest, latest = self._now() + seconds, self._now() + 1.01 * seconds
+        if self._deadline is not None:
+            soonest, latest = min(soonest, self._deadline), min(latest, self._deadline)
+        if not soonest <= (self._time_out.when() or 0.0) <= latest:
+            self._time_out.reschedule(latest)
+
     def _max_silence_s(self) -> float:
         limits = self._request.timeouts
         if self._is_closed:
@@ -514,7 +523,7 @@ class _StreamingCall:
 
     def _timeout_error(self) -> ProviderError:
         limits = self._request.timeouts
-        if self._idle_timeout.total_is_over:
+        if self._deadline is not None and self._now() >= self._deadline:
             what = f"the whole answer took more than {self._request.total_s:g} s"
         elif not self._has_begun:
             what = f"establishing the stream took more than {limits.establish_s:g} s"
@@ -553,49 +562,3 @@ async def _collect(chunks: AsyncIterator[bytes], body: bytearray, limit: int) ->
         body += chunk
         if len(body) >= limit:
             break
-
-
-_CHECK_EVERY_S = 30.0
-
-
-class IdleTimeout:
-    """Calls `give_up` after the allowed silence, or after `total_s` in all.
-
-    One timer checks a stored time: a new timer for each piece would cost more than reading it.
-    """
-
-    def __init__(self, give_up: Callable[[], None], total_s: float | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._give_up = give_up
-        self._deadline = math.inf if total_s is None else self._loop.time() + total_s
-        self._ends_at = self._deadline
-        self._timer: asyncio.TimerHandle | None = None
-
-    @property
-    def total_is_over(self) -> bool:
-        """Whether `total_s` has passed."""
-        return self._loop.time() >= self._deadline
-
-    def allow(self, seconds: float) -> None:
-        """Allow a silence of `seconds` from now on."""
-        self._ends_at = min(self._deadline, self._loop.time() + seconds)
-        if self._timer is None or self._ends_at < self._timer.when():
-            self._check()
-
-    def pause(self) -> None:
-        """Allow any silence until the next `allow`."""
-        self._ends_at = self._deadline
-
-    def stop(self) -> None:
-        """Stop for good."""
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _check(self) -> None:
-        self.stop()
-        now = self._loop.time()
-        if now >= self._ends_at:
-            self._give_up()
-        else:
-            next_check = min(self._ends_at, now + _CHECK_EVERY_S)
-            self._timer = self._loop.call_at(next_check, self._check)
