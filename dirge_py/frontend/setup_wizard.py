@@ -4,14 +4,17 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 from urllib.parse import urlsplit
 
 from dirge_py.config.services import base_url_problem, is_loopback
 from dirge_py.lib.text import plural
-from dirge_py.providers.settings import ProviderChoice, ProviderDraft, SetupService
+from dirge_py.providers.settings import ProviderChoice, ProviderDraft
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
+
+if TYPE_CHECKING:
+    from dirge_py.providers.setup import ProviderSetup
 
 _TYPE_IT = "\n type"
 _NAME_IT = "\n name"
@@ -42,7 +45,7 @@ class Prompter(Protocol):
 
 
 async def set_up(
-    prompter: Prompter, notify: Notify, service: SetupService, why: str, *, has_demo: bool
+    prompter: Prompter, notify: Notify, service: "ProviderSetup", why: str, *, has_demo: bool
 ) -> Ending:
     """Ask until a provider works and is stored, or the user cancels. Raises DirgeError."""
     if why:
@@ -53,7 +56,7 @@ async def set_up(
 class _SetupWizard:
     """The questions; a method that asks returns None if the user cancels."""
 
-    def __init__(self, prompter: Prompter, notify: Notify, service: SetupService) -> None:
+    def __init__(self, prompter: Prompter, notify: Notify, service: "ProviderSetup") -> None:
         self._prompter = prompter
         self._notify = notify
         self._service = service

@@ -174,32 +174,6 @@ class ModelCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SamplingMembers:
-    """The members of a request that hold the sampling."""
-
-    inside: str = ""
-    """The object that holds them; empty: the request itself."""
-    top_p: str = "top_p"
-    """The member for `top_p`."""
-    stop: str = "stop"
-    """The member for stop sequences; empty: there is none."""
-
-    def of(self, sampling: Sampling) -> dict[str, Any]:
-        """What `sampling` adds to a request."""
-        values = {
-            "temperature": sampling.temperature,
-            self.top_p: sampling.top_p,
-            self.stop: list(sampling.stop_sequences) or None,
-        }
-        members: dict[str, Any] = {
-            name: value for name, value in values.items() if name and value is not None
-        }
-        if members and self.inside:
-            members = {self.inside: members}
-        return merge_bodies(members, sampling.extra)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ApiFormat:
     """A wire format: addresses, headers, requests and answers."""
 
@@ -215,8 +189,10 @@ class ApiFormat:
     """The headers of a request, with the key if there is one."""
     body: Callable[[ModelCall], Mapping[str, Any]]
     """The JSON of a request."""
-    sampling: SamplingMembers = SamplingMembers()
-    """Where a request says how the model chooses its words."""
+    sampling: tuple[str, str, str] = ("temperature", "top_p", "stop")
+    """The members for temperature, top_p and stop sequences; empty: there is none."""
+    sampling_in: str = ""
+    """The object that holds these members; empty: the request itself."""
     parser: Callable[[frozenset[str], str], StreamParser]
     """Makes a parser of the ids of the calls in history and the start of new ids."""
 
@@ -272,7 +248,7 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     if options.chunk_timeout_s is not None:
         timeouts = replace(timeouts, chunk_s=options.chunk_timeout_s)
     call.json_cache.begin_request()
-    body = merge_bodies(api_format.body(call), api_format.sampling.of(options.sampling))
+    body = merge_bodies(api_format.body(call), _sampling(api_format, options.sampling))
     return StreamRequest(
         endpoint=endpoint,
         http=HttpRequest(
@@ -287,6 +263,16 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
         timeouts=timeouts,
         total_s=options.request_timeout_s,
     )
+
+
+def _sampling(api_format: ApiFormat, sampling: Sampling) -> dict[str, Any]:
+    """What `sampling` adds to a request."""
+    values = (sampling.temperature, sampling.top_p, list(sampling.stop_sequences) or None)
+    named = zip(api_format.sampling, values, strict=True)
+    members: dict[str, Any] = {name: v for name, v in named if name and v is not None}
+    if members and api_format.sampling_in:
+        members = {api_format.sampling_in: members}
+    return merge_bodies(members, sampling.extra)
 
 
 def _encode_body(body: Mapping[str, Any], history: str, json_cache: JsonCache) -> bytes:
@@ -331,6 +317,11 @@ async def fetch_json(
     except (ValueError, RecursionError) as error:
         why = "it is not JSON"
         raise errors.unreadable_error(endpoint, why, text[:500], "establish") from error
+
+
+def with_options(inner: StreamFn, change: Callable[[StreamOptions], StreamOptions]) -> StreamFn:
+    """`inner`, which gets what `change` makes of the options of a call."""
+    return lambda context, options, signal: inner(context, change(options), signal)
 
 
 LearnFromError: TypeAlias = Callable[[ProviderError, LlmContext, StreamOptions], bool]

@@ -15,7 +15,6 @@ from typing import Any
 from dirge_py.providers.adapter import (
     ApiFormat,
     ModelCall,
-    SamplingMembers,
     SendableMessage,
     call_arguments,
     filter_blocks,
@@ -501,7 +500,7 @@ _FORMAT = ApiFormat(
     path=lambda call: "/v1/messages",
     headers=_headers,
     body=messages_request,
-    sampling=SamplingMembers(stop="stop_sequences"),
+    sampling=("temperature", "top_p", "stop_sequences"),
     parser=AnthropicParser,
 )
 PROVIDER = Provider(name="anthropic", make=partial(make_stream_fn, _FORMAT))

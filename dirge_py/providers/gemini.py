@@ -15,7 +15,6 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.adapter import (
     ApiFormat,
     ModelCall,
-    SamplingMembers,
     call_arguments,
     make_stream_fn,
     sendable_history,
@@ -290,7 +289,8 @@ _FORMAT = ApiFormat(
     history="contents",
     headers=lambda call: {"x-goog-api-key": call.key} if call.key else {},
     body=content_request,
-    sampling=SamplingMembers(inside="generationConfig", top_p="topP", stop="stopSequences"),
+    sampling=("temperature", "topP", "stopSequences"),
+    sampling_in="generationConfig",
     parser=GeminiParser,
 )
 PROVIDER = Provider(name="gemini", make=partial(make_stream_fn, _FORMAT))

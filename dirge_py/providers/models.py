@@ -20,6 +20,7 @@ from dirge_py.config.provider_schema import PROFILE_FIELDS
 from dirge_py.config.schema import Config, entry_of
 from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, wire_of
 from dirge_py.lib.redaction import Redactor
+from dirge_py.providers.adapter import with_options
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
     ModelProfile,
@@ -262,15 +263,9 @@ def with_sampling(stream_fn: StreamFn, sampling: Sampling) -> StreamFn:
         raise ConfigError(f"The sampling can't be used: {problem}.")
     if sampling == Sampling():
         return stream_fn
-
-    def stream(
-        context: LlmContext, options: StreamOptions, signal: AbortSignal
-    ) -> AsyncIterator[StreamEvent]:
-        return stream_fn(
-            context, replace(options, sampling=options.sampling.over(sampling)), signal
-        )
-
-    return stream
+    return with_options(
+        stream_fn, lambda options: replace(options, sampling=options.sampling.over(sampling))
+    )
 
 
 class ModelCalls:

@@ -16,13 +16,13 @@ from dirge_py.config.services import SERVICE_OF
 from dirge_py.providers.adapter import (
     ApiFormat,
     ModelCall,
-    SamplingMembers,
     SendableMessage,
     call_arguments,
     function_tool,
     make_stream_fn,
     retry_without,
     sendable_history,
+    with_options,
 )
 from dirge_py.providers.catalog import thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
@@ -277,29 +277,21 @@ def explain_error(error: ProviderError, *, model: str, base_url: str) -> Provide
     return error
 
 
-def is_thinking_refusal(error: ProviderError) -> bool:
-    """Whether the model cannot think, or not in the way that was asked for."""
-    return error.status == 400 and bool(_REFUSES_THINKING.search(error.raw))
-
-
 def _note_thinking_refusals(inner: StreamFn) -> StreamFn:
     """`inner`, which stops asking a model to think once the model refused to."""
     unthinking: set[str] = set()
 
-    def stream(
-        context: LlmContext, options: StreamOptions, signal: AbortSignal
-    ) -> AsyncIterator[StreamEvent]:
-        if options.model in unthinking:
-            options = replace(options, thinking_level="off")
-        return inner(context, options, signal)
+    def fitted(options: StreamOptions) -> StreamOptions:
+        return replace(options, thinking_level="off") if options.model in unthinking else options
 
     def learns(error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
-        is_refused = options.thinking_level != "off" and is_thinking_refusal(error)
-        if is_refused:
-            unthinking.add(options.model)
-        return is_refused
+        is_refused = error.status == 400 and bool(_REFUSES_THINKING.search(error.raw))
+        if not is_refused or options.thinking_level == "off":
+            return False
+        unthinking.add(options.model)
+        return True
 
-    return retry_without(stream, learns)
+    return retry_without(with_options(inner, fitted), learns)
 
 
 def _explain_errors(inner: StreamFn, base_url: str) -> StreamFn:
@@ -324,7 +316,7 @@ _FORMAT = ApiFormat(
     framing="lines",
     headers=lambda call: {"accept": "application/x-ndjson", **bearer_header(call.key)},
     body=chat_request,
-    sampling=SamplingMembers(inside="options"),
+    sampling_in="options",
     parser=OllamaParser,
 )
 

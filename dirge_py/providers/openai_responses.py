@@ -16,7 +16,6 @@ from dirge_py.providers.adapter import (
     ApiFormat,
     LearnFromError,
     ModelCall,
-    SamplingMembers,
     SendableMessage,
     call_arguments,
     drop_foreign_blocks,
@@ -548,7 +547,7 @@ def _make(settings: ProviderSettings, http: HttpClient) -> StreamFn:
         history="input",
         headers=lambda call: bearer_header(call.key),
         body=partial(responses_request, refused=refused),
-        sampling=SamplingMembers(stop=""),
+        sampling=("temperature", "top_p", ""),
         parser=ResponsesParser,
     )
     return retry_without(

@@ -8,17 +8,16 @@ from 4.7 on temperature and top_p (BerriAI/litellm #26444), earlier ones while t
 
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from dirge_py.config.services import SERVICE_OF
-from dirge_py.providers.adapter import retry_without
+from dirge_py.providers.adapter import retry_without, with_options
 from dirge_py.providers.openai import is_openai
 from dirge_py.providers.settings import ProviderSettings, model_id
-from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions
+from dirge_py.types.llm import LlmContext, StreamFn, StreamOptions
 from dirge_py.types.sampling import Sampling
 
 _LEAST_TOP_P_OF_THINKING = 0.95
@@ -55,29 +54,23 @@ class SamplingFilter:
         self._configured = configured
         self._notify = notify
         self._refused: dict[str, set[str]] = defaultdict(set)
-        self._told: set[tuple[str, str]] = set()
+        self._told: dict[str, set[str]] = defaultdict(set)
 
     def around(self, inner: StreamFn) -> StreamFn:
         """`inner` with the sampling of each call's model."""
-
-        def stream(
-            context: LlmContext, options: StreamOptions, signal: AbortSignal
-        ) -> AsyncIterator[StreamEvent]:
-            return inner(context, self._fitted(options), signal)
-
-        return retry_without(stream, self._learn)
+        return retry_without(with_options(inner, self._fitted), self._learn)
 
     def _wanted(self, options: StreamOptions) -> Sampling:
         return options.sampling.over(self._configured(options.model))
 
     def _fitted(self, options: StreamOptions) -> StreamOptions:
-        wanted = self._wanted(options)
-        refused = (self._known_refusals(options, wanted) | self._refused[options.model]) & _set(
-            wanted
-        )
-        for name in sorted(refused):
-            self._tell(options.model, name)
-        return replace(options, sampling=_without(wanted, refused))
+        model, wanted = options.model, self._wanted(options)
+        refused = self._known_refusals(options, wanted) | self._refused[model]
+        without: dict[str, Any] = {name: getattr(Sampling(), name) for name in refused}
+        for name in sorted(_set(wanted) & refused - self._told[model]):
+            self._notify(f"`{name}` is left out of requests to {model}, which doesn't accept it.")
+        self._told[model] |= _set(wanted) & refused
+        return replace(options, sampling=replace(wanted, **without))
 
     def _known_refusals(self, options: StreamOptions, wanted: Sampling) -> set[str]:
         profile = self._settings.profile(model_id(options.model))
@@ -108,17 +101,7 @@ class SamplingFilter:
         self._refused[options.model] |= named
         return bool(named)
 
-    def _tell(self, model: str, name: str) -> None:
-        if (model, name) not in self._told:
-            self._told.add((model, name))
-            self._notify(f"`{name}` is left out of requests to {model}, which doesn't accept it.")
-
 
 def _set(sampling: Sampling) -> set[str]:
     """The parts that have a value, without `extra`."""
     return {name for name in _NAMES if getattr(sampling, name) not in (None, ())}
-
-
-def _without(sampling: Sampling, names: set[str]) -> Sampling:
-    nothing: dict[str, Any] = {name: getattr(Sampling(), name) for name in names}
-    return replace(sampling, **nothing) if nothing else sampling

@@ -1,8 +1,8 @@
 """The settings of one provider: address, key, time limits, the quirks of its service, its setup."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.catalog import ModelProfile, find_model_profile
@@ -155,22 +155,3 @@ class ProviderDraft:
     """The variable that holds the key."""
     key: str = field(default="", repr=False)
     """The key as the user typed it."""
-
-
-class SetupService(Protocol):
-    """Sets up a provider; `setup.ProviderSetup` is the implementation."""
-
-    async def offers(self) -> Sequence[ProviderChoice]:
-        """The providers to choose from: those on this machine, those with a key, all others."""
-
-    async def models(self, draft: ProviderDraft) -> Sequence[str]:
-        """The models that the service lists. Raises ConfigError, ProviderError."""
-
-    async def try_out(self, draft: ProviderDraft) -> str:
-        """Make one small request; returns a message. Raises ConfigError, ProviderError."""
-
-    def replaces(self, draft: ProviderDraft) -> bool:
-        """Whether the settings have a provider of that name. Raises ConfigError."""
-
-    def save(self, draft: ProviderDraft) -> str:
-        """Make it the default provider; return the settings file. Raises ConfigError, FileError."""

@@ -40,12 +40,13 @@ _LOADING_S = 180.0
 
 
 class ProviderSetup:
-    """A `SetupService` that writes into the settings file: `file`, or by default the usual one."""
+    """Sets up a provider in the settings file: `file`, or by default the usual one."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
 
     async def offers(self) -> Sequence[ProviderChoice]:
+        """The providers to choose from: those on this machine, those with a key, all others."""
         async with aclosing(HttpClient()) as client:
             servers = await find_local_servers(os.environ, client)
         offers = [_choice_of_server(server) for server in servers]
@@ -56,12 +57,14 @@ class ProviderSetup:
         return [*offers, *known]
 
     async def models(self, draft: ProviderDraft) -> Sequence[str]:
+        """The models that the service lists. Raises ConfigError, ProviderError."""
         async with aclosing(HttpClient()) as client:
             return await list_models(
                 _settings(draft), client, wire=wire_of(draft.type), limit_s=_LISTING_S
             )
 
     async def try_out(self, draft: ProviderDraft) -> str:
+        """Make one small request; returns a message. Raises ConfigError, ProviderError."""
         async with aclosing(HttpClient()) as client:
             stream_fn = find_provider(wire_of(draft.type)).make(_settings(draft), client)
             context = LlmContext(system_prompt="", messages=[user_text("Answer with one word: ok")])
@@ -74,9 +77,11 @@ class ProviderSetup:
         return f"{draft.model} answered nothing, but the service accepted the request."
 
     def replaces(self, draft: ProviderDraft) -> bool:
+        """Whether the settings have a provider of that name. Raises ConfigError."""
         return has_provider(draft.alias, file=self._file)
 
     def save(self, draft: ProviderDraft) -> str:
+        """Make it the default; returns the settings file. Raises ConfigError, FileError."""
         is_usual = draft.base_url == SERVICE_OF[draft.type].base_url
         file = save_provider(
             draft.alias,

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dirge_py.frontend.session_opener import OpenFirst, OpenOther
-from dirge_py.providers.settings import SetupService
 from dirge_py.ui.theme.styles import DEFAULT_THEME
 
 if TYPE_CHECKING:
     from dirge_py.config.schema import Config
     from dirge_py.permission.project_trust import TrustGate
+    from dirge_py.providers.setup import ProviderSetup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class UiOptions:
     """Reads the settings and imports modules, in a thread after the first frame."""
     project: "Callable[[], TrustGate] | None" = None
     """Returns the gate with the files of the project that need trust."""
-    setup: Callable[[], SetupService] | None = None
+    setup: "Callable[[], ProviderSetup] | None" = None
     """Returns the set-up, offered without a provider."""
     demo: "Callable[[], UiOptions] | None" = None
     """Returns the options of the demo, offered without a provider."""
