@@ -12,6 +12,7 @@ from dirge_py.config.load import parse, read_text
 from dirge_py.config.paths import config_file
 from dirge_py.config.problems import config_error, key_lines
 from dirge_py.config.schema import Config
+from dirge_py.config.sources import ProviderDraft
 from dirge_py.files.atomic import atomic_write
 from dirge_py.lib.file_lock import hold_lock
 from dirge_py.types.errors import ConfigError
@@ -20,40 +21,27 @@ _LOCK_S = 60.0
 _ACCESS_KEYS = ("api_key", "api_key_env", "api_key_file", "base_url", "allow_insecure", "headers")
 
 
-def save_provider(
-    alias: str,
-    *,
-    kind: str,
-    model: str | None = None,
-    base_url: str | None = None,
-    allow_insecure: bool = False,
-    api_key_env: str | None = None,
-    key: str | None = None,
-    file: Path | None = None,
-) -> Path:
-    """Write one provider into the settings file and make it the default; returns the file.
+def save_provider(draft: ProviderDraft, file: Path | None = None) -> Path:
+    """Write a provider into the settings file and make it the default; returns the file.
 
-    A `key` goes to `keys/<alias>` beside the file, readable by the owner alone, and the entry names
+    Its key goes to `keys/<alias>` beside the file, readable by the owner alone, and the entry names
     that file. Everything else in the file stays, comments too. Raises FileError, and ConfigError,
     with the file unchanged, if it is or would be invalid.
     """
-    file = file or config_file()
+    file, alias, key = file or config_file(), draft.alias, draft.key
     if not alias.replace("-", "").replace("_", "").isalnum() or not alias.isascii():
         hint = "Use letters, digits, `-` and `_`."
         raise ConfigError(f"{alias!r} cannot name a provider.", hint=hint)
-    entry: dict[str, Any] = {
-        "type": kind,
-        "base_url": base_url,
-        "allow_insecure": allow_insecure or None,
-        "model": model,
-        "api_key_env": api_key_env,
+    entry = {
+        "type": draft.type,
+        "base_url": draft.base_url,
+        "allow_insecure": draft.allow_insecure,
+        "model": draft.model,
+        **({"api_key_file": f"keys/{alias}"} if key else {"api_key_env": draft.key_env}),
     }
-    if key is not None:
-        entry["api_key_env"] = None
-        entry["api_key_file"] = f"keys/{alias}"
 
     def change(document: tomlkit.TOMLDocument) -> None:
-        if key is not None:
+        if key:
             write_key(file.parent / "keys" / alias, key)
         document["provider"] = alias
         providers = document.setdefault("providers", tomlkit.table(is_super_table=True))
@@ -62,7 +50,7 @@ def save_provider(
         # The old address must not get the new key, nor the new address the old key.
         for stale in _ACCESS_KEYS:
             table.pop(stale, None)
-        table.update({name: value for name, value in entry.items() if value is not None})
+        table.update({name: value for name, value in entry.items() if value})
         if is_new and not isinstance(table, tomlkit.items.InlineTable):
             table.add(tomlkit.nl())
 

@@ -268,32 +268,22 @@ def with_sampling(stream_fn: StreamFn, sampling: Sampling) -> StreamFn:
     )
 
 
-class ModelCalls:
-    """Adds retries and the models of `[roles] fallback` to `route`.
+def model_calls(
+    config: Config, models: ModelDirectory, route: StreamFn, notify: Callable[[str], None]
+) -> tuple[StreamFn, Callable[[], None]]:
+    """`route` with retries and the models of `[roles] fallback`, and a function to call first.
 
-    `notify` gets a message for each change of the model. Fallback models that can't be used are
-    left out; `unusable_roles` reports them.
+    Called for each prompt, that one makes models count as reachable again. `notify` gets a message
+    for each change of the model. Fallback models that can't be used are left out; `unusable_roles`
+    reports them.
     """
-
-    def __init__(
-        self,
-        config: Config,
-        models: ModelDirectory,
-        route: StreamFn,
-        notify: Callable[[str], None],
-    ) -> None:
-        self.stream: StreamFn = retrying_stream_fn(route, RecoveryPolicy())
-        self._fallback: FallbackChain | None = None
-        fallbacks = []
-        for spec in (spec for role, spec in config.roles.named() if role == "fallback"):
-            with suppress(ConfigError):
-                choice = usable_choice(config, spec)
-                fallbacks.append(FallbackModel(choice.name, level_of(choice, spec)))
-        if config.roles.fallback:
-            self._fallback = FallbackChain(self.stream, fallbacks, notify, models.holds_schema)
-            self.stream = self._fallback.stream
-
-    def begin_run(self) -> None:
-        """Try models again that were out of reach before; called for each prompt."""
-        if self._fallback is not None:
-            self._fallback.begin_run()
+    stream = retrying_stream_fn(route, RecoveryPolicy())
+    if not config.roles.fallback:
+        return stream, lambda: None
+    fallbacks = []
+    for spec in (spec for role, spec in config.roles.named() if role == "fallback"):
+        with suppress(ConfigError):
+            choice = usable_choice(config, spec)
+            fallbacks.append(FallbackModel(choice.name, level_of(choice, spec)))
+    chain = FallbackChain(stream, fallbacks, notify, models.holds_schema)
+    return chain.stream, chain.begin_run

@@ -135,23 +135,3 @@ class ProviderChoice:
     """The models of a server on this machine."""
     is_own: bool = False
     """Only its wire format is known: the user enters its address, key and name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderDraft:
-    """What the user entered in the setup: `key_env` or `key`, or neither of them."""
-
-    type: str
-    """The service, as in config/services.toml."""
-    alias: str
-    """Its name in the settings."""
-    model: str = ""
-    """The service's own id of the model; empty until it is chosen."""
-    base_url: str = ""
-    """Its address; empty: the usual one."""
-    allow_insecure: bool = False
-    """Whether http to another machine is accepted."""
-    key_env: str = ""
-    """The variable that holds the key."""
-    key: str = field(default="", repr=False)
-    """The key as the user typed it."""

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 from dirge_py.config.edit import has_provider, save_provider
@@ -14,13 +15,12 @@ from dirge_py.config.services import (
     check_base_url,
     wire_of,
 )
-from dirge_py.config.sources import LocalServer
+from dirge_py.config.sources import LocalServer, ProviderDraft
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import find_local_servers, list_models
 from dirge_py.providers.registry import find_provider
 from dirge_py.providers.settings import (
     ProviderChoice,
-    ProviderDraft,
     ProviderSettings,
     Quirks,
     StreamTimeouts,
@@ -83,17 +83,8 @@ class ProviderSetup:
     def save(self, draft: ProviderDraft) -> str:
         """Make it the default; returns the settings file. Raises ConfigError, FileError."""
         is_usual = draft.base_url == SERVICE_OF[draft.type].base_url
-        file = save_provider(
-            draft.alias,
-            kind=draft.type,
-            model=draft.model,
-            base_url=None if is_usual else draft.base_url,
-            allow_insecure=draft.allow_insecure,
-            api_key_env=draft.key_env or None,
-            key=draft.key or None,
-            file=self._file,
-        )
-        return str(file)
+        draft = replace(draft, base_url="") if is_usual else draft
+        return str(save_provider(draft, self._file))
 
 
 def _choice_of_server(server: LocalServer) -> ProviderChoice:

@@ -36,7 +36,7 @@ from dirge_py.plan.state import NAME, describe_progress, notice_at_start
 from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.models import ModelCalls, ModelDirectory, with_sampling
+from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory
 from dirge_py.sdk.extensions import BuildHost, load_extensions
@@ -64,6 +64,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
+
 
 
 
@@ -274,7 +275,9 @@ class _ProductBuilder(ConversationBuilder):
             notify=self.show_notice,
         )
         route = with_sampling(stream_fn or self.directory.stream, self.options.sampling)
-        self.calls = ModelCalls(config, self.directory, route, self.show_notice)
+        self.call_model, self.begin_calls = model_calls(
+            config, self.directory, route, self.show_notice
+        )
         self.recording_notices = begin_recording(record, self.notify, self.undo)
 
     def _open_folders(self) -> None:
@@ -389,7 +392,7 @@ class _ProductBuilder(ConversationBuilder):
         return [self.recorder.interceptor] if self.recorder is not None else []
 
     def _run_deps(self) -> RunDeps:
-        recorder, config, stream_fn = self.recorder, self.config, self.calls.stream
+        recorder, config, stream_fn = self.recorder, self.config, self.call_model
         if self.engine is not None:
             stream_fn = durable_stream(self.durable, stream_fn)
         return RunDeps(
@@ -454,7 +457,7 @@ class _ProductBuilder(ConversationBuilder):
         config, redact = self.config, self.redactor.redact
         judges = SideModels(
             config=config,
-            stream_fn=self.calls.stream,
+            stream_fn=self.call_model,
             emit=self.relay,
             on_usage=self.spending.add,
             redact=redact,
@@ -482,7 +485,7 @@ class _ProductBuilder(ConversationBuilder):
                 only_reads=authorizer.only_reads,
             ),
             touched=self.prompt.touched_folders(self.notify, self.workspace),
-            on_run=(self.calls.begin_run,),
+            on_run=(self.begin_calls,),
             prompts=self.prompt.prompts,
         )
         return authorizer, Guards(parts, model=self.model)

@@ -7,7 +7,7 @@ from dirge_py.config.commands import config_check, config_init, config_path, con
 from dirge_py.config.edit import edit_config, save_provider
 from dirge_py.config.load import load
 from dirge_py.config.models import main_model
-from dirge_py.config.sources import Overrides
+from dirge_py.config.sources import Overrides, ProviderDraft
 from dirge_py.types.errors import ConfigError
 
 
@@ -129,7 +129,7 @@ def test_saving_a_provider_keeps_comments_and_the_version_before(file):
     before = '# mine\n[ui]\ntheme = "dark" # nice\n'
     file.write_text(before)
 
-    save_provider("work", kind="openai", model="m", key="sk-1", file=file)
+    save_provider(ProviderDraft(alias="work", type="openai", model="m", key="sk-1"), file)
 
     assert file.read_text().startswith('# mine\nprovider = "work"\n\n[ui]\ntheme = "dark" # nice\n')
     assert file.with_name("config.toml.bak").read_text() == before
@@ -139,16 +139,18 @@ def test_saving_a_provider_keeps_comments_and_the_version_before(file):
 
 
 def test_saving_again_replaces_where_the_key_is(file):
-    save_provider("work", kind="openai", api_key_env="A", file=file)
-    save_provider("work", kind="openai", key="sk-1", file=file)
+    save_provider(ProviderDraft(alias="work", type="openai", key_env="A"), file)
+    save_provider(ProviderDraft(alias="work", type="openai", key="sk-1"), file)
 
     entry = load(environment={}, path=file).providers["work"]
     assert (entry.api_key_env, entry.api_key_file) == (None, "keys/work")
 
 
 def test_a_new_key_does_not_go_to_an_address_from_before(file):
-    save_provider("openai", kind="openai", base_url="https://r.example/v1", file=file)
-    save_provider("openai", kind="openai", key="sk-1", file=file)
+    save_provider(
+        ProviderDraft(alias="openai", type="openai", base_url="https://r.example/v1"), file
+    )
+    save_provider(ProviderDraft(alias="openai", type="openai", key="sk-1"), file)
 
     assert load(environment={}, path=file).providers["openai"].base_url is None
 
@@ -167,7 +169,7 @@ def test_a_broken_file_is_not_overwritten(file):
     file.write_text("[ui\n")
 
     with pytest.raises(ConfigError):
-        save_provider("work", kind="openai", file=file)
+        save_provider(ProviderDraft(alias="work", type="openai"), file)
     assert file.read_text() == "[ui\n"
 
 
@@ -181,7 +183,7 @@ def test_a_change_that_would_be_invalid_is_not_written(file):
 
 def test_an_alias_cannot_lead_elsewhere(file):
     with pytest.raises(ConfigError):
-        save_provider("../x", kind="openai", key="k", file=file)
+        save_provider(ProviderDraft(alias="../x", type="openai", key="k"), file)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_an_alias_cannot_lead_elsewhere(file):
 def test_what_is_written_looks_like_written_by_hand(file, rest):
     file.write_text(rest)
     for alias in ("work", "home", "work"):
-        save_provider(alias, kind="ollama", model="m", file=file)
+        save_provider(ProviderDraft(alias=alias, type="ollama", model="m"), file)
 
     text = file.read_text()
     paragraphs = text.removesuffix("\n").split("\n\n")

@@ -4,7 +4,7 @@ import pytest
 
 from dirge_py.config.load import load
 from dirge_py.config.services import SERVICES
-from dirge_py.providers.settings import ProviderDraft
+from dirge_py.config.sources import ProviderDraft
 from dirge_py.providers.setup import ProviderSetup
 from dirge_py.types.errors import ConfigError, ProviderError
 from tests.support.fake_service import ModelReply, RawReply
