@@ -7,7 +7,7 @@ request looks back only about twenty blocks from each of its own marks for a mar
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -162,9 +162,8 @@ def _choice(choice: ToolChoice, profile: ModelProfile) -> dict[str, Any] | None:
         return {"type": "none"}
     if choice == "auto" or profile.thinks_always:
         return None
-    return (
-        {"type": "tool", "name": choice.name} if isinstance(choice, NamedTool) else {"type": "any"}
-    )
+    is_named = isinstance(choice, NamedTool)
+    return {"type": "tool", "name": choice.name} if is_named else {"type": "any"}
 
 
 def _thinking(
@@ -250,30 +249,15 @@ def _encode_history(
 
 def _content(entry: HistoryEntry, assets: AssetEncoder, *, with_thinking: bool) -> Blocks:
     match entry:
-        case UserMessage():
-            return _parts(entry.content, assets)
-        case ToolMedia():
-            return _parts(entry.assets, assets)
+        case UserMessage(content=parts) | ToolMedia(assets=parts):
+            shown = (p for p in parts if not isinstance(p, TextBlock) or p.text.strip())
+            return [_part(part, assets) for part in shown]
         case ToolResultMessage():
-            return [_result(entry)]
-        case AssistantMessage():
-            blocks = entry.content
+            content = [_text(text) for text in result_texts(entry)]
+            result = {"type": "tool_result", "tool_use_id": entry.tool_call_id, "content": content}
+            return [{**result, "is_error": True} if entry.is_error else result]
+        case AssistantMessage(content=blocks):
             return [_block(b) for b in blocks if with_thinking or not isinstance(b, ThinkingBlock)]
-
-
-def _result(message: ToolResultMessage) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": message.tool_call_id,
-        "content": [_text(text) for text in result_texts(message)],
-    }
-    if message.is_error:
-        result["is_error"] = True
-    return result
-
-
-def _parts(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) -> list[dict[str, Any]]:
-    return [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text.strip()]
 
 
 def _part(block: TextBlock | Asset, assets: AssetEncoder) -> dict[str, Any]:
@@ -348,14 +332,6 @@ _STOP_REASONS: Mapping[str, StopReason] = {
 }
 
 
-@dataclass(slots=True)
-class _Block:
-    kind: str
-    raw: dict[str, Any]
-    """The block as it began, and what came later but isn't emitted yet."""
-    has_pieces: bool = False
-
-
 class AnthropicParser(StreamParser):
     """Parses an answer. The `type` in the JSON tells events apart: not all services send names."""
 
@@ -363,7 +339,8 @@ class AnthropicParser(StreamParser):
 
     def __init__(self, taken: frozenset[str] = frozenset(), new_id: str = "") -> None:
         super().__init__(taken, new_id)
-        self._blocks: dict[Any, _Block] = {}
+        self._blocks: dict[Any, dict[str, Any]] = {}
+        """The open blocks as they began, and what came later but isn't emitted yet."""
         self._stop_details: Mapping[str, Any] = {}
         self._counts: dict[str, int] = {}
         self._thought = 0
@@ -371,7 +348,7 @@ class AnthropicParser(StreamParser):
 
     @property
     def call_is_open(self) -> bool:
-        return any(block.kind == "tool_use" for block in self._blocks.values())
+        return any(block.get("type") == "tool_use" for block in self._blocks.values())
 
     def _read(self, name: str, payload: Mapping[str, Any]) -> None:
         index = payload.get("index")
@@ -423,8 +400,8 @@ class AnthropicParser(StreamParser):
         self._done(_STOP_REASONS.get(self._stop, "stop"))
 
     def _open(self, index: Any, raw: Mapping[str, Any]) -> None:
-        block = self._blocks[index] = _Block(as_text(raw.get("type")), dict(raw))
-        match block.kind:
+        self._blocks[index] = dict(raw)
+        match raw.get("type"):
             case "text":
                 self._text(as_text(raw.get("text")))
             case "thinking":
@@ -440,37 +417,35 @@ class AnthropicParser(StreamParser):
                 self._text(as_text(delta.get("text")))
             case "thinking_delta":
                 self._think(as_text(delta.get("thinking")))
-            case "input_json_delta" if block is not None and block.kind == "tool_use":
+            case "input_json_delta" if block is not None and block.get("type") == "tool_use":
                 # Tools that the service runs itself stream their input as well.
-                piece = as_text(delta.get("partial_json"))
-                if piece:
-                    block.has_pieces = True
+                if piece := as_text(delta.get("partial_json")):
+                    block["input"] = None
                     self._events.append(ToolCallDelta(key=str(index), arguments=piece))
             case "signature_delta" if block is not None:
-                block.raw["signature"] = delta.get("signature")
+                block["signature"] = delta.get("signature")
             case "compaction_delta" if block is not None:
-                summary, more = block.raw.get("content"), delta.get("content")
-                block.raw |= {name: delta[name] for name in delta if name != "type"}
+                summary, more = block.get("content"), delta.get("content")
+                block |= {name: delta[name] for name in delta if name != "type"}
                 if isinstance(summary, str) and isinstance(more, str):
-                    block.raw["content"] = summary + more
+                    block["content"] = summary + more
 
     def _close(self, index: Any) -> None:
         block = self._blocks.pop(index, None)
         if block is None:
             return
-        match block.kind:
+        match block.get("type"):
             case "thinking":
-                signature = as_text(block.raw.get("signature")) or None
-                self._events.append(ThinkingEnd(signature=signature))
+                self._events.append(ThinkingEnd(signature=as_text(block.get("signature")) or None))
             case "redacted_thinking":
-                self._events.append(ThinkingEnd(redacted=as_text(block.raw.get("data")) or None))
+                self._events.append(ThinkingEnd(redacted=as_text(block.get("data")) or None))
             case "compaction":
-                text = as_text(block.raw.get("content"))
-                self._events.append(CompactionDone(data=block.raw, text=text))
+                text = as_text(block.get("content"))
+                self._events.append(CompactionDone(data=block, text=text))
             case "tool_use":
-                # `input` is empty if pieces follow; services that don't stream send it whole.
-                whole = None if block.has_pieces else as_object(block.raw.get("input"))
-                self._end_call(str(index), "", whole)
+                # Services that don't stream it send it whole; after pieces it is None.
+                whole = block.get("input", {})
+                self._end_call(str(index), "", None if whole is None else as_object(whole))
 
     def _count(self, usage: Any) -> None:
         """Store the newest counts: later events repeat, correct or omit them."""

@@ -158,27 +158,23 @@ def _messages(call: ModelCall, system_role: str) -> list[dict[str, Any]]:
     """The messages; those of the last request are the same objects as then."""
     context, back = call.context, call.settings.quirks.thinking_back
     # Reasoning details are valid only for the model that wrote them.
+    own = call.own_messages(call.model if back == "reasoning_details" else "")
     history = sendable_history(
-        call.own_messages(call.model if back == "reasoning_details" else "")
-        if back
-        else context.messages,
+        own if back else context.messages,
         unsigned=back in {"reasoning_content", "reasoning"},
         call_id_chars=call.settings.quirks.call_id_chars,
     )
-    messages = encode_messages(
-        history,
-        call.json_cache,
-        partial(_message, thinking_back=back),
-        partial(_user_parts, assets=asset_encoder(call.profile, context.asset_dir)),
-    )
+    assets = asset_encoder(call.profile, context.asset_dir)
+
+    def of_user(blocks: Sequence[TextBlock | Asset]) -> dict[str, Any]:
+        parts = [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
+        return {"role": "user", "content": parts}
+
+    encode = partial(_message, thinking_back=back)
+    messages = encode_messages(history, call.json_cache, encode, of_user)
     if context.system_prompt.strip():
         messages.insert(0, {"role": system_role, "content": context.system_prompt})
     return messages
-
-
-def _user_parts(blocks: Sequence[TextBlock | Asset], assets: AssetEncoder) -> dict[str, Any]:
-    parts = [_part(b, assets) for b in blocks if not isinstance(b, TextBlock) or b.text]
-    return {"role": "user", "content": parts}
 
 
 def _message(message: SendableMessage, *, thinking_back: str) -> dict[str, Any]:
