@@ -19,6 +19,7 @@ from dirge_py.config.services import (
     Service,
     check_base_url,
     is_local,
+    service_of,
 )
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.own_file import Weakness, readable_by_others, weakness_of
@@ -61,7 +62,7 @@ class ProviderAccess:
 def provider_access(config: Config, alias: str, *, is_main: bool = False) -> ProviderAccess:
     """How to reach `alias`; flags apply if it `is_main`. Raises NoProvider: no key; ConfigError."""
     entry = entry_of(config, alias)
-    url = _base_url(config, entry, alias, is_main=is_main)
+    url = _base_url(config, entry, is_main=is_main)
     chosen = config.origin.chosen
     key: str | None = None
     if is_main:
@@ -73,20 +74,17 @@ def provider_access(config: Config, alias: str, *, is_main: bool = False) -> Pro
         fix = f"`export {place}=…`" if place.isidentifier() else "Put it there"
         hint = f"{fix}, or run `dirge config init`."
         raise NoProvider(f"Provider `{alias}` has no key: there is none in {place}.", hint=hint)
-    service = SERVICE_OF.get(entry.type)
-    dialect = service.dialect if service else {}
-    if entry.system_role:
-        dialect = {**dialect, "system_role": entry.system_role}
+    role = {"system_role": entry.system_role} if entry.system_role else {}
     return ProviderAccess(
         alias=alias,
         entry=entry,
-        base_url=url or "",
+        base_url=url,
         api_key=key,
         headers={
             name: _filled_in(value, config.origin.environment, f"providers.{alias}.headers")
             for name, value in entry.headers.items()
         },
-        dialect=dialect,
+        dialect={**service_of(entry.type).dialect, **role},
         script=_beside_config(config, entry.script),
     )
 
@@ -114,17 +112,15 @@ def _is_at_hand(config: Config, service: Service) -> bool:
 def is_custom(config: Config, alias: str) -> bool:
     """Whether `alias` has another address than its type usually has, and so its own model ids."""
     entry = entry_of(config, alias)
-    service = SERVICE_OF.get(entry.type)
-    if service is None or entry.base_url is not None:
+    if entry.type not in SERVICE_OF or entry.base_url is not None:
         return True
-    chosen = config.origin.chosen.base_url
-    return bool(chosen or service.named_url(config.origin.environment)[0])
+    named, _ = service_of(entry.type).named_url(config.origin.environment)
+    return bool(config.origin.chosen.base_url or named)
 
 
 def takes_any_id(config: Config, alias: str) -> bool:
     """Whether `alias` may serve any model id, as routers and servers of the user do."""
-    service = SERVICE_OF.get(entry_of(config, alias).type)
-    return is_custom(config, alias) or service is None or not service.families
+    return is_custom(config, alias) or not service_of(entry_of(config, alias).type).families
 
 
 def key_place(config: Config, alias: str) -> str:
@@ -136,9 +132,7 @@ def key_place(config: Config, alias: str) -> str:
         return variable[1]
     if entry.api_key_file:
         return entry.api_key_file
-    if entry.base_url is not None or entry.type not in SERVICE_OF:
-        return f"`api_key_env` in [providers.{alias}]"
-    key_env = SERVICE_OF[entry.type].key_env
+    key_env = service_of(entry.type).key_env if entry.base_url is None else ()
     is_set = (name for name in key_env if config.origin.environment.get(name))
     return next(is_set, key_env[0] if key_env else f"`api_key_env` in [providers.{alias}]")
 
@@ -150,15 +144,15 @@ def naming_variable(config: Config, service: Service) -> str:
     return key or service.named_url(environment)[1]
 
 
-def _base_url(config: Config, entry: ProviderEntry, alias: str, *, is_main: bool) -> str | None:
-    """The address from the flag, the settings, or the usual variable, checked."""
+def _base_url(config: Config, entry: ProviderEntry, *, is_main: bool) -> str:
+    """The address from the flag, the settings, or the usual variable, checked; empty for none."""
     chosen = config.origin.chosen.base_url if is_main else None
     if chosen:
         check_base_url(chosen, entry.allow_insecure, source="--base-url")
         return chosen
-    if entry.base_url is not None or entry.type not in SERVICE_OF:
+    if entry.base_url is not None:
         return entry.base_url
-    service = SERVICE_OF[entry.type]
+    service = service_of(entry.type)
     named, variable = service.named_url(config.origin.environment)
     if not named:
         found = (config.origin.found or {}).get(entry.type)
@@ -176,23 +170,22 @@ def _key(config: Config, entry: ProviderEntry) -> ApiKey | None:
         names = [entry.api_key_env]
     elif entry.api_key:
         names = _VARIABLE.findall(entry.api_key)
-    elif entry.type in SERVICE_OF and (entry.base_url is None or is_local(entry.base_url)):
+    elif entry.base_url is None or is_local(entry.base_url):
         # The usual key goes only to the service that it was made for, and to this machine.
-        names = SERVICE_OF[entry.type].key_env
+        names = service_of(entry.type).key_env
     keys = (config.origin.environment.get(name, "").strip() for name in names)
     return next((ApiKey(key) for key in keys if key), None)
 
 
-def _needs_key(entry: ProviderEntry, url: str | None) -> bool:
+def _needs_key(entry: ProviderEntry, url: str) -> bool:
     """Whether the provider needs a key; local servers don't, unless the settings name one."""
     if entry.type in OFFLINE:
         return False
     if entry.api_key or entry.api_key_env or entry.api_key_file:
         return True
-    service = SERVICE_OF.get(entry.type)
-    if service is None or service.local:
-        return False  # also on another machine; a type of a package says so itself
-    return url is None or not is_local(url)
+    # A local service needs none on another machine either; a type of a package says so itself.
+    needs_one = entry.type in SERVICE_OF and not SERVICE_OF[entry.type].local
+    return needs_one and not is_local(url)
 
 
 def _filled_in(value: str, environment: Mapping[str, str], source: str) -> str:

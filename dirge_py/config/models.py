@@ -17,7 +17,7 @@ from dirge_py.config.access import (
 )
 from dirge_py.config.provider_schema import ProviderEntry
 from dirge_py.config.schema import Config, all_entries, entry_of
-from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_local
+from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_local, service_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError, NoProvider
@@ -121,11 +121,10 @@ def resolve_model(config: Config, spec: str) -> ModelChoice:
             alias, because = _alias_for(config, parsed.id)
         _refuse_unknown_alias(config, parsed, alias)
     entry = entry_of(config, alias)
-    usual_level = SERVICE_OF[entry.type].thinking if entry.type in SERVICE_OF else "off"
     return ModelChoice(
         alias=alias,
         id=parsed.id or _own_model(config, alias, entry),
-        level=parsed.level or entry.thinking or usual_level,
+        level=parsed.level or entry.thinking or service_of(entry.type).thinking,
         because=because,
     )
 
@@ -135,12 +134,8 @@ def offered_models(config: Config) -> list[str]:
     names: list[str] = []
     for alias, entry in all_entries(config).items():
         if has_access(config, alias):
-            default = SERVICE_OF[entry.type].default_model if entry.type in SERVICE_OF else None
-            own = [
-                entry.model or (default if not is_custom(config, alias) else None),
-                *entry.models,
-                *_listed(config, entry),
-            ]
+            default = None if is_custom(config, alias) else service_of(entry.type).default_model
+            own = [entry.model or default, *entry.models, *_listed(config, entry)]
             names += [f"{alias}/{model}" for model in own if model]
     return list(dict.fromkeys(names))
 
@@ -238,10 +233,10 @@ def _nameable(config: Config) -> list[str]:
         default = next((alias for alias in entries if has_access(config, alias)), None)
     has_router = False
     if default in entries:
-        service = SERVICE_OF.get(entries[default].type)
         # A custom service that the user chose as default may also have ids with slashes.
         is_own = default == named and default in config.providers
-        has_router = bool(service and service.is_router) or (is_own and is_custom(config, default))
+        is_router = service_of(entries[default].type).is_router
+        has_router = is_router or (is_own and is_custom(config, default))
     own = {*config.providers, default}
     return [name for name in entries if not has_router or name in own or has_access(config, name)]
 
@@ -257,10 +252,7 @@ def _alias_listing(config: Config, model: str | None) -> str | None:
 def _refuse_unknown_alias(config: Config, parsed: ModelSpec, alias: str) -> None:
     """Raise a ConfigError if the part of the id before a slash is probably a misspelled alias."""
     front, slash, _ = (parsed.id or "").partition("/")
-    if not slash:
-        return
-    service = SERVICE_OF.get(entry_of(config, alias).type)
-    if service is not None and service.is_router:
+    if not slash or service_of(entry_of(config, alias).type).is_router:
         return
     looks_like = difflib.get_close_matches(front, _nameable(config), 1, cutoff=0.8)
     if looks_like or not takes_any_id(config, alias):
@@ -290,10 +282,10 @@ def _own_model(config: Config, alias: str, entry: ProviderEntry) -> str:
         return "script"
     if listed := _listed(config, entry):
         return listed[0]
-    service = SERVICE_OF.get(entry.type)
-    if entry.base_url is not None or service is None:
+    if entry.base_url is not None or entry.type not in SERVICE_OF:
         hint = f"Set `model` in [providers.{alias}], or choose one with `-m {alias}/…`."
         raise ConfigError(f"Provider `{alias}` names no model.", hint=hint)
+    service = service_of(entry.type)
     if service.default_model:
         return service.default_model
     url = provider_access(config, alias).base_url

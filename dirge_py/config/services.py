@@ -48,8 +48,8 @@ class Service:
 
     @property
     def is_router(self) -> bool:
-        """Whether it serves models of other services, whose ids hold slashes."""
-        return not self.local and not self.families
+        """Whether it is known to serve models of other services, whose ids hold slashes."""
+        return bool(self.base_url) and not self.local and not self.families
 
     def named_url(self, environment: Mapping[str, str]) -> tuple[str, str]:
         """The address that a variable names, and that variable; both empty if none is set."""
@@ -71,10 +71,15 @@ SERVICE_OF = {service.type: service for service in SERVICES}
 PROVIDER_TYPES = (*SERVICE_OF, *OFFLINE)
 
 
+def service_of(provider_type: str) -> Service:
+    """The service of a provider type; one without defaults for offline types and packages."""
+    known = SERVICE_OF.get(provider_type)
+    return known or Service(type=provider_type, speaks=provider_type, label="", base_url="")
+
+
 def wire_of(provider_type: str) -> str:
     """The wire format that a provider type speaks."""
-    service = SERVICE_OF.get(provider_type)
-    return service.speaks if service else provider_type
+    return service_of(provider_type).speaks
 
 
 def base_url_problem(url: str, allow_insecure: bool = False) -> str | None:

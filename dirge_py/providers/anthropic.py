@@ -162,8 +162,9 @@ def _choice(choice: ToolChoice, profile: ModelProfile) -> dict[str, Any] | None:
         return {"type": "none"}
     if choice == "auto" or profile.thinks_always:
         return None
-    is_named = isinstance(choice, NamedTool)
-    return {"type": "tool", "name": choice.name} if is_named else {"type": "any"}
+    if isinstance(choice, NamedTool):
+        return {"type": "tool", "name": choice.name}
+    return {"type": "any"}
 
 
 def _thinking(

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from dirge_py.config.services import SERVICE_OF
+from dirge_py.config.services import service_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.providers.settings import ProviderSettings, Redact
 from dirge_py.types.errors import ErrorKind, ProviderError
@@ -59,9 +59,10 @@ class Endpoint:
 
 def endpoint_of(settings: ProviderSettings, *, url: str, model: str, key: str | None) -> Endpoint:
     """The address of one request made with `settings`."""
-    service = SERVICE_OF.get(settings.type)
-    variables = service.key_env[:1] if service else ()
-    places = [*variables, f"`api_key_env` of `[providers.{settings.alias}]`"]
+    places = [
+        *service_of(settings.type).key_env[:1],
+        f"`api_key_env` of `[providers.{settings.alias}]`",
+    ]
     place = settings.key_place
     return Endpoint(
         alias=settings.alias,

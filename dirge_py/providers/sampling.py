@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from dirge_py.config.services import SERVICE_OF
+from dirge_py.config.services import service_of
 from dirge_py.providers.adapter import retry_without, with_options
 from dirge_py.providers.openai import is_openai
 from dirge_py.providers.settings import ProviderSettings, model_id
@@ -74,8 +74,7 @@ class SamplingFilter:
 
     def _known_refusals(self, options: StreamOptions, wanted: Sampling) -> set[str]:
         profile = self._settings.profile(model_id(options.model))
-        service = SERVICE_OF.get(self._wire)
-        base_url = self._settings.base_url or (service.base_url if service else "")
+        base_url = self._settings.base_url or service_of(self._wire).base_url
         match self._wire:
             case "openai" | "openai-responses" if profile.thinking and is_openai(base_url):
                 return {"temperature", "top_p", "stop_sequences"}
