@@ -10,8 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from dirge_py.config.provider_schema import ProviderEntry
-from dirge_py.config.schema import Config, all_entries, entry_of
+from dirge_py.config.schema import Config, ProviderEntry, all_entries, entry_of
 from dirge_py.config.services import (
     OFFLINE,
     SERVICE_OF,

@@ -15,8 +15,7 @@ from dirge_py.config.access import (
     serving_alias,
     takes_any_id,
 )
-from dirge_py.config.provider_schema import ProviderEntry
-from dirge_py.config.schema import Config, all_entries, entry_of
+from dirge_py.config.schema import Config, ProviderEntry, all_entries, entry_of
 from dirge_py.config.services import OFFLINE, SERVICE_OF, SERVICES, is_local, service_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest

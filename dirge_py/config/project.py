@@ -12,8 +12,15 @@ from pydantic import Field, ValidationError
 
 from dirge_py.config.load import decode, parse
 from dirge_py.config.problems import Path, config_error, dotted, key_lines, line_of
-from dirge_py.config.provider_schema import EMPTY_TABLE, Table, setting
-from dirge_py.config.schema import Config, PermissionRule, PluginEntry, ReminderTable
+from dirge_py.config.schema import (
+    EMPTY_TABLE,
+    Config,
+    PermissionRule,
+    PluginEntry,
+    ReminderTable,
+    Table,
+    setting,
+)
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 

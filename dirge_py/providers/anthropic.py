@@ -14,24 +14,22 @@ from typing import Any
 
 from dirge_py.providers.adapter import (
     ApiFormat,
-    ModelCall,
-    SendableMessage,
-    call_arguments,
-    filter_blocks,
-    make_stream_fn,
-    sendable_history,
-)
-from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
-from dirge_py.providers.errors import declined_error
-from dirge_py.providers.media import (
     Asset,
     AssetEncoder,
     HistoryEntry,
+    ModelCall,
+    SendableMessage,
     ToolMedia,
     asset_encoder,
+    call_arguments,
+    filter_blocks,
+    make_stream_fn,
     result_texts,
+    sendable_history,
     with_tool_media,
 )
+from dirge_py.providers.catalog import ModelProfile, thinking_budget, thinking_effort
+from dirge_py.providers.errors import declined_error
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.stream_parser import (
     ServiceError,

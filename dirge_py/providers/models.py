@@ -1,9 +1,11 @@
-"""Models by name: their provider, profile and price, and the stream function of a conversation."""
+"""Models by name: provider, profile, price, sampling, and the stream function of a conversation."""
 
+import re
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.access import key_place, provider_access
@@ -16,11 +18,10 @@ from dirge_py.config.models import (
     usable_choice,
     usable_services,
 )
-from dirge_py.config.provider_schema import PROFILE_FIELDS
-from dirge_py.config.schema import Config, entry_of
-from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, wire_of
+from dirge_py.config.schema import PROFILE_FIELDS, Config, entry_of
+from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, service_of, wire_of
 from dirge_py.lib.redaction import Redactor
-from dirge_py.providers.adapter import with_options
+from dirge_py.providers.adapter import is_openai, retry_without, with_options
 from dirge_py.providers.catalog import (
     ASSUMED_WINDOW_TOKENS,
     ModelProfile,
@@ -32,7 +33,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.discovery import list_models
 from dirge_py.providers.fallback import FallbackChain, FallbackModel
 from dirge_py.providers.registry import find_provider
-from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts
+from dirge_py.providers.settings import ProviderSettings, Quirks, StreamTimeouts, model_id
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError, ProviderError
 from dirge_py.types.llm import (
@@ -189,8 +190,6 @@ class ModelDirectory:
         made = find_provider(wire).make(settings, self._client.of(settings, wire))
         if wire in OFFLINE:
             return made
-        from dirge_py.providers.sampling import SamplingFilter  # noqa: PLC0415 - before a request
-
         sampling = SamplingFilter(
             settings, wire=wire, configured=self._sampling, notify=self._notify
         )
@@ -255,6 +254,96 @@ def provider_settings(
 
 def _thinking_level(word: str) -> ThinkingLevel | None:
     return cast(ThinkingLevel, word) if word in get_args(ThinkingLevel) else None
+
+
+_LEAST_TOP_P_OF_THINKING = 0.95
+_NAMES = {
+    "temperature": r"\btemperature\b",
+    "top_p": r"\btop_?p\b",
+    "stop_sequences": r"\bstop(?:[_ ]?sequences)?\b",
+}
+_REFUSES = (
+    r"unsupported|not supported|n[o']t support|deprecated|not permitted|only the default"
+    r"|unknown (?:parameter|name|field)|unrecognized|extra inputs"
+)
+
+
+class SamplingFilter:
+    """Adds the configured sampling to the requests to a service, without what a model refuses.
+
+    Known to refuse: OpenAI's reasoning models any temperature, top_p and stop (openai.com reference
+    of Chat Completions, BerriAI/litellm #15244), the Responses interface stop sequences, Claude
+    models from 4.7 on temperature and top_p (BerriAI/litellm #26444), earlier ones while they think
+    ("Extended thinking" in Anthropic's docs). Other refusals are learned from the service's error.
+    """
+
+    def __init__(
+        self,
+        settings: ProviderSettings,
+        *,
+        wire: str,
+        configured: Callable[[str], Sampling],
+        notify: Callable[[str], None],
+    ) -> None:
+        """`configured` returns the sampling of a model (`alias/id`) in the settings.
+
+        `notify` is told once about each part that a model doesn't get.
+        """
+        self._settings = settings
+        self._wire = wire
+        self._configured = configured
+        self._notify = notify
+        self._refused: dict[str, set[str]] = defaultdict(set)
+        self._told: dict[str, set[str]] = defaultdict(set)
+
+    def around(self, inner: StreamFn) -> StreamFn:
+        """`inner` with the sampling of each call's model."""
+        return retry_without(with_options(inner, self._fitted), self._learn)
+
+    def _wanted(self, options: StreamOptions) -> Sampling:
+        return options.sampling.over(self._configured(options.model))
+
+    def _fitted(self, options: StreamOptions) -> StreamOptions:
+        model, wanted = options.model, self._wanted(options)
+        refused = self._known_refusals(options, wanted) | self._refused[model]
+        without: dict[str, Any] = {name: getattr(Sampling(), name) for name in refused}
+        for name in sorted(_set(wanted) & refused - self._told[model]):
+            self._notify(f"`{name}` is left out of requests to {model}, which doesn't accept it.")
+        self._told[model] |= _set(wanted) & refused
+        return replace(options, sampling=replace(wanted, **without))
+
+    def _known_refusals(self, options: StreamOptions, wanted: Sampling) -> set[str]:
+        profile = self._settings.profile(model_id(options.model))
+        base_url = self._settings.base_url or service_of(self._wire).base_url
+        match self._wire:
+            case "openai" | "openai-responses" if profile.thinking and is_openai(base_url):
+                return {"temperature", "top_p", "stop_sequences"}
+            case "openai-responses":
+                return {"stop_sequences"}
+            case "anthropic" if profile.adaptive_thinking:
+                return {"temperature", "top_p"}
+            case "anthropic" if profile.thinking and options.thinking_level != "off":
+                is_high = (wanted.top_p or 0) >= _LEAST_TOP_P_OF_THINKING
+                return {"temperature"} if is_high else {"temperature", "top_p"}
+        return set()
+
+    def _learn(self, error: ProviderError, context: LlmContext, options: StreamOptions) -> bool:
+        if error.kind != "invalid_request":
+            return False
+        said = (error.raw or error.message).lower()
+        wanted = _set(self._wanted(options)) - self._refused[options.model]
+        named = {name for name in wanted if re.search(_NAMES[name], said)}
+        if "cannot both be specified" in said:
+            named &= {"top_p"}
+        elif not re.search(_REFUSES, said):
+            return False
+        self._refused[options.model] |= named
+        return bool(named)
+
+
+def _set(sampling: Sampling) -> set[str]:
+    """The parts that have a value, without `extra`."""
+    return {name for name in _NAMES if getattr(sampling, name) not in (None, ())}
 
 
 def with_sampling(stream_fn: StreamFn, sampling: Sampling) -> StreamFn:

@@ -15,24 +15,22 @@ from typing import Any
 from dirge_py.config.services import SERVICE_OF
 from dirge_py.providers.adapter import (
     ApiFormat,
+    Asset,
+    AssetEncoder,
     ModelCall,
     SendableMessage,
+    asset_encoder,
     call_arguments,
+    encode_messages,
     function_tool,
     make_stream_fn,
+    result_texts,
     retry_without,
     sendable_history,
     with_options,
 )
 from dirge_py.providers.catalog import thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
-from dirge_py.providers.media import (
-    Asset,
-    AssetEncoder,
-    asset_encoder,
-    encode_messages,
-    result_texts,
-)
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import (

@@ -11,27 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 from dirge_py.providers.adapter import (
     ApiFormat,
+    Asset,
+    AssetEncoder,
     ModelCall,
     SendableMessage,
+    asset_encoder,
     call_arguments,
+    encode_messages,
     function_tool,
+    is_openai,
     make_stream_fn,
+    result_texts,
     sendable_history,
 )
 from dirge_py.providers.catalog import thinking_budget, thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.errors import declined_error
-from dirge_py.providers.media import (
-    Asset,
-    AssetEncoder,
-    asset_encoder,
-    encode_messages,
-    result_texts,
-)
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, merge_bodies
 from dirge_py.providers.stream_parser import (
@@ -70,11 +68,6 @@ from dirge_py.types.messages import (
 
 _SCHEMA_WORDS = "Answer with one JSON object that follows this JSON Schema, and with nothing else:"
 _NOT_NAME_CHARS = re.compile(r"[^A-Za-z0-9_-]+")
-
-
-def is_openai(base_url: str) -> bool:
-    """Whether this is OpenAI itself, which is stricter and newer than compatible services."""
-    return urlsplit(base_url).hostname == "api.openai.com"
 
 
 def chat_request(call: ModelCall) -> dict[str, Any]:

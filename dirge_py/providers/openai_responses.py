@@ -14,13 +14,18 @@ from typing import Any, TypeAlias
 
 from dirge_py.providers.adapter import (
     ApiFormat,
+    Asset,
+    AssetEncoder,
     LearnFromError,
     ModelCall,
     SendableMessage,
+    asset_encoder,
     call_arguments,
     drop_foreign_blocks,
     filter_blocks,
     function_tool,
+    is_openai,
+    is_text,
     make_stream_fn,
     retry_without,
     sendable_history,
@@ -28,8 +33,7 @@ from dirge_py.providers.adapter import (
 from dirge_py.providers.catalog import thinking_effort
 from dirge_py.providers.client import HttpClient, bearer_header
 from dirge_py.providers.errors import declined_error
-from dirge_py.providers.media import Asset, AssetEncoder, asset_encoder, is_text
-from dirge_py.providers.openai import cache_key, is_openai, named_schema, tokens_with_thinking
+from dirge_py.providers.openai import cache_key, named_schema, tokens_with_thinking
 from dirge_py.providers.registry import Provider
 from dirge_py.providers.settings import ProviderSettings, model_id
 from dirge_py.providers.stream_parser import (

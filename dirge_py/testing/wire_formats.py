@@ -307,7 +307,7 @@ def _response_item(
 
 
 @dataclass(frozen=True)
-class WireFormat:
+class FakeFormat:
     """How the services of a provider type answer."""
 
     base_path: str
@@ -321,11 +321,11 @@ class WireFormat:
 
 
 WIRE_FORMATS = {
-    "anthropic": WireFormat("", "/v1/messages", _anthropic),
-    "openai-responses": WireFormat("/v1", "/responses", _responses),
-    "gemini": WireFormat("", ":streamGenerateContent", _gemini),
-    "ollama": WireFormat("", "/api/chat", _ollama, "application/x-ndjson"),
-    "openai": WireFormat("/v1", "/chat/completions", _openai),
+    "anthropic": FakeFormat("", "/v1/messages", _anthropic),
+    "openai-responses": FakeFormat("/v1", "/responses", _responses),
+    "gemini": FakeFormat("", ":streamGenerateContent", _gemini),
+    "ollama": FakeFormat("", "/api/chat", _ollama, "application/x-ndjson"),
+    "openai": FakeFormat("/v1", "/chat/completions", _openai),
 }
 """The formats by provider type."""
 
@@ -335,7 +335,7 @@ def wire_events(kind: str, say: ModelReply) -> list[str]:
     return list(WIRE_FORMATS[kind].stream(say))
 
 
-def wire_at(path: str) -> WireFormat:
+def wire_at(path: str) -> FakeFormat:
     """Return the format of requests to `path`."""
     formats = WIRE_FORMATS.values()
     return next((wire for wire in formats if wire.path in path), WIRE_FORMATS["openai"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from dirge_py.providers.gemini_stream import SignedPiece, pack_signatures
+from dirge_py.providers.gemini import SignedPiece, pack_signatures
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
-from dirge_py.config.provider_schema import ProviderEntry
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, ProviderEntry
 from dirge_py.config.sources import Origin, Overrides
 from dirge_py.providers.embeddings import (
     EMBEDDING_FORMATS,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.providers.gemini_stream import GeminiParser
+from dirge_py.providers.gemini import GeminiParser
 from dirge_py.types.llm import StreamError, StreamStart, ToolCallEnd
 from dirge_py.types.messages import (
     AssistantMessage,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dirge_py.agent_loop import Context, LoopConfig
 from dirge_py.agent_loop.model_call import Assembler
-from dirge_py.providers.gemini_stream import (
+from dirge_py.providers.gemini import (
     SKIP_VALIDATION,
     SignedPiece,
     pack_signatures,

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from dirge_py.config.provider_schema import ProviderEntry
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, ProviderEntry
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, Overrides
 from dirge_py.lib.redaction import Redactor

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient, HttpRequest
-from dirge_py.providers.recording import HttpRecording, recording_client
-from dirge_py.providers.recording_redaction import BodyRedactor
+from dirge_py.providers.recording import BodyRedactor, HttpRecording, recording_client
 from dirge_py.providers.replay import RecordedExchange
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.testing.wire_formats import wire_events

@@ -11,8 +11,7 @@ from dirge_py.config.schema import Config
 from dirge_py.config.sources import Origin, Overrides
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.client import HttpClient
-from dirge_py.providers.models import ModelDirectory
-from dirge_py.providers.sampling import SamplingFilter
+from dirge_py.providers.models import ModelDirectory, SamplingFilter
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ConfigError

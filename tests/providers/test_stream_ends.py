@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dirge_py.providers.anthropic import AnthropicParser
-from dirge_py.providers.gemini_stream import GeminiParser
+from dirge_py.providers.gemini import GeminiParser
 from dirge_py.providers.ollama import OllamaParser
 from dirge_py.providers.openai import OpenAIParser
 from dirge_py.providers.openai_responses import ResponsesParser
