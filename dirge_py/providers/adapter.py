@@ -28,7 +28,7 @@ from dirge_py.providers.client import (
     request_headers,
     stream_response,
 )
-from dirge_py.providers.errors import Endpoint, endpoint_of
+from dirge_py.providers.errors import Endpoint
 from dirge_py.providers.settings import ProviderSettings, merge_bodies, model_id
 from dirge_py.providers.stream_parser import StreamParser
 from dirge_py.types.abort import AbortSignal
@@ -385,7 +385,7 @@ def _stream_request(api_format: ApiFormat, call: ModelCall) -> StreamRequest:
     if all(isinstance(message, CustomMessage) for message in call.context.messages):
         raise ProviderError("There is no message to send.", kind="invalid_request")
     url = call.base_url + api_format.path(call)
-    endpoint = endpoint_of(settings, url=url, model=call.model, key=call.key)
+    endpoint = Endpoint(settings=settings, url=url, model=call.model, key=call.key)
     if call.key is None and call.base_url == service.base_url and not service.local:
         message = f"There is no API key for {endpoint.alias}."
         raise ProviderError(message, kind="auth", hint=endpoint.key_hint)
@@ -438,13 +438,21 @@ def _json(value: Any) -> str:
 async def fetch_json(
     http: HttpClient,
     endpoint: Endpoint,
-    request: HttpRequest,
+    key_header: Mapping[str, str],
+    body: Mapping[str, Any] | None = None,
     *,
     timeout_s: float,
     max_bytes: int,
     awaited: str = "answer",
 ) -> Any:
-    """The JSON of a response, which errors call `awaited`. Raises ProviderError."""
+    """The JSON of the answer to a GET, or a POST of `body`. Errors call it `awaited`.
+
+    Raises ProviderError.
+    """
+    content = None if body is None else json.dumps(body).encode()
+    kind = {"accept" if body is None else "content-type": "application/json"}
+    headers = request_headers(kind, key_header, endpoint.settings.headers)
+    request = HttpRequest("GET" if body is None else "POST", endpoint.url, headers, content)
     try:
         response = await http.fetch(request, timeout_s=timeout_s, max_bytes=max_bytes)
     except TimeoutError:

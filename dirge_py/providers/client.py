@@ -429,9 +429,6 @@ class _StreamingCall:
             body = bytearray(head)
             await _collect(chunks, body, MAX_BODY_BYTES)
             return self._parse_whole(bytes(body[:MAX_BODY_BYTES]))
-        return await self._read_rest(chunks, head)
-
-    async def _read_rest(self, chunks: AsyncIterator[bytes], head: bytes) -> Sequence[StreamEvent]:
         decoder = SseDecoder() if self._request.framing == "events" else NdjsonDecoder()
         await self._parse_events(decoder.feed(head))
         async for chunk in chunks:

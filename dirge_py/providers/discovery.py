@@ -18,14 +18,8 @@ from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES, base_url_problem, check_base_url, is_local
 from dirge_py.config.sources import LocalServer
 from dirge_py.providers.adapter import fetch_json
-from dirge_py.providers.client import (
-    HttpClient,
-    HttpRequest,
-    TransportError,
-    bearer_header,
-    request_headers,
-)
-from dirge_py.providers.errors import endpoint_of, unreadable_error
+from dirge_py.providers.client import HttpClient, HttpRequest, TransportError, bearer_header
+from dirge_py.providers.errors import Endpoint, unreadable_error
 from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ConfigError, ProviderError
 
@@ -185,16 +179,12 @@ async def list_models(
     version = base_url.rpartition("/")[2]
     url = base_url + (path.removeprefix(f"/{version}") if wire == "gemini" else path)
     key = (settings.api_key or "").strip()
-    at = endpoint_of(settings, url=url, model="", key=key)
-    headers = request_headers(
-        {"accept": "application/json"}, key_headers(key) if key else {}, settings.headers
-    )
-    request = HttpRequest("GET", url, headers)
+    at = Endpoint(settings=settings, url=url, key=key)
     try:
         body = await fetch_json(
             client,
             at,
-            request,
+            key_headers(key) if key else {},
             timeout_s=limit_s,
             max_bytes=_MAX_LIST_BYTES,
             awaited="list of models",

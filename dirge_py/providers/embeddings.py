@@ -26,8 +26,8 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers import errors
 from dirge_py.providers.adapter import fetch_json
-from dirge_py.providers.client import HttpClient, HttpRequest, bearer_header, request_headers
-from dirge_py.providers.errors import Endpoint, endpoint_of
+from dirge_py.providers.client import HttpClient, bearer_header
+from dirge_py.providers.errors import Endpoint
 from dirge_py.providers.models import provider_settings
 from dirge_py.providers.ollama import explain_error
 from dirge_py.providers.settings import ProviderSettings
@@ -155,11 +155,7 @@ class EmbeddingProvider:
     async def _fetched(self, request: EmbeddingRequest) -> Embeddings:
         model = request.model or self._format.default_model
         settings, url = self._settings, self._base_url + self._format.path
-        at = endpoint_of(settings, url=url, model=model, key=settings.api_key)
-        key_header = bearer_header((settings.api_key or "").strip())
-        headers = request_headers(
-            {"content-type": "application/json"}, key_header, settings.headers
-        )
+        at = Endpoint(settings=settings, url=url, model=model, key=settings.api_key)
         size = {} if request.dimensions is None else {"dimensions": request.dimensions}
         # Half a surrogate pair, from a file that isn't UTF-8, can't be encoded.
         texts = [text.encode("utf-8", errors="replace").decode() for text in request.input]
@@ -168,8 +164,9 @@ class EmbeddingProvider:
             payload = await fetch_json(
                 self._http,
                 at,
-                HttpRequest("POST", at.url, headers, json.dumps(body).encode()),
-                timeout_s=self._settings.timeouts.establish_s,
+                bearer_header((settings.api_key or "").strip()),
+                body,
+                timeout_s=settings.timeouts.establish_s,
                 max_bytes=_MAX_BYTES,
             )
         except ProviderError as error:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from dirge_py.config.services import service_of
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.providers.settings import ProviderSettings, Redact
+from dirge_py.providers.settings import ProviderSettings
 from dirge_py.types.errors import ErrorKind, ProviderError
 
 RAW_CHARS = 2000
@@ -26,52 +26,44 @@ _MIN_SECRET_CHARS = 4
 class Endpoint:
     """The address of one request, and what error messages say about it. No repr shows the key."""
 
-    alias: str
-    """The provider's name in the settings."""
+    settings: ProviderSettings
+    """The settings of the provider."""
     url: str
     """The whole address."""
-    model: str
+    model: str = ""
     """The service's own id of the model; empty where none is asked."""
-    key_hint: str
-    """How to give the service a key, as a sentence."""
-    api_key: str = field(default="", repr=False)
-    """The key, which is removed from everything the service says; empty for none."""
-    redact: Redact = field(repr=False)
-    """Removes all other secrets."""
+    key: str | None = field(default=None, repr=False)
+    """The key, which is removed from everything the service says; None for none."""
+
+    @property
+    def alias(self) -> str:
+        """The provider's name in the settings."""
+        return self.settings.alias
 
     @property
     def host(self) -> str:
         """The host and the port in the address."""
         return urlsplit(self.url).netloc
 
+    @property
+    def key_hint(self) -> str:
+        """How to give the service a key, as a sentence."""
+        if self.settings.key_place:
+            return f"Check {self.settings.key_place}."
+        setting = f"`api_key_env` of `[providers.{self.alias}]`"
+        return f"Set {', or '.join([*service_of(self.settings.type).key_env[:1], setting])}."
+
     def redacted(self, text: str) -> str:
         """`text` as it may be stored and shown: without secrets, at most 2 kB."""
-        if len(self.api_key) >= _MIN_SECRET_CHARS:
-            text = text.replace(self.api_key, "[key]")
-        text = self.redact(text)
+        if self.key and len(self.key) >= _MIN_SECRET_CHARS:
+            text = text.replace(self.key, "[key]")
+        text = self.settings.redact(text)
         return text if len(text) <= RAW_CHARS else text[: RAW_CHARS - 2] + " …"
 
     def one_line(self, text: str, limit: int = 300) -> str:
         """`text` without secrets, on one line of at most `limit` characters."""
         line = re.sub(r"\s+", " ", self.redacted(text)).strip().rstrip(".")
         return line if len(line) <= limit else line[: limit - 2] + " …"
-
-
-def endpoint_of(settings: ProviderSettings, *, url: str, model: str, key: str | None) -> Endpoint:
-    """The address of one request made with `settings`."""
-    places = [
-        *service_of(settings.type).key_env[:1],
-        f"`api_key_env` of `[providers.{settings.alias}]`",
-    ]
-    place = settings.key_place
-    return Endpoint(
-        alias=settings.alias,
-        url=url,
-        model=model,
-        key_hint=f"Check {place}." if place else f"Set {', or '.join(places)}.",
-        api_key=key or "",
-        redact=settings.redact,
-    )
 
 
 Phase = Literal["establish", "stream"]

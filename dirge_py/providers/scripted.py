@@ -198,13 +198,33 @@ async def _wait_at(gate: Gate, signal: AbortSignal) -> None:
         aborted.cancel()
 
 
+_KEYS = {member.name for member in fields(Reply)} - {"wait", "hold", "events"}
+"""The names that a reply in a file may have; gates and events exist only in code."""
+
+
 def load_script(path: str) -> Script:
     """The script in a TOML or JSON file. Raises ConfigError: it can't be read, or is invalid."""
-    return Script([_reply(values, f"{path}, reply {n}") for n, values in load_replies(path)])
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"script {path} cannot be read: {error}.") from error
+    try:
+        content: Any = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"script {path} does not parse: {error}.") from error
+    replies = content.get("replies") if isinstance(content, dict) else None
+    if not isinstance(replies, list) or set(content) != {"replies"}:
+        raise ConfigError(f"{path} must contain a list `replies` and nothing else.")
+    return Script([_reply(reply, f"{path}, reply {n}") for n, reply in enumerate(replies, start=1)])
 
 
-def _reply(values: dict[str, Any], where: str) -> Reply:
-    values = dict(values)
+def _reply(reply: Any, where: str) -> Reply:
+    if not isinstance(reply, dict):
+        raise ConfigError(f"{where} is not a table.")
+    if unknown := sorted(set(reply) - _KEYS):
+        hint = f"There are: {', '.join(sorted(_KEYS))}."
+        raise ConfigError(f"{where}: a reply has no `{unknown[0]}`.", hint=hint)
+    values = dict(reply)
     try:
         if "calls" in values:
             values["calls"] = [
@@ -229,30 +249,3 @@ def _make(settings: ProviderSettings, _http: "HttpClient") -> StreamFn:
 
 
 PROVIDER = Provider(name="scripted", make=_make)
-
-
-REPLY_KEYS = {member.name for member in fields(Reply)} - {"wait", "hold", "events"}
-"""The names that a reply in a file may have; gates and events exist only in code."""
-
-
-def load_replies(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each reply's values with its number, from 1. Raises ConfigError if the file is unusable."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"script {path} cannot be read: {error}.") from error
-    try:
-        content: Any = json.loads(text) if path.endswith(".json") else tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"script {path} does not parse: {error}.") from error
-    replies = content.get("replies") if isinstance(content, dict) else None
-    if not isinstance(replies, list) or set(content) != {"replies"}:
-        raise ConfigError(f"{path} must contain a list `replies` and nothing else.")
-    for number, reply in enumerate(replies, start=1):
-        if not isinstance(reply, dict):
-            raise ConfigError(f"{path}, reply {number} is not a table.")
-        unknown = sorted(set(reply) - REPLY_KEYS)
-        if unknown:
-            hint = f"There are: {', '.join(sorted(REPLY_KEYS))}."
-            raise ConfigError(f"{path}, reply {number}: a reply has no `{unknown[0]}`.", hint=hint)
-        yield number, reply

@@ -95,9 +95,8 @@ class FakeService:
         self.hangup = threading.Event()
         self._given = itertools.count()
         self._connections = itertools.count(1)
-        self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
         self.port = 0
 
     def url(self, kind: str) -> str:
@@ -122,15 +121,8 @@ class FakeService:
         self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(10)
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._run())
-        finally:
-            self._loop.close()
-
     async def _run(self) -> None:
-        self._over = asyncio.Event()
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
         self.port = server.sockets[0].getsockname()[1]
