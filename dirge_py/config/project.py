@@ -3,7 +3,7 @@
 Its rules ask or deny. It can't send keys elsewhere, loosen a rule or change which programs run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any, Literal
@@ -24,6 +24,7 @@ from dirge_py.config.schema import (
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError
 
+_RULES = ("permission", "rule")
 ALLOWED = (
     "A project may set [[permission.rule]] that ask or deny, [plugins.<name>], `theme` in [ui] and "
     "[[reminder]]."
@@ -63,27 +64,23 @@ def read_project_config(content: bytes, file: str) -> ProjectConfig:
     text = decode(content, file)
     settings = parse(text, FilePath(file))
     lines = key_lines(text)
-    if forbidden := [_refusal(path, file, lines) for path in _forbidden(settings)]:
-        raise ConfigError("\n".join(forbidden), hint=ALLOWED)
     try:
         return ProjectConfig.model_validate(settings)
     except ValidationError as error:
-        raise config_error(error, file=file, lines=lines, sources={}) from None
+        paths = [entry["loc"] for entry in error.errors(include_url=False) if _is_forbidden(entry)]
+        if not paths:
+            raise config_error(error, file=file, lines=lines, sources={}) from None
+        paths.sort(key=lambda path: line_of(path, lines) or 0)
+        refusals = "\n".join(_refusal(path, file, lines) for path in paths)
+        raise ConfigError(refusals, hint=ALLOWED) from None
 
 
-def _forbidden(settings: dict[str, Any]) -> Iterator[Path]:
-    """The paths of settings that a project may not set."""
-    for name, value in settings.items():
-        if name not in ProjectConfig.model_fields:
-            yield (name,)
-        elif name in ("permission", "ui") and isinstance(value, dict):
-            known = (ProjectPermission if name == "permission" else ProjectUi).model_fields
-            yield from ((name, key) for key in value if key not in known)
-    permission = settings.get("permission")
-    rules = permission.get("rule") if isinstance(permission, dict) else None
-    for number, rule in enumerate(rules if isinstance(rules, list) else ()):
-        if isinstance(rule, dict) and rule.get("effect") == "allow":
-            yield ("permission", "rule", number, "effect")
+def _is_forbidden(entry: Any) -> bool:
+    """Whether a project may not set this, or not to this value; any other error is a mistake."""
+    path = entry["loc"]
+    if path[:2] == _RULES and path[-1] == "effect":
+        return bool(entry["input"] == "allow")
+    return entry["type"] == "extra_forbidden" and len(path) <= 2
 
 
 def _refusal(path: Path, file: str, lines: Mapping[Path, int]) -> str:
@@ -91,7 +88,7 @@ def _refusal(path: Path, file: str, lines: Mapping[Path, int]) -> str:
     below = (line for key, line in lines.items() if key[: len(path)] == path)
     line = min(below, default=None) or line_of(path, lines)
     place = f"{file}:{line}" if line else file
-    if path[-1] == "effect":
+    if path[:2] == _RULES:
         return f"{place}: `{dotted(path)}` is allow: a project may only ask or deny."
     fields: Any = Config.model_fields
     if len(path) == 2:

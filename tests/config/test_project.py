@@ -58,6 +58,7 @@ def test_no_other_table_is_a_projects_to_set(table: str) -> None:
             'permission = {mode = "yolo"}',
             "p/config.toml:1: a project may not set `permission.mode`",
         ),
+        ("effect = 1", "p/config.toml:1: no setting `effect`."),
         ("[permision]", "p/config.toml:1: no setting `permision`."),
         ('[ui]\nthem = "x"', "p/config.toml:2: no setting `ui.them`. Did you mean `ui.theme`?"),
     ],
