@@ -62,16 +62,13 @@ class _Converter:
         """`raw` merged with its reference and all of its `allOf`."""
         self._nodes += 1
         raw = self._resolved(raw)
-        parts = raw.get("allOf")
+        own = {name: value for name, value in raw.items() if name not in ("$ref", "allOf")}
         if steps > _MAX_STEPS or self._nodes > _MAX_NODES:
-            return {name: value for name, value in raw.items() if name not in ("$ref", "allOf")}
+            return own
         if "$ref" in raw:
             return self._flat(raw, steps + 1)
-        if not isinstance(parts, list):
-            return raw
-        own = {name: value for name, value in raw.items() if name != "allOf"}
-        flat = [self._flat(part, steps + 1) for part in parts if isinstance(part, Mapping)]
-        return _merged([*flat, own])
+        parts = (part for part in _listed(raw.get("allOf")) if isinstance(part, Mapping))
+        return _merged([*(self._flat(part, steps + 1) for part in parts), own])
 
     def _resolved(self, raw: Mapping[str, Any]) -> Mapping[str, Any]:
         """`raw` merged with its reference; its own members win."""
@@ -86,23 +83,22 @@ class _Converter:
         return {**target, **own} if isinstance(target, Mapping) else own
 
     def _node(self, raw: Mapping[str, Any], depth: int) -> Schema:
+        """`raw` of one type, or a choice: `anyOf` must stand alone, so its options get the rest."""
         types, is_nullable = _types(raw)
-        options = _options(raw)
-        if options and not (types and types[0] == "object"):
-            return self._choice(raw, options, depth, is_nullable=is_nullable)
-        if not types:
+        options = _options(raw) if types[:1] != ["object"] else []
+        if len(types) == 1 and not options:
+            converted = self._typed(raw, types[0], depth)
+            return {**converted, "nullable": True} if is_nullable else converted
+        if not types and not options:
             return _anything(raw.get("description"), is_nullable=is_nullable)
-        if len(types) > 1:
+        if not options:
             plain = {name: value for name, value in raw.items() if name != "description"}
-            alternatives = [{**plain, "type": name} for name in types]
-            return self._choice(raw, alternatives, depth, is_nullable=is_nullable)
-        converted = self._typed(raw, types[0], depth)
-        return {**converted, "nullable": True} if is_nullable else converted
+            options = [{**plain, "type": name} for name in types]
+        return self._choice(raw.get("description"), options, depth, is_nullable=is_nullable)
 
     def _choice(
-        self, raw: Mapping[str, Any], options: Sequence[Any], depth: int, *, is_nullable: bool
+        self, words: Any, options: Sequence[Any], depth: int, *, is_nullable: bool
     ) -> Schema:
-        """A choice of schemas. `anyOf` must stand alone, so other members go into its options."""
         others = [option for option in options if not _is_null(option)]
         is_nullable = is_nullable or len(others) < len(options)
         converted: list[Schema] = []
@@ -115,7 +111,7 @@ class _Converter:
             converted, is_nullable = [{"type": "STRING"}], True
         if is_nullable:
             converted = [{**schema, "nullable": True} for schema in converted]
-        converted[0] = _described(converted[0], raw.get("description"))
+        converted[0] = _described(converted[0], words)
         return converted[0] if len(converted) == 1 else {"anyOf": converted}
 
     def _typed(self, raw: Mapping[str, Any], name: str, depth: int) -> Schema:
@@ -152,15 +148,11 @@ class _Converter:
 
     def _elements(self, raw: Mapping[str, Any], depth: int) -> Schema:
         items = raw.get("items")
-        listed = items if isinstance(items, list) else raw.get("prefixItems")
-        if isinstance(listed, list) and listed:
+        if listed := _listed(items) or _listed(raw.get("prefixItems")):
             items = {"anyOf": listed}
-        counts = {
-            name: raw[name]
-            for name in ("minItems", "maxItems")
-            if _is_number(raw.get(name)) and isinstance(raw[name], int) and raw[name] >= 0
-        }
-        return {"items": self.any(items, depth + 1), **counts}
+        counts = ((name, raw.get(name)) for name in ("minItems", "maxItems"))
+        known = {name: n for name, n in counts if _is_number(n) and isinstance(n, int) and n >= 0}
+        return {"items": self.any(items, depth + 1), **known}
 
 
 def _anything(words: Any = None, *, is_nullable: bool = False) -> Schema:
@@ -202,15 +194,11 @@ def _types(raw: Mapping[str, Any]) -> tuple[list[str], bool]:
 
 
 def _options(raw: Mapping[str, Any]) -> list[Any]:
-    options = raw.get("anyOf") or raw.get("oneOf")
-    return options if isinstance(options, list) else []
+    return _listed(raw.get("anyOf") or raw.get("oneOf"))
 
 
 def _values(raw: Mapping[str, Any]) -> list[Any]:
-    if "const" in raw:
-        return [raw["const"]]
-    listed = raw.get("enum")
-    return listed if isinstance(listed, list) else []
+    return [raw["const"]] if "const" in raw else _listed(raw.get("enum"))
 
 
 def _with_values(converted: Schema, raw: Mapping[str, Any]) -> Schema:
@@ -256,8 +244,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
+    return [name for name in _listed(value) if isinstance(name, str)]
 
 
 def _is_number(value: Any) -> bool:
