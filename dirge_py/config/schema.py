@@ -18,8 +18,13 @@ from pydantic import (
     model_validator,
 )
 
-from dirge_py.config.installed import installed_providers
-from dirge_py.config.services import OFFLINE, PROVIDER_TYPES, SERVICES, base_url_problem
+from dirge_py.config.services import (
+    OFFLINE,
+    PROVIDER_TYPES,
+    SERVICES,
+    base_url_problem,
+    installed_providers,
+)
 from dirge_py.config.sources import Origin
 from dirge_py.lib.nearest import nearest
 from dirge_py.types.errors import ConfigError

@@ -1,20 +1,33 @@
-"""The services that work without a `[providers]` entry (services.toml), and their addresses."""
+"""The provider types: services that work without a `[providers]` entry, and those of packages.
+
+The services are the rows of services.toml; an installed package adds types by entry points of the
+group `dirge.providers`.
+"""
 
 import ipaddress
+import os
+import site
+import sys
+import sysconfig
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.llm import ThinkingLevel
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 OFFLINE = ("scripted", "replay")
 """Types that make no requests."""
+GROUP = "dirge.providers"
+"""The entry points of provider types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,3 +159,38 @@ def ollama_url(host: str) -> str:
     if not slashes:
         port = port or "11434"
     return f"{scheme or 'http'}://{name}{f':{port}' if port else ''}{slash}{path}".rstrip("/")
+
+
+def installed_providers() -> Mapping[str, "EntryPoint"]:
+    """The entry points by provider type; of several with one name, the first on `sys.path`.
+
+    Nothing is imported. Packages that lie in the working folder or above it are left out: they
+    belong to the project, unless Python itself is installed there.
+    """
+    from importlib import metadata  # noqa: PLC0415 - only for settings that name such a type
+
+    folders = [folder for folder in sys.path if _is_installation(Path(folder))]
+    found: dict[str, EntryPoint] = {}
+    for package in metadata.distributions(path=folders):
+        for entry in package.entry_points.select(group=GROUP):
+            found.setdefault(entry.name, entry)
+    return found
+
+
+def package_of(entry: "EntryPoint") -> str:
+    """The package that declares `entry`, for messages."""
+    return f"package {entry.dist.name}" if entry.dist is not None else entry.value
+
+
+def _is_installation(folder: Path) -> bool:
+    here = Path.cwd()
+    try:
+        real = folder.resolve()
+    except OSError:
+        return False
+    own = [sysconfig.get_path(name) for name in ("purelib", "platlib")]
+    if site.ENABLE_USER_SITE:
+        own.append(site.getusersitepackages())
+    if str(real) in {os.path.realpath(path) for path in own}:
+        return True
+    return not (real.is_relative_to(here) or here.is_relative_to(real))

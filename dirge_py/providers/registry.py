@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dirge_py.config.installed import GROUP, installed_providers, package_of
+from dirge_py.config.services import GROUP, installed_providers, package_of
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.providers.client import HttpClient
