@@ -39,9 +39,11 @@ def usual_addresses(environment: Mapping[str, str]) -> Sequence[str]:
     if ADDRESSES_VARIABLE in environment:
         addresses = environment[ADDRESSES_VARIABLE].split()
     else:
-        local = (row for row in SERVICES if row.local)
-        addresses = [row.named_url(environment)[0] or row.base_url for row in local]
-    return [address.rstrip("/") for address in addresses if _is_local_url(address)]
+        services = (row for row in SERVICES if row.local)
+        addresses = [row.named_url(environment)[0] or row.base_url for row in services]
+    plain = (url for url in addresses if base_url_problem(url) is None)
+    local = (url for url in plain if urlsplit(url).scheme == "http" and is_local(url))
+    return [url.rstrip("/") for url in local]
 
 
 async def find_local_servers(
@@ -78,23 +80,15 @@ async def _find_servers(environment: Mapping[str, str]) -> Sequence[LocalServer]
         return await find_local_servers(environment, client)
 
 
-def _is_local_url(url: str) -> bool:
-    return base_url_problem(url) is None and urlsplit(url).scheme == "http" and is_local(url)
-
-
 async def _probe(client: HttpClient, place: str, limit_s: float) -> LocalServer | None:
-    if not urlsplit(place).path:
-        tags, running = await asyncio.gather(
-            _fetch_json(client, f"{place}/api/tags", limit_s),
-            _fetch_json(client, f"{place}/api/ps", limit_s),
-        )
-        return _ollama(place, tags, running)
-    root = place.removesuffix("/v1")
-    listed, native = await asyncio.gather(
-        _fetch_json(client, f"{place}/models", limit_s),
-        _fetch_json(client, f"{root}/api/v0/models", limit_s),
-    )
-    return _lm_studio(place, native) or _openai_like(place, listed)
+    is_ollama = not urlsplit(place).path
+    urls = [f"{place}/models", f"{place.removesuffix('/v1')}/api/v0/models"]
+    if is_ollama:
+        urls = [f"{place}/api/tags", f"{place}/api/ps"]
+    first, second = await asyncio.gather(*(_fetch_json(client, url, limit_s) for url in urls))
+    if is_ollama:
+        return _ollama(place, first, second)
+    return _lm_studio(place, second) or _openai_like(place, first)
 
 
 async def _fetch_json(client: HttpClient, url: str, limit_s: float) -> Any:
@@ -219,10 +213,6 @@ def parse_model_ids(body: Any, *, wire: str) -> Sequence[str]:
 _KeyHeaders: TypeAlias = Callable[[str], Mapping[str, str]]
 
 
-def _anthropic_headers(key: str) -> Mapping[str, str]:
-    return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-
-
 def _openai_ids(body: Any) -> Iterator[Any]:
     rows = body if isinstance(body, list) else body["data"]
     return (row["id"] for row in rows)
@@ -238,7 +228,11 @@ _OPENAI_LIST = ("/models", bearer_header, _openai_ids)
 _MODEL_LISTS: Mapping[str, tuple[str, _KeyHeaders, Callable[[Any], Iterator[Any]]]] = {
     "openai": _OPENAI_LIST,
     "openai-responses": _OPENAI_LIST,
-    "anthropic": ("/v1/models?limit=1000", _anthropic_headers, _openai_ids),
+    "anthropic": (
+        "/v1/models?limit=1000",
+        lambda key: {"x-api-key": key, "anthropic-version": "2023-06-01"},
+        _openai_ids,
+    ),
     "gemini": ("/v1beta/models?pageSize=1000", lambda key: {"x-goog-api-key": key}, _gemini_ids),
     "ollama": ("/api/tags", bearer_header, lambda body: (row["name"] for row in body["models"])),
 }

@@ -129,7 +129,11 @@ def body_error(endpoint: Endpoint, body: Any, phase: Phase) -> ProviderError:
     if isinstance(number, int) and 400 <= number < 600:
         kind = _kind_of_status(number, f"{code} {message}", wait_s)
     else:
-        kind = _kind_of_words(f"{code} {message}")
+        kind = classify_text(f"{code} {message}")
+        if CONTEXT_LENGTH(f"{code} {message}"):
+            kind = "context_length"
+        elif kind == "other" and "invalid_request" in f"{code} {message}":
+            kind = "invalid_request"
     words = message or code or "an error without words"
     return _service_error(endpoint, kind, words=words, raw=raw, wait_s=wait_s, phase=phase)
 
@@ -224,13 +228,6 @@ def _kind_of_status(status: int, words: str, wait_s: float | None) -> ErrorKind:
     if status >= 500:
         return "rate_limit" if kind == "rate_limit" else "server"
     return "usage_cap" if kind == "usage_cap" else "invalid_request"
-
-
-def _kind_of_words(words: str) -> ErrorKind:
-    if CONTEXT_LENGTH(words):
-        return "context_length"
-    kind = classify_text(words)
-    return "invalid_request" if kind == "other" and "invalid_request" in words else kind
 
 
 def _service_error(

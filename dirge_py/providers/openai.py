@@ -59,7 +59,6 @@ from dirge_py.types.messages import (
     StopReason,
     TextBlock,
     ThinkingBlock,
-    ToolCallBlock,
     ToolResultMessage,
     Usage,
     UserMessage,
@@ -195,14 +194,12 @@ def _assistant(message: AssistantMessage, thinking_back: str) -> dict[str, Any]:
         if details:
             written[thinking_back] = details
     if message.calls:
-        written["tool_calls"] = [_call(call) for call in message.calls]
+        arguments = (json.dumps(call_arguments(c), ensure_ascii=False) for c in message.calls)
+        written["tool_calls"] = [
+            {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": text}}
+            for c, text in zip(message.calls, arguments, strict=True)
+        ]
     return written
-
-
-def _call(call: ToolCallBlock) -> dict[str, Any]:
-    arguments = json.dumps(call_arguments(call), ensure_ascii=False)
-    function = {"name": call.name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def _part(block: TextBlock | Asset, assets: AssetEncoder) -> dict[str, Any]:

@@ -259,7 +259,7 @@ _Part: TypeAlias = tuple[str, int]
 _ARGUMENTS: _Part = ("arguments", 0)
 _GROWN: Mapping[str, tuple[str, str, str]] = {
     "response.output_text": ("message", "content", "text"),
-    "response.refusal": ("message", "content", "refusal"),
+    "response.refusal": ("message", "refusal", "refusal"),
     "response.reasoning_summary_text": ("reasoning", "summary", "text"),
     "response.reasoning_text": ("reasoning", "content", "text"),
     "response.function_call_arguments": ("function_call", "arguments", "arguments"),
@@ -443,25 +443,25 @@ class ResponsesParser(StreamParser):
             return
         place = payload.get("summary_index" if listed == "summary" else "content_index")
         part = (listed, place if isinstance(place, int) else 0)
-        is_refusal = member == "refusal"
         if step == "delta":
-            self._add_text(item, part, as_text(payload.get("delta")), is_refusal=is_refusal)
+            self._add_text(item, part, as_text(payload.get("delta")))
         elif step == "done":
-            self._complete(item, part, as_text(payload.get(member)), is_refusal=is_refusal)
+            self._complete(item, part, as_text(payload.get(member)))
 
     def _complete_parts(self, item: _Item, listed: str) -> None:
         for place, part in enumerate(as_objects(item.raw.get(listed))):
-            refusal = as_text(part.get("refusal"))
-            whole = refusal or as_text(part.get("text"))
-            self._complete(item, (listed, place), whole, is_refusal=bool(refusal))
+            if refusal := as_text(part.get("refusal")):
+                self._complete(item, ("refusal", place), refusal)
+            else:
+                self._complete(item, (listed, place), as_text(part.get("text")))
 
-    def _complete(self, item: _Item, part: _Part, whole: str, *, is_refusal: bool = False) -> None:
+    def _complete(self, item: _Item, part: _Part, whole: str) -> None:
         """Emit the text of `whole` behind the pieces that came before."""
         known = item.text_of(part)
         if whole.startswith(known):
-            self._add_text(item, part, whole[len(known) :], is_refusal=is_refusal)
+            self._add_text(item, part, whole[len(known) :])
 
-    def _add_text(self, item: _Item, part: _Part, text: str, *, is_refusal: bool) -> None:
+    def _add_text(self, item: _Item, part: _Part, text: str) -> None:
         if not text:
             return
         if item.kind == "reasoning" and item.parts and part not in item.parts:
@@ -471,7 +471,7 @@ class ResponsesParser(StreamParser):
         item.parts.setdefault(part, []).append(text)
         match item.kind:
             case "message":
-                self._refusal += text if is_refusal else ""
+                self._refusal += text if part[0] == "refusal" else ""
                 self._text(text)
             case "reasoning":
                 self._think(text)

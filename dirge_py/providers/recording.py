@@ -138,8 +138,8 @@ class HttpRecording:
             self.path.unlink()
 
     def _close(self) -> None:
-        if self._fd is not None:
-            fd, self._fd = self._fd, None
+        fd, self._fd = self._fd, None
+        if fd is not None:
             with suppress(OSError):
                 os.close(fd)
 
@@ -179,12 +179,13 @@ class RecordingClient(HttpClient):
         self._service = service or {}
 
     def of(self, settings: ProviderSettings, wire: str) -> HttpClient:
+        quirks = ((each.name, getattr(settings.quirks, each.name)) for each in fields(Quirks))
         service = {
             "alias": settings.alias,
             "type": settings.type,
             "wire": wire,
             "base_url": self._redact(settings.base_url),
-            "dialect": _changed_quirks(settings.quirks),
+            "dialect": {name: v for name, v in quirks if v != getattr(Quirks(), name)},
         }
         return RecordingClient(self._client, self._recording, self._redact, service)
 
@@ -204,16 +205,10 @@ class RecordingClient(HttpClient):
             name: self._redact(value) if name.lower() in _PLAIN_HEADERS else KEY
             for name, value in request.headers.items()
         }
-        exchange.write(
-            {
-                "service": self._service,
-                "method": request.method,
-                **({"whole": True} if request.is_whole else {}),
-                "url": self._redact(_without_key(request.url)),
-                "headers": headers,
-                **recorded,
-            }
-        )
+        whole = {"whole": True} if request.is_whole else {}
+        url = self._redact(_without_key(request.url))
+        head = {"service": self._service, "method": request.method, **whole, "url": url}
+        exchange.write({**head, "headers": headers, **recorded})
         try:
             answer = await self._client.send(request, connect_s=connect_s, is_late=is_late)
         except BaseException as error:
@@ -305,12 +300,6 @@ class _RecordedResponse:
         self.end(asyncio.CancelledError())
         if self._answer is not None:
             await self._answer.aclose()
-
-
-def _changed_quirks(quirks: Quirks) -> Mapping[str, Any]:
-    """The quirks that differ from the defaults."""
-    values = ((field.name, getattr(quirks, field.name)) for field in fields(quirks))
-    return {name: value for name, value in values if value != getattr(Quirks(), name)}
 
 
 def _recorded_body(body: bytes, redact: Redact) -> Mapping[str, Any]:

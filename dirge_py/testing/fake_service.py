@@ -164,7 +164,9 @@ class FakeService:
         if isinstance(reply, NoReply):
             return await self._break(reply.then, reader, writer)
         raw = reply if isinstance(reply, RawReply) else _as_raw(reply, request)
-        _write_head(writer, raw)
+        lines = [f"HTTP/1.1 {raw.status} Whatever", "transfer-encoding: chunked"]
+        lines += [f"{name}: {value}" for name, value in raw.headers.items()]
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
         body = raw.body.encode() if isinstance(raw.body, str) else raw.body
         for piece in raw.pieces or filter(None, [body]):
             writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
@@ -234,12 +236,6 @@ async def _read_request(reader: asyncio.StreamReader, connection: int) -> Receiv
     return ReceivedRequest(
         method=method, path=path, headers=headers, body=body, connection=connection
     )
-
-
-def _write_head(writer: asyncio.StreamWriter, raw: RawReply) -> None:
-    lines = [f"HTTP/1.1 {raw.status} Whatever", "transfer-encoding: chunked"]
-    lines += [f"{name}: {value}" for name, value in raw.headers.items()]
-    writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
 
 def _as_raw(say: ModelReply, request: ReceivedRequest) -> RawReply:
