@@ -9,53 +9,33 @@ import hashlib
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
-
 from dirge_py.config.schema import Config, ReminderTable
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.context.view import (
-    BUDGET_CHARS,
-    Compaction,
-    ContextParts,
-    ContextReport,
-    ContextRequest,
-    ContextView,
-    PreparedContext,
-    Relay,
-)
+from dirge_py.context.view import BUDGET_CHARS, Compaction, ContextParts, ContextReport, ContextRequest, ContextView, PreparedContext, Relay
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.processes.output import OutputStore
-from dirge_py.types.events import (
-    CompactionStarted,
-    ContextCompacted,
-    ContextReplaced,
-    HistoryMoved,
-    LoopEvent,
-    Sink,
-)
+from dirge_py.types.events import CompactionStarted, ContextCompacted, ContextReplaced, HistoryMoved, LoopEvent, Sink
 from dirge_py.types.extensions import Summarize
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import (
-    AssistantMessage,
-    Message,
-    ToolResultMessage,
-    cut_texts,
-    text_sizes,
-    user_text,
-)
+from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, cut_texts, text_sizes, user_text
 from dirge_py.types.outcomes import Failed
-from dirge_py.types.tools import LoopTool
+from dirge_py.types.tools import LoopTool, MAX_RESULT_CHARS
+from typing import Any, TypeAlias
+
 
 _TAIL_SHARE = 0.2
 _MARKER_CHARS = 200
 
 
 class ResultBudget:
-    """Cuts the results of each batch so that together they have at most `chars` characters."""
+    """Cuts the results of each batch so that together they have at most `chars` characters.
+
+    A result whose tool has its own limit (`max_result_chars`) is cut to that as well.
+    """
 
     def __init__(self, chars: int = BUDGET_CHARS, *, relay: Relay | None = None) -> None:
         self._chars = chars
@@ -87,9 +67,15 @@ class ResultBudget:
             n: each for n, each in enumerate(messages) if isinstance(each, ToolResultMessage)
         }
         sizes = [sum(text_sizes(result)) for result in results.values()]
-        if sum(sizes) <= self._chars:
+        limits = [each.details.get(MAX_RESULT_CHARS) for each in results.values()]
+        wanted = [
+            min(size, limit) if isinstance(limit, int) else size
+            for size, limit in zip(sizes, limits, strict=True)
+        ]
+        shares = fair_shares(wanted, self._chars)
+        if shares == sizes:
             return False
-        for at, share in zip(results, fair_shares(sizes, self._chars), strict=True):
+        for at, share in zip(results, shares, strict=True):
             messages[at] = self._shortened(results[at], share)
         return True
 

@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol, get_args
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -21,24 +18,13 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.tool_hooks import (
-    end_at_fatal_errors,
-    hide_unavailable_tools,
-    limit_tool_calls,
-    limit_tool_retries,
-    offer_only,
-)
+from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.sdk.stop_checks import GateServices, gates
+from dirge_py.tools.toolbox import check_result
 from dirge_py.types.errors import FileError
 from dirge_py.types.events import Sink
 from dirge_py.types.extensions import HookStage, RunContext
@@ -46,6 +32,9 @@ from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ShellCommand, ToolValidator
+from pathlib import Path
+from typing import Protocol, get_args
+
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +184,7 @@ class Guards:
                 *self._parts.calls.at_start,
                 around,
                 self._storm.time_call,
+                check_result,
             ],
         )
         return compose(*bundles, config=base)

@@ -214,6 +214,8 @@ class Tool(ABC, Generic[Args]):
     """Properties of its calls, for programs that show or wrap them; they grant nothing."""
     output_schema: ClassVar[Mapping[str, Any] | None] = None
     """The JSON Schema of `details["structured"]` of its results; None: they may have none."""
+    max_result_chars: ClassVar[int | None] = None
+    """About how many characters of a result are sent, the rest is stored; None: no own limit."""
     polls: ClassVar[bool] = False
     """Whether repeating the same call is normal use."""
     around: ClassVar[Sequence[Interceptor]] = ()

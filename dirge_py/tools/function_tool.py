@@ -62,6 +62,8 @@ class ToolOptions:
     """Its name for people; None: made of its name."""
     output_schema: Mapping[str, Any] | type[BaseModel] | None = None
     """The JSON Schema of what it returns, or a class that has one; None: anything."""
+    max_result_chars: int | None = None
+    """About how many characters of a result are sent, the rest is stored; None: no own limit."""
     available: Callable[[], bool | str] | None = None
     """Called before each model call; returns whether the tool can be used, or why it can't."""
     around: Sequence[Interceptor] = ()
@@ -91,6 +93,8 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         args = _arguments(function, name, annotations, self._context_name)
         if (resource := options.resource) is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
+        if options.max_result_chars is not None and options.max_result_chars < 1:
+            raise TypeError(f"`max_result_chars` of `{name}` must be at least 1.")
         # Built-in tools set this on their class; function tools share one class.
         vars(self).update(
             name=name,
@@ -100,6 +104,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
             timeout_s=options.timeout_s,
             hints=options.hints,
             output_schema=_output_schema(options.output_schema, name),
+            max_result_chars=options.max_result_chars,
             around=tuple(options.around),
         )
 
@@ -162,6 +167,7 @@ def tool(
     hints: Hints = NO_HINTS,
     title: str | None = None,
     output_schema: Mapping[str, Any] | type[BaseModel] | None = None,
+    max_result_chars: int | None = None,
     available: Callable[[], bool | str] | None = None,
     around: Sequence[Interceptor] = (),
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
@@ -185,10 +191,11 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     `meta` do, and `execute` of a read-only command; `mode="parallel"` lets this tool's calls run
     together with any others, `mode="sequential"` never.
 
-    `timeout_s` is the tool's own time limit (settings win; 0 is none). `hints` describe it and
-    grant nothing. `available()` is called before every model call: the tool is hidden while it
-    returns False, or a text with the reason. `around` are interceptors of this tool alone, the
-    first one outermost, inside those of all tools.
+    `timeout_s` is the tool's own time limit (settings win; 0 is none). Of a result longer than
+    `max_result_chars`, about that much is sent to the model; all of it is stored in a file. `hints`
+    describe it and grant nothing. `available()` is called before every model call: the tool is
+    hidden while it returns False, or a text with the reason. `around` are interceptors of this tool
+    alone, the first one outermost, inside those of all tools.
 
     Raises TypeError if the function cannot be a tool; the message says why.
     """

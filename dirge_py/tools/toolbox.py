@@ -26,6 +26,7 @@ from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError, ModelRetry, ToolFailed, UsageError
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.tools import (
+    MAX_RESULT_CHARS,
     ArgumentProblem,
     Claim,
     InvalidArguments,
@@ -33,6 +34,7 @@ from dirge_py.types.tools import (
     LoopToolResult,
     OnUpdate,
     Preview,
+    Proceed,
     ToolCall,
     ToolExecutionMode,
     exception_names,
@@ -66,6 +68,7 @@ class BoundTool:
         self.polls = tool.polls
         self.hints = tool.hints
         self.output_schema = tool.output_schema
+        self.max_result_chars = tool.max_result_chars
         self._services = services
         self._cwd = cwd
         self._parsed: dict[Hashable, BaseModel] = {}
@@ -133,33 +136,8 @@ class BoundTool:
         except DirgeError as error:
             return _as_result(error)
         if isinstance(result, str):
-            schema = self.output_schema
-            result = text_result(result) if schema is None else _as_value(result)
-        return self._checked(result)
-
-    def _checked(self, result: LoopToolResult) -> LoopToolResult:
-        """Return the result with its structured value as text, an error if it doesn't fit."""
-        has_value = "structured" in result.details
-        if has_value and not result.content:
-            shown = structured_result(result.details["structured"]).content
-            result = replace(result, content=shown)
-        if self.output_schema is None or result.is_error:
-            return result
-        if has_value:
-            problems = value_problems(self.output_schema, result.details["structured"])
-        else:
-            problems = ["it has no structured value"]
-        if not problems:
-            return result
-        words = (
-            f"The call of `{self.name}` was made, but its result doesn't fit the tool's output "
-            "schema. Don't call it again only for that; use what it says with care, and tell the "
-            "user."
-        )
-        text = "\n".join([words, *(f"- {problem}" for problem in problems), "The result:"])
-        details = {**result.details, "outcome": "error"}
-        content = (TextBlock(text), *result.content)
-        return replace(result, content=content, details=details, is_error=True)
+            return text_result(result) if self.output_schema is None else _as_value(result)
+        return result
 
     def validate(self, arguments: Any) -> Mapping[str, Any]:
         """Return the arguments as they will be used; InvalidArguments has a text for the model."""
@@ -248,6 +226,40 @@ class Toolbox:
             return tool.claims_of_part(tool.prepare_arguments(dict(arguments)))
         except ValueError as error:
             raise UsageError(str(error)) from None
+
+
+async def check_result(call: ToolCall, proceed: Proceed) -> LoopToolResult:
+    """Check a result by its tool's `output_schema`, and note the tool's `max_result_chars` in it.
+
+    An interceptor around the calls of all tools: here, too, a structured value becomes the text.
+    """
+    result = await proceed()
+    if not isinstance(result, LoopToolResult):
+        return result
+    if "structured" in result.details and not result.content:
+        shown = structured_result(result.details["structured"]).content
+        result = replace(result, content=shown)
+    schema = getattr(call.tool, "output_schema", None)
+    problems = [] if schema is None or result.is_error else _misfits(schema, result.details)
+    if problems:
+        words = (
+            f"The call of `{call.name}` was made, but its result doesn't fit the tool's output "
+            "schema. Don't call it again only for that; use what it says with care, and tell the "
+            "user."
+        )
+        text = "\n".join([words, *(f"- {problem}" for problem in problems), "The result:"])
+        details = {**result.details, "outcome": "error"}
+        content = (TextBlock(text), *result.content)
+        result = replace(result, content=content, details=details, is_error=True)
+    most = getattr(call.tool, MAX_RESULT_CHARS, None)
+    details = {**result.details, MAX_RESULT_CHARS: most}
+    return result if most is None else replace(result, details=details)
+
+
+def _misfits(schema: Schema, details: Mapping[str, Any]) -> Sequence[str]:
+    if "structured" not in details:
+        return ["it has no structured value"]
+    return value_problems(schema, details["structured"])
 
 
 def _as_key(value: Any) -> Hashable:

@@ -5,11 +5,11 @@ import os.path
 import shlex
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
-
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.messages import ResultBlock, TextBlock, TextContent
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
 
 Operation = Literal[
     "read",
@@ -138,6 +138,9 @@ class LoopToolResult(TextContent):
     """Whether the inner loop may end; it ends after a turn in which every result says so."""
 
 
+MAX_RESULT_CHARS = "max_result_chars"
+"""The attribute of a tool, and then the name in `details`, of the most characters of a result that
+are sent: the rest is stored. None: only the limits of all tools apply."""
 OnUpdate: TypeAlias = Callable[[LoopToolResult], None]
 """Called with a partial result. Never blocks or raises; ignored once the tool has ended."""
 

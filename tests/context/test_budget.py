@@ -1,5 +1,6 @@
 """The budget for the results of one batch of calls."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given, settings
@@ -51,6 +52,16 @@ def test_e16_small_results_give_their_room_to_the_large_one():
 def test_within_the_budget_the_same_object_comes_back():
     messages = (user_text("go"), *batch(30_000, 50_000), assistant_text("x"), *batch(80_000))
     assert ResultBudget().apply(messages) is messages
+
+
+def test_e17_a_tool_can_limit_its_own_results():
+    asked, limited, other = batch(50_000, 20_000)
+    limited = replace(limited, details={"max_result_chars": 10_000})  # type: ignore[type-var]
+
+    sent = ResultBudget().apply((user_text("go"), asked, limited, other))[2:]
+
+    assert [kept(message) for message in sent] == [10_000, 20_000]
+    assert "[truncated — 50000 chars total" in sent[0].text  # type: ignore[union-attr]
 
 
 def test_what_is_cut_off_is_kept_in_a_file_that_the_marker_names(tmp_path: Path):

@@ -18,6 +18,7 @@ from dirge_py.testing import ScriptedModel
 from dirge_py.tools.function_tool import FunctionTool
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.events import LoopEvent
+from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
 from tests.support import agent_tools
@@ -200,6 +201,23 @@ async def test_a_cancelled_call_is_aborted(agent: Agent) -> None:
         await call
 
     assert ended.is_set()
+
+
+async def test_a_long_result_of_a_tool_with_a_limit_is_cut(
+    agent: Agent, model: ScriptedModel
+) -> None:
+    @tool(op="read", max_result_chars=1_000)
+    def fetch() -> str:
+        """Fetch."""
+        return "x" * 5_000
+
+    agent.tools.register(fetch)
+    model.will_call("fetch").will_say("done")
+    await agent.run("Fetch it.")
+
+    sent = model.seen[-1].messages[-1]
+    assert isinstance(sent, ToolResultMessage) and sent.text.count("x") == 1_000
+    assert "[truncated — 5000 chars total; " in sent.text
 
 
 async def test_definitions_have_what_a_tool_declares(agent: Agent) -> None:

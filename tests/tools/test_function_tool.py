@@ -18,7 +18,7 @@ from dirge_py.guards.tool_hooks import hide_unavailable_tools
 from dirge_py.testing import EventRecorder, ScriptedModel
 from dirge_py.tools.base import ToolContext, ToolServices
 from dirge_py.tools.function_tool import FunctionTool, tool
-from dirge_py.tools.toolbox import Toolbox
+from dirge_py.tools.toolbox import Toolbox, check_result
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.events import LoopEvent, ToolExecutionUpdate
 from dirge_py.types.hooks import LoopConfig
@@ -33,6 +33,7 @@ from dirge_py.types.tools import (
     text_result,
 )
 from tests.support.loop_runs import LoopRun, run_loop
+from tests.support.tool_arguments import OperationTool
 
 Boxed = Callable[..., Toolbox]
 
@@ -55,7 +56,7 @@ def bound(box: Toolbox) -> LoopTool:
 async def called(box: Toolbox, name: str, /, **arguments: Any) -> LoopRun:
     """A run in which the model calls the tool once."""
     model = ScriptedModel().will_call(name, **arguments).will_say("done")
-    config = LoopConfig(validate=box.validate)
+    config = LoopConfig(validate=box.validate, interceptors=[check_result])
     return await run_loop(model, "go", tools=box.loop_tools, config=config)
 
 
@@ -508,6 +509,38 @@ async def test_the_model_gets_the_text_of_a_structured_result(boxed: Boxed) -> N
 
     assert (result.text, result.details["structured"]) == ("Three of them.", {"n": 3})
     assert bound(box).label == "Look around"
+
+
+@pytest.mark.parametrize(
+    ("details", "is_error"),
+    [({"structured": {"n": 1}}, False), ({"structured": 1}, True), ({}, True)],
+)
+async def test_the_results_of_a_plain_loop_tool_are_checked_too(
+    details: dict[str, Any], is_error: bool
+) -> None:
+    class Counting(OperationTool):
+        output_schema = SCHEMA
+        max_result_chars = 100
+
+        async def execute(self, *args: Any) -> LoopToolResult:
+            return text_result("one", **details)
+
+    model = ScriptedModel().will_call("count").will_say("done")
+    tool = Counting("count", parameters={"type": "object"}, ops=["read"])
+    config = LoopConfig(interceptors=[check_result])
+    [result] = (await run_loop(model, "go", tools=[tool], config=config)).results
+
+    assert (result.is_error, result.details["max_result_chars"]) == (is_error, 100)
+    assert ("The call of `count` was made" in result.text) is is_error
+
+
+def test_a_limit_of_results_that_is_no_limit_is_refused() -> None:
+    with pytest.raises(TypeError, match="`max_result_chars` of `look` must be at least 1"):
+
+        @tool(max_result_chars=0)
+        def look() -> str:
+            """Look."""
+            return ""
 
 
 def test_an_output_schema_that_can_check_nothing_is_refused() -> None:

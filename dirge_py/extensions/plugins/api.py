@@ -170,7 +170,7 @@ class PluginApi:
         Permission is decided as for every tool, by its claim: `op` on the name of the tool, or on
         the value of the parameter `resource`. `manner` are further arguments of
         `tools.function_tool.tool`: `description`, `timeout_s`, `hints`, `title`,
-        `output_schema`, `available`, `around`.
+        `output_schema`, `max_result_chars`, `available`, `around`.
         """
 
         def register(function: Fn) -> Registration:
