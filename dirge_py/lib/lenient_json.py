@@ -11,10 +11,10 @@ caller has tried `json.loads` before. Time is linear in the length of the text.
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, Literal, NoReturn
 
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.text import truncate
 
 _MOST_PARTS = 50_000
 """Longer texts of many small values are refused, because reading them would take seconds."""
@@ -37,6 +37,7 @@ _LITERAL = re.compile(
 )
 _PYTHON = {"True": True, "False": False, "None": None}
 _BARE_WORD = re.compile(r"[^\s,:{}\[\]\"']*+")
+_OPENING = re.compile(r"[{\[]")
 _BARE_NAME = re.compile(r"(?:[^\W\d]|\$)[\w.$-]*+")
 _MARK = re.compile(r"[{}\[\]:,\"'\n]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -123,10 +124,15 @@ class LenientReading:
 
 def read_object(text: str) -> LenientReading:
     """Read the one object in `text`."""
+    reader = _Reader(text)
     try:
-        return _Reader(text).whole()
+        value = reader.unescaped() if _ESCAPED.match(text) else reader.whole()
     except _Unreadable as error:
         return error.reading
+    # What `json.loads` refuses without another slip has unusual blanks.
+    slips = tuple(reader.slips) or (() if reader.is_closed else ("unusual blank",))
+    state: Literal["closed", "whole"] = "closed" if reader.is_closed else "whole"
+    return LenientReading(state=state, value=value, slips=slips, notes=tuple(reader.notes))
 
 
 def read_value(text: str) -> Any:
@@ -168,34 +174,25 @@ class _Reader:
 
     # -- the text around the object
 
-    def whole(self) -> LenientReading:
-        if _ESCAPED.match(self.text):
-            return self._unescaped()
+    def whole(self) -> Any:
         before = self._before()
-        places, values = [self.at], [self._value(0)]
-        while self._is_another():
-            places.append(self.at)
-            values.append(self._value(0))
+        found: list[tuple[int, Any]] = []
+        while not found or self._is_another():
+            found.append((self.at, self._value(0)))
         after = self._after()
-        value = self._one_of(values, places)
+        value = self._one_of(found)
         self._check_backslashes()
-        if self.is_closed and (len(values) > 1 or not value):
+        if self.is_closed and (len(found) > 1 or not value):
             # A truncated call must not become a call without arguments.
             self._refuse("the object is not complete", len(self.text), is_cut_off=True)
         if ignored := " … ".join(filter(None, (before, after))):
             self.slips["text around the object"] = None
             self.notes[f"ignored the text around the JSON object: {ignored!r}."] = None
         if self._has_inner_quotes and (ignored or "comment" in self.slips):
-            self._refuse('a quote inside a text is not escaped (write `\\"`)', places[0])
-        return self._reading(value)
+            self._refuse('a quote inside a text is not escaped (write `\\"`)', found[0][0])
+        return value
 
-    def _reading(self, value: Any) -> LenientReading:
-        # What `json.loads` refuses without another slip has unusual blanks.
-        slips = tuple(self.slips) or (() if self.is_closed else ("unusual blank",))
-        state: Literal["closed", "whole"] = "closed" if self.is_closed else "whole"
-        return LenientReading(state=state, value=value, slips=slips, notes=tuple(self.notes))
-
-    def _unescaped(self) -> LenientReading:
+    def unescaped(self) -> Any:
         """Return the object of a text that was escaped as a whole, as if it were in a string."""
         try:
             value = json.loads(json.loads(f'"{self.text.strip()}"', strict=False), strict=False)
@@ -204,7 +201,7 @@ class _Reader:
         if not isinstance(value, dict):
             self._refuse('the quotes that delimit texts must not be escaped: write `"`', 0)
         self.slips["wrong escape"] = None
-        return self._reading(value)
+        return value
 
     def alone(self) -> Any:
         self._skip()
@@ -218,13 +215,14 @@ class _Reader:
     def _before(self) -> str:
         """Move to the first bracket; return the sentence before it."""
         self._skip()
-        opening = [place for place in map(self.text.find, "{[") if place >= self.at]
-        if self.text[self.at : self.at + 1] == '"':
-            is_open = _body_end(self.text, self.at + 1, '"') == len(self.text)
-            self._refuse("the arguments are not a JSON object", self.at, is_cut_off=is_open)
-        if not opening:
-            self._refuse("there is no JSON object", self.at)
-        begin, self.at = self.at, min(opening)
+        begin = self.at
+        if self.text.startswith('"', begin):
+            is_open = _body_end(self.text, begin + 1, '"') == len(self.text)
+            self._refuse("the arguments are not a JSON object", begin, is_cut_off=is_open)
+        opening = _OPENING.search(self.text, begin)
+        if opening is None:
+            self._refuse("there is no JSON object", begin)
+        self.at = opening.start()
         before = self._without_tags(self.text[begin : self.at], _FENCE_BEFORE)
         plain = before.strip()
         said = plain.rstrip(":=：(").rstrip()
@@ -239,10 +237,8 @@ class _Reader:
 
     def _after(self) -> str:
         after = self._without_tags(self.text[self.at :], _FENCE_AFTER).strip().lstrip(")").strip()
-        is_clear = after.isascii() and (
-            after == "" or (after[0].isupper() and after[-1] in ".!?" and _is_sentence(after))
-        )
-        if not is_clear:
+        is_remark = after[:1].isupper() and after[-1] in ".!?" and _is_sentence(after)
+        if after and not (after.isascii() and is_remark):
             self._refuse("there is text after the object", self.at)
         return after
 
@@ -273,113 +269,83 @@ class _Reader:
             self._skip()
         return self.text.startswith("{", self.at)
 
-    def _one_of(self, values: list[Any], places: list[int]) -> Any:
-        """Return the object that all the values are."""
-        full = [
-            (value, place) for value, place in zip(values, places, strict=True) if value != {}
-        ] or [(values[0], places[0])]
-        for value, place in full[1:]:
-            if not same_json(value, full[0][0]):
+    def _one_of(self, found: list[tuple[int, Any]]) -> Any:
+        """Return the object that all the values are; empty ones do not count."""
+        (_, value), *others = [each for each in found if each[1] != {}] or found[:1]
+        for place, other in others:
+            if not same_json(other, value):
                 self._refuse("a second object follows, with other arguments", place)
-        if len(values) > 1:
+        if len(found) > 1:
             self.slips["object twice"] = None
-        value = full[0][0]
         if isinstance(value, list) and len(value) == 1:
             self.slips["list around the object"] = None
             value = value[0]
         if not isinstance(value, dict):
-            self._refuse("the arguments are not one JSON object", places[0])
+            self._refuse("the arguments are not one JSON object", found[0][0])
         return value
 
     # -- values
 
-    def _value(self, depth: int) -> Any:
+    def _value(self, depth: int, *, in_list: bool = False) -> Any:
         self._count()
-        if depth > _DEEPEST:
-            self._refuse(f"it is nested more than {_DEEPEST} levels deep", self.at)
         mark = self.text[self.at : self.at + 1]
-        if mark == "{":
-            return self._object(depth)
-        if mark == "[":
-            return self._list(depth)
-        return self._literal()
-
-    def _object(self, depth: int) -> dict[str, Any]:
-        self.at += 1
-        members: dict[str, Any] = {}
-        value: Any = None
-        while True:
-            self._skip()
-            if self._ends("}", after_comma=bool(members)):
-                return members
-            at = self.at
-            name = self._name()
-            if members and isinstance(value, dict):
-                self._ends_before_member = True
-            self._skip()
-            if self.at == len(self.text):
-                self._refuse("the object is not complete", self.at, is_cut_off=True)
-            if self.text[self.at] != ":":
-                self._refuse("a colon is missing after the name of a property", self.at)
-            self.at += 1
-            value = self._member(depth)
-            if name in members and not same_json(members[name], value):
-                self._refuse(f"`{name[:60]}` has two different values", at)
-            members[name] = value
-            self._skip()
-            if self._ends("}"):
-                return members
-            if self.text[self.at] != ",":
-                self._refuse("a comma or a closing brace is missing", self.at)
-            self.at += 1
-
-    def _member(self, depth: int) -> Any:
-        self._skip(only_blocks=True)
-        if self.at == len(self.text):
+        if depth and not mark:
             self.is_closed = True
             return None
-        if self.text[self.at] in _CLOSING_QUOTES:
-            return self._string(in_list=False)
-        return self._value(depth + 1)
+        if depth and mark in _CLOSING_QUOTES:
+            return self._string(in_list=in_list)
+        if depth > _DEEPEST:
+            self._refuse(f"it is nested more than {_DEEPEST} levels deep", self.at)
+        return self._container(depth) if mark in ("{", "[") else self._literal()
 
-    def _list(self, depth: int) -> list[Any]:
-        self.at += 1
+    def _container(self, depth: int) -> dict[str, Any] | list[Any]:
+        """Read a list or an object."""
+        is_list = self.text[self.at] == "["
+        closer, closing = ("]", "bracket") if is_list else ("}", "brace")
         items: list[Any] = []
+        members: dict[str, Any] = {}
+        value: Any = None
+        has_comma = False
         while True:
-            self._skip()
-            if self._ends("]", after_comma=bool(items)):
-                return items
-            if self.text[self.at] in _CLOSING_QUOTES:
-                items.append(self._string(in_list=True))
-            else:
-                items.append(self._value(depth + 1))
-            self._skip()
-            if self._ends("]"):
-                return items
-            if self.text[self.at] != ",":
-                self._refuse("a comma or a closing bracket is missing", self.at)
             self.at += 1
+            self._skip()
+            if self._ends(closer):
+                if has_comma and not self.is_closed:
+                    self.slips["trailing comma"] = None
+                break
+            at, name = self.at, "" if is_list else self._name()
+            self._ends_before_member |= not is_list and isinstance(value, dict)
+            value = self._value(depth + 1, in_list=is_list)
+            if is_list:
+                items.append(value)
+            elif name in members and not same_json(members[name], value):
+                self._refuse(f"`{name[:60]}` has two different values", at)
+            else:
+                members[name] = value
+            self._skip()
+            if self._ends(closer):
+                break
+            if self.text[self.at] != ",":
+                self._refuse(f"a comma or a closing {closing} is missing", self.at)
+            has_comma = True
+        return items if is_list else members
 
-    def _ends(self, closer: str, *, after_comma: bool = False) -> bool:
+    def _ends(self, closer: str) -> bool:
         """Whether the list or object ends here; at the end of the text it is closed."""
-        if self.at == len(self.text):
-            self.is_closed = True
-            return True
-        if self.text[self.at] != closer:
+        is_cut = self.at == len(self.text)
+        self.is_closed |= is_cut
+        if not is_cut and self.text[self.at] != closer:
             return False
-        self.at += 1
-        if after_comma:
-            self.slips["trailing comma"] = None
+        self.at += not is_cut
         return True
 
     def _literal(self) -> Any:
         match = _LITERAL.match(self.text, self.at)
         if match is None:
-            word = _BARE_WORD.match(self.text, self.at)
-            end = word.end() if word else self.at
+            end = _matched_end(_BARE_WORD, self.text, self.at)
             shown = self.text[self.at : min(end, self.at + 40)]
-            what = f"`{shown}` is no JSON value" if shown else "a value is missing"
-            self._refuse(what, self.at, is_cut_off=end == len(self.text))
+            problem = f"`{shown}` is no JSON value" if shown else "a value is missing"
+            self._refuse(problem, self.at, is_cut_off=end == len(self.text))
         self.at = match.end()
         written = match.group()
         if written in _PYTHON:
@@ -393,139 +359,123 @@ class _Reader:
     # -- texts
 
     def _name(self) -> str:
+        """Read the name of a property, and the colon after it."""
         self._count()
-        quote = self.text[self.at]
+        quote, begin = self.text[self.at], self.at + 1
         if quote not in _CLOSING_QUOTES:
             match = _BARE_NAME.match(self.text, self.at)
             if match is None:
                 self._refuse("the name of a property is missing", self.at)
             self.at = match.end()
             self.slips["name without quotes"] = None
-            return match.group()
-        begin = self.at + 1
-        end = _body_end(self.text, begin, _CLOSING_QUOTES[quote])
-        if end == len(self.text):
-            is_cut_off = not self._looks_ended()
-            self._refuse("the name of a property is not closed", self.at, is_cut_off=is_cut_off)
-        self.at = end + 1
-        name = self._decoded(self.text[begin:end], quote, begin)
-        if _MARK.search(name):
-            self._refuse("the name of a property is not closed, or has marks of JSON in it", begin)
+            name = match.group()
+        else:
+            end = _body_end(self.text, begin, _CLOSING_QUOTES[quote])
+            if end == len(self.text):
+                is_cut_off = not self._looks_ended()
+                self._refuse("the name of a property is not closed", self.at, is_cut_off=is_cut_off)
+            self.at = end + 1
+            name = self._decoded(self.text[begin:end], quote, begin)
+            if _MARK.search(name):
+                problem = "the name of a property is not closed, or has marks of JSON in it"
+                self._refuse(problem, begin)
+        self._skip()
+        if self.at == len(self.text):
+            self._refuse("the object is not complete", self.at, is_cut_off=True)
+        if self.text[self.at] != ":":
+            self._refuse("a colon is missing after the name of a property", self.at)
+        self.at += 1
+        self._skip(only_blocks=True)
         return name
 
     def _string(self, *, in_list: bool) -> str:
-        self._count()
         quote, begin = self.text[self.at], self.at + 1
         closing = _CLOSING_QUOTES[quote]
         end = _body_end(self.text, begin, closing)
-        if end == len(self.text):
+        is_open = end == len(self.text)
+        if not is_open and not self._can_end(end, closing, in_list=in_list):
+            end = self._end_behind_quotes(begin, end, quote, in_list=in_list)
+        body = self.text[begin:end]
+        if is_open:
             self.is_closed = True
-            body = self.text[begin:]
-            if "\\" in body[-12:]:
-                tail = len(body.rstrip("\\u0123456789abcdefABCDEF"))
-                half = _HALF_ESCAPE.search(body, tail)
-                body = body if half is None else body[: half.start(1)]
+            if "\\" in body[-12:] and (half := _HALF_ESCAPE.search(body)):
+                body = body[: half.start(1)]
             if body.rstrip().endswith(("}", "]")):
                 # Its quote may be missing, too: then the bracket is not part of the text.
                 self._refuse("a text is not closed", begin - 1, is_cut_off=True)
-        elif (_AFTER_ITEM if in_list else _AFTER_MEMBER).match(self.text, end + 1) or (
-            not in_list and self._is_last(end, closing)
-        ):
-            body = self.text[begin:end]
-        else:
-            end = self._end_behind_quotes(begin, end, quote, in_list=in_list)
-            body = self.text[begin:end]
         self.at = min(end + 1, len(self.text))
         return self._decoded(body, quote, begin)
 
-    def _is_last(self, end: int, closing: str) -> bool:
-        """Whether only brackets and no other quote follow."""
-        return (
-            _ONLY_CLOSERS.match(self.text, end + 1) is not None
-            and max(self.text.rfind(each) for each in closing) == end
-        )
+    def _can_end(self, end: int, closing: str, *, in_list: bool = False) -> bool:
+        """Whether a text can end with the quote at `end`, judging by what follows."""
+        if in_list:
+            return _AFTER_ITEM.match(self.text, end + 1) is not None
+        if _AFTER_MEMBER.match(self.text, end + 1):
+            return True
+        # Only brackets follow, and no other quote.
+        is_last = max(map(self.text.rfind, closing)) == end
+        return is_last and _ONLY_CLOSERS.match(self.text, end + 1) is not None
 
     def _end_behind_quotes(self, begin: int, first: int, quote: str, *, in_list: bool) -> int:
         """Return the only possible end of a text with quotes in it that were not escaped."""
-
-        def refuse() -> NoReturn:
-            rest = self.text[first + 1 : first + 21]
-            message = f"a text ends here, but `{rest}` follows: escape quotes inside a text"
-            self._refuse(f'{message} (`\\"`), or add the missing comma', first + 1)
-
-        if in_list or quote in _TYPOGRAPHIC:
-            refuse()
-        ends: list[int] = []
-        places = []
-        for place in self._quotes_from(first, quote):
-            places.append(place)
-            if _AFTER_MEMBER.match(self.text, place + 1) or self._is_last(place, quote):
-                ends.append(place)
-        if len(ends) != 1:
-            refuse()
-        body = self.text[begin : ends[0]]
-        inner = [place - begin for place in places if place < ends[0]]
+        places: list[int] = []
+        if not in_list and quote not in _TYPOGRAPHIC:
+            self._count(self.text.count(quote, first))
+            places = [each.start() for each in re.compile(quote).finditer(self.text, first)]
+        ends = [place for place in places if self._can_end(place, quote)]
+        body = self.text[begin : ends[0]] if len(ends) == 1 else "\\"
+        inner = [place - begin for place in places if place < begin + len(body)]
         if "\\" in body or not _is_balanced(body, inner, quote):
-            refuse()
+            rest = self.text[first + 1 : first + 21]
+            problem = f"a text ends here, but `{rest}` follows: escape quotes inside a text"
+            self._refuse(f'{problem} (`\\"`), or add the missing comma', first + 1)
         self._has_inner_quotes = True
         self.slips["quote not escaped"] = None
         return ends[0]
 
-    def _quotes_from(self, first: int, quote: str) -> Iterator[int]:
-        place = first
-        while place != -1:
-            self._count()
-            yield place
-            place = self.text.find(quote, place + 1)
-
     def _decoded(self, body: str, quote: str, begin: int) -> str:
         if quote != '"':
             self.slips["other quotes"] = None
-        if quote != '"' and _ENDS_AT_OTHER_QUOTE.match(body):
-            self._refuse("a text begins and ends with different quotes", begin)
+            if _ENDS_AT_OTHER_QUOTE.match(body):
+                self._refuse("a text begins and ends with different quotes", begin)
         if quote in _TYPOGRAPHIC and not _TYPOGRAPHIC.isdisjoint(body):
             self._refuse("typographic quotes delimit a text and are in it, too", begin)
         if "\\" not in body:
             return body
-        if quote == '"':
-            try:
-                decoded: str = json.loads(f'"{body}"', strict=False)
-            except ValueError:
-                pass
-            else:
-                self._has_escapes |= _ESCAPES_LINE_OR_SELF.search(body) is not None
-                return decoded
-        self._count(body.count("\\"))
-        escapes = _ESCAPE.findall(body)
-        valid = set('"\\/bfnrt') | ({"'"} if quote == "'" else set())
-        wrong = {each for each in escapes if each not in valid and len(each) == 1}
-        if wrong and (_DRIVE.match(body) or not wrong.isdisjoint(_ONLY_LITERAL)):
-            return self._with_literal_backslashes(body, set(escapes), begin)
-        if not wrong <= _NO_MEANING:
-            self._refuse_escape((wrong - _NO_MEANING).pop(), begin)
-        for mark in wrong:
-            bare = _ESCAPE.sub("", body)
+        decoded = _unescaped(body) if quote == '"' else None
+        if decoded is None:
+            self._count(body.count("\\"))
+            escapes = set(_ESCAPE.findall(body))
+            valid = set('"\\/bfnrt') | ({"'"} if quote == "'" else set())
+            wrong = {each for each in escapes if each not in valid and len(each) == 1}
+            if wrong and (_DRIVE.match(body) or not wrong.isdisjoint(_ONLY_LITERAL)):
+                return self._with_literal_backslashes(body, escapes, begin)
+            self._note_needless(wrong, escapes, body, begin)
+            decoded = _unescaped(re.sub(r'\\(.)|"', _as_json, body, flags=re.DOTALL))
+        if decoded is None:
+            self._refuse("a backslash is wrong: write `\\\\` for a backslash", begin)
+        self._has_escapes |= _ESCAPES_LINE_OR_SELF.search(body) is not None
+        return decoded
+
+    def _note_needless(self, wrong: set[str], escapes: set[str], body: str, begin: int) -> None:
+        """Note escapes by habit, such as `\\'`; refuse others that JSON does not have."""
+        if unclear := wrong - _NO_MEANING:
+            self._refuse_escape(unclear, begin)
+        bare = _ESCAPE.sub("", body)
+        for mark in sorted(wrong):
             if mark in bare or "\\\\" in body or (mark == "_" and ("\n" in bare or "n" in escapes)):
-                self._refuse_escape(mark, begin)
+                self._refuse_escape({mark}, begin)
             self.slips["wrong escape"] = None
             self.notes[f"`\\{mark}` was read as `{mark}`; a backslash is `\\\\` in JSON."] = None
-        if any(each[0] in "nrtu\\" for each in escapes):
-            self._has_escapes = True
-        plain = re.sub(r'\\(.)|"', _as_json, body, flags=re.DOTALL)
-        try:
-            decoded = json.loads(f'"{plain}"', strict=False)
-        except ValueError:
-            self._refuse("a backslash is wrong: write `\\\\` for a backslash", begin)
-        return decoded
 
     def _with_literal_backslashes(self, body: str, escapes: set[str], begin: int) -> str:
         """Return a regular expression or a Windows path whose backslashes were not doubled."""
         beside = _IN_WINDOWS_PATHS if _DRIVE.match(body) else _BESIDE_LITERAL
         if unclear := escapes - _ONLY_LITERAL - beside:
-            self._refuse_escape(unclear.pop(), begin)
+            self._refuse_escape(unclear, begin)
         self._has_literal_backslashes = True
         self.slips["wrong escape"] = None
-        shown = body if len(body) <= 80 else f"{body[:79]}…"
+        shown = truncate(body, 80)
         self.notes[f"read `{shown}` with its backslashes; a backslash is `\\\\` in JSON."] = None
         return body
 
@@ -537,41 +487,50 @@ class _Reader:
 
     def _skip(self, *, only_blocks: bool = False) -> None:
         """Move behind blanks and comments."""
-        while True:
-            blank = _BLANK.match(self.text, self.at)
-            self.at = blank.end() if blank else self.at
-            comment = _COMMENT.match(self.text, self.at)
-            if comment is None:
-                return
+        self.at = _matched_end(_BLANK, self.text, self.at)
+        while comment := _COMMENT.match(self.text, self.at):
             self._count()
             said = comment.group()
             if _MAY_BE_DATA.search(said) or (only_blocks and not said.startswith("/*")):
                 self._refuse("a comment may hold arguments", self.at)
             self.slips["comment"] = None
-            self.at = comment.end()
+            self.at = _matched_end(_BLANK, self.text, comment.end())
 
     def _count(self, parts: int = 1) -> None:
         self._parts += parts
         if self._parts > _MOST_PARTS:
-            message = f"it has more than {_MOST_PARTS} parts, too many to repair"
-            self._refuse(message, self.at, is_cut_off=not self._looks_ended())
+            problem = f"it has more than {_MOST_PARTS} parts, too many to repair"
+            self._refuse(problem, self.at, is_cut_off=not self._looks_ended())
 
     def _looks_ended(self) -> bool:
         return self.text.rstrip()[-1:] in tuple("}])`>;.")
 
-    def _refuse_escape(self, mark: str, position: int) -> NoReturn:
-        self._refuse(f"`\\{mark}` is unclear: write `\\\\` for a backslash", position)
+    def _refuse_escape(self, marks: set[str], position: int) -> NoReturn:
+        self._refuse(f"`\\{min(marks)}` is unclear: write `\\\\` for a backslash", position)
 
-    def _refuse(self, message: str, position: int, *, is_cut_off: bool = False) -> NoReturn:
+    def _refuse(self, problem: str, position: int, *, is_cut_off: bool = False) -> NoReturn:
         state: Literal["cut_off", "malformed"] = "cut_off" if is_cut_off else "malformed"
-        raise _Unreadable(LenientReading(state=state, problem=message, position=position))
+        raise _Unreadable(LenientReading(state=state, problem=problem, position=position))
+
+
+def _matched_end(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at
 
 
 def _body_end(text: str, begin: int, closing: str) -> int:
     """Return the position of the closing quote; the length of the text if there is none."""
-    match = _BODIES[closing].match(text, begin)
-    end = match.end() if match else begin
-    return end if end < len(text) and text[end] in closing else len(text)
+    end = _matched_end(_BODIES[closing], text, begin)
+    return end if text[end : end + 1] in tuple(closing) else len(text)
+
+
+def _unescaped(body: str) -> str | None:
+    """Return the text between two quotes of JSON; None if it is no JSON."""
+    try:
+        text: str = json.loads(f'"{body}"', strict=False)
+    except ValueError:
+        return None
+    return text
 
 
 def _is_sentence(said: str) -> bool:
