@@ -8,7 +8,7 @@ from pydantic import model_validator
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, check_path_text, rename_keys
 from dirge_py.tools.file_edits.file_changes import AppliedChanges, apply_changes, preview_changes
 from dirge_py.tools.file_edits.patch import PatchOperation, parse_patch
-from dirge_py.tools.file_edits.patch_plan import PatchPlan, PatchPlanner
+from dirge_py.tools.file_edits.patch_plan import PatchPlanner
 from dirge_py.tools.file_edits.text_edits import TextEdit
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
@@ -117,13 +117,13 @@ class ApplyPatchTool(Tool[ApplyPatchArgs]):
 
     def preview(self, args: ApplyPatchArgs, ctx: ToolContext) -> Preview | None:
         files = ctx.services.files.for_person()
-        return preview_changes(PatchPlanner(files, ctx.cwd, is_call=False).plan(args.each()).files)
+        return preview_changes(PatchPlanner(files, ctx.cwd, is_call=False).plan(args.each())[0])
 
     async def run(self, args: ApplyPatchArgs, ctx: ToolContext) -> LoopToolResult:
-        plan, applied = await in_thread(ctx.signal, _apply, args, ctx)
+        report, applied = await in_thread(ctx.signal, _apply, args, ctx)
         paths = [each.path for each in applied.files]
         first = paths[0] if paths else ""
-        return applied.result(_report(plan, applied), path=first, paths=tuple(paths))
+        return applied.result(report, path=first, paths=tuple(paths))
 
 
 def _normalize_operation(operation: Any) -> Any:
@@ -133,16 +133,14 @@ def _normalize_operation(operation: Any) -> Any:
     return operation
 
 
-def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[PatchPlan, AppliedChanges]:
-    plan = PatchPlanner(ctx.files, ctx.cwd, is_call=True).plan(args.each())
-    return plan, apply_changes(plan.files, ctx)
-
-
-def _report(plan: PatchPlan, applied: AppliedChanges) -> str:
-    """Return a line for each operation; changes by the user are shown only in the diff."""
-    if list(applied.files) != list(plan.files):
-        return f"{len(applied.files)} of {len(plan.files)} files were changed."
-    return "\n".join(f"{line[:1].upper()}{line[1:]}" for line in plan.lines)
+def _apply(args: ApplyPatchArgs, ctx: ToolContext) -> tuple[str, AppliedChanges]:
+    """Apply the patch; return a line for each operation, and what was written."""
+    planned, lines = PatchPlanner(ctx.files, ctx.cwd, is_call=True).plan(args.each())
+    applied = apply_changes(planned, ctx)
+    if list(applied.files) != planned:
+        # Changes by the user are shown only in the diff.
+        return f"{len(applied.files)} of {len(planned)} files were changed.", applied
+    return "\n".join(f"{line[:1].upper()}{line[1:]}" for line in lines), applied
 
 
 TOOL = ApplyPatchTool()

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import model_validator
 
-from dirge_py.files.versions import FileContent
+from dirge_py.files.workspace import CallFiles
 from dirge_py.tools.base import PathText, Tool, ToolArgs, ToolContext, rename_keys
 from dirge_py.tools.file_edits.file_changes import (
     AppliedChanges,
@@ -16,10 +16,8 @@ from dirge_py.tools.file_edits.file_changes import (
 from dirge_py.tools.file_edits.text_edits import (
     EditPlan,
     TextEdit,
-    TextNotFound,
-    explain_repeated_miss,
     plan_edits,
-    require_known,
+    plan_for_model,
 )
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
@@ -81,12 +79,7 @@ class EditTool(Tool[EditToolArgs]):
         return [Claim("read", path), Claim("edit", path)]
 
     def preview(self, args: EditToolArgs, ctx: ToolContext) -> Preview | None:
-        files = ctx.services.files.for_person()
-        content = files.read(ctx.absolute(args.path))
-        # A failure is reported to the model, with lines of the file, before the user is asked.
-        files.check_fresh(args.path, content)
-        plan = plan_edits(content.content, args.each(), path=args.path)
-        return preview_changes([_planned_change(args, content, plan, ctx)])
+        return preview_changes([_plan(args, ctx, ctx.services.files.for_person())[1]])
 
     async def run(self, args: EditToolArgs, ctx: ToolContext) -> LoopToolResult:
         plan, applied = await in_thread(ctx.signal, _apply, args, ctx)
@@ -103,26 +96,23 @@ def _without_empty_form(arguments: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in arguments.items() if key not in unused}
 
 
-def _apply(args: EditToolArgs, ctx: ToolContext) -> tuple[EditPlan, AppliedChanges]:
-    files, shown = ctx.files, args.path
-    content = files.read(ctx.absolute(shown))
+def _plan(
+    args: EditToolArgs, ctx: ToolContext, files: CallFiles, *, is_call: bool = False
+) -> tuple[EditPlan, PlannedChange]:
+    path, shown = ctx.absolute(args.path), args.path
+    before = files.read(path)
 
     def plan_change() -> EditPlan:
-        return plan_edits(content.content, args.each(), path=shown)
+        return plan_edits(before.content, args.each(), path=shown)
 
-    require_known(files, shown, content, lambda: plan_change().diff.spans)
-    try:
-        plan = plan_change()
-    except TextNotFound as miss:
-        raise explain_repeated_miss(miss, shown, files.ledger.missed(content.real)) from None
-    return plan, apply_changes([_planned_change(args, content, plan, ctx)], ctx)
+    plan = plan_for_model(files, shown, before, plan_change, real=before.real, is_call=is_call)
+    after, diff = plan.content, plan.diff
+    return plan, PlannedChange(path=path, shown=shown, before=before, after=after, diff=diff)
 
 
-def _planned_change(
-    args: EditToolArgs, before: FileContent, plan: EditPlan, ctx: ToolContext
-) -> PlannedChange:
-    path, shown = ctx.absolute(args.path), args.path
-    return PlannedChange(path=path, shown=shown, before=before, after=plan.content, diff=plan.diff)
+def _apply(args: EditToolArgs, ctx: ToolContext) -> tuple[EditPlan, AppliedChanges]:
+    plan, change = _plan(args, ctx, ctx.files, is_call=True)
+    return plan, apply_changes([change], ctx)
 
 
 def _report(args: EditToolArgs, plan: EditPlan, applied: AppliedChanges) -> str:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dirge_py.tools.file_edits.patch import PatchHunk, PatchLine, PatchOperation, parse_patch
+from dirge_py.tools.file_edits.patch import PatchHunk, PatchOperation, parse_patch
 from tests.security.sizes import size
 
 PLAIN = """*** Begin Patch
@@ -28,13 +28,9 @@ OPERATIONS = [
         action="update",
         path="old.py",
         new_path="moved.py",
-        hunks=(
-            PatchHunk(
-                anchors=("class A", "def f"),
-                lines=(PatchLine(" ", "keep"), PatchLine("-", "out"), PatchLine("+", "in")),
-                at_end=True,
-            ),
-        ),
+        hunks=[
+            PatchHunk(anchors=["class A", "def f"], lines=[" keep", "-out", "+in"], at_end=True)
+        ],
     ),
     PatchOperation(action="delete", path="gone.py"),
 ]
@@ -87,8 +83,8 @@ def test_the_head_of_a_unified_diff_is_no_change_of_the_file():
 \\ No newline at end of file
 *** End Patch"""
 
-    lines = (PatchLine("-", "x"), PatchLine("+", "y"))
-    assert parse_patch(patch)[0].hunks == (PatchHunk(anchors=("def f():",), lines=lines, line=3),)
+    hunk = PatchHunk(anchors=["def f():"], lines=["-x", "+y"], line=3)
+    assert parse_patch(patch)[0].hunks == [hunk]
 
 
 def test_lines_of_a_file_that_look_like_markers_are_lines():
@@ -99,11 +95,8 @@ def test_lines_of_a_file_that_look_like_markers_are_lines():
 +*** Add File: x
 *** End Patch"""
 
-    assert parse_patch(patch)[0].hunks[0].lines == (
-        PatchLine(" ", "*** Begin Patch"),
-        PatchLine("-", "*** End Patch"),
-        PatchLine("+", "*** Add File: x"),
-    )
+    lines = [" *** Begin Patch", "-*** End Patch", "+*** Add File: x"]
+    assert parse_patch(patch)[0].hunks[0].lines == lines
 
 
 @pytest.mark.parametrize(
@@ -128,13 +121,13 @@ def test_what_is_no_patch_is_refused_with_its_line(text, words):
 paths = st.text("abc/. é", min_size=1, max_size=8).map(str.strip).filter(bool)
 texts = st.text("ab *+-@\t", max_size=6)
 contents = st.lists(texts, max_size=4).map(lambda lines: "".join(f"{each}\n" for each in lines))
-hunk_lines = st.builds(PatchLine, st.sampled_from("+- "), texts)
+hunk_lines = st.builds(str.__add__, st.sampled_from("+- "), texts)
 hunks = st.builds(
     PatchHunk,
-    lines=st.lists(hunk_lines, min_size=1, max_size=5)
-    .filter(lambda lines: any(each.sign != " " for each in lines))
-    .map(tuple),
-    anchors=st.lists(st.text("fg():", min_size=1, max_size=5), max_size=2).map(tuple),
+    lines=st.lists(hunk_lines, min_size=1, max_size=5).filter(
+        lambda lines: any(each[0] != " " for each in lines)
+    ),
+    anchors=st.lists(st.text("fg():", min_size=1, max_size=5), max_size=2),
     at_end=st.booleans(),
 )
 operations = st.one_of(
@@ -146,7 +139,7 @@ operations = st.one_of(
         action=st.just("update"),
         path=paths,
         new_path=st.none() | paths,
-        hunks=st.lists(hunks, min_size=1, max_size=3).map(tuple),
+        hunks=st.lists(hunks, min_size=1, max_size=3),
     ),
 )
 
@@ -160,7 +153,7 @@ def written(operation: PatchOperation) -> str:
     lines += [f"+{each}" for each in (operation.content or "").split("\n")[:-1]]
     for hunk in operation.hunks:
         lines += [f"@@ {each}" for each in hunk.anchors] or ["@@"]
-        lines += [each.sign + each.text for each in hunk.lines]
+        lines += hunk.lines
         lines += ["*** End of File"] if hunk.at_end else []
     return "\n".join(lines)
 
@@ -180,17 +173,17 @@ def without_blank_tails(operation: PatchOperation) -> PatchOperation:
     hunks = []
     for hunk in operation.hunks:
         lines = [*hunk.lines]
-        while lines and lines[-1] == PatchLine(" ", ""):
+        while lines and lines[-1] == " ":
             lines.pop()
         hunks.append(
-            PatchHunk(anchors=hunk.anchors, lines=tuple(lines), at_end=hunk.at_end, line=hunk.line)
+            PatchHunk(anchors=hunk.anchors, lines=lines, at_end=hunk.at_end, line=hunk.line)
         )
     return PatchOperation(
         action=operation.action,
         path=operation.path,
         content=operation.content,
         new_path=operation.new_path,
-        hunks=tuple(hunks),
+        hunks=hunks or (),
     )
 
 

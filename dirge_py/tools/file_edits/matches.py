@@ -211,16 +211,13 @@ def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
 
 def _find_by(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator[TextMatch]:
     for region in _regions(strategy, lines, block):
-        new: Sequence[bytes] | None = block.new
-        if strategy in (INDENTATION, ANCHORED):
-            new = _adapt_indentation(block.new, region.pairs)
-        if new is None:
-            continue
-        end = region.line + region.count
-        moved = replace(block, new=new, runs=region.runs)
-        is_open = end == len(lines.lines)
-        changes = _replacements(lines.lines[region.line : end], moved, is_open=is_open)
-        yield TextMatch(region.line, changes)
+        is_adapted = strategy in (INDENTATION, ANCHORED)
+        new = _adapt_indentation(block.new, region.pairs) if is_adapted else block.new
+        if new is not None:
+            moved = replace(block, new=new, runs=region.runs)
+            is_open = region.end == len(lines.lines)
+            old = lines.lines[region.line : region.end]
+            yield TextMatch(region.line, _replacements(old, moved, is_open=is_open))
 
 
 def _regions(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator["_Region"]:
@@ -228,10 +225,10 @@ def _regions(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator
     if strategy == ANCHORED:
         yield from [] if block.takes_end else _find_anchored(lines, block)
         return
-    count = len(block.old)
     for line in lines.find(block.old, _NORMALS[strategy]):
-        pairs = list(zip(block.old, lines.lines[line : line + count], strict=True))
-        yield _Region(line, count, block.runs, pairs)
+        end = line + len(block.old)
+        pairs = list(zip(block.old, lines.lines[line:end], strict=True))
+        yield _Region(line, end, block.runs, pairs)
 
 
 def _without_blanks(line: bytes) -> bytes:
@@ -257,10 +254,10 @@ _MAX_LINE_BYTES_COMPARED = 400
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """A region of the file that matches a block: `count` lines from `line`."""
+    """A region of the file that matches a block: the lines from `line` to before `end`."""
 
     line: int
-    count: int
+    end: int
     runs: Sequence[Stretch]
     """The lines to change, relative to the region."""
     pairs: Sequence[tuple[bytes, bytes]]
@@ -318,7 +315,7 @@ def _match_region(
     if total_similarity - 2 < MIN_SIMILARITY * inner_lines:
         return None
     runs = [run for each in block.runs if (run := _map_run(each, where, len(actual)))]
-    return _Region(first, len(raw), runs, pairs) if len(runs) == len(block.runs) else None
+    return _Region(first, last + 1, runs, pairs) if len(runs) == len(block.runs) else None
 
 
 def _map_run(run: Stretch, where: Sequence[int | None], count: int) -> Stretch | None:

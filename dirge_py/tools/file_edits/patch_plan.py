@@ -28,11 +28,11 @@ from dirge_py.tools.file_edits.matches import (
 )
 from dirge_py.tools.file_edits.patch import PatchHunk, PatchOperation
 from dirge_py.tools.file_edits.text_edits import (
+    EditPlan,
     TextNotFound,
-    explain_repeated_miss,
     line_numbers,
     plan_edits,
-    require_known,
+    plan_for_model,
     text_not_found,
 )
 from dirge_py.types.errors import DirgeError, FileError, ToolFailed
@@ -68,14 +68,6 @@ class _PlannedFile:
         return self.before.content if self.before else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PatchPlan:
-    """All files of a patch, and a line for each operation that says what it does."""
-
-    files: Sequence[PlannedChange]
-    lines: Sequence[str]
-
-
 @dataclass(slots=True)
 class PatchPlanner:
     """Plans the operations of one patch, each on the result of the previous ones."""
@@ -88,8 +80,11 @@ class PatchPlanner:
     """Whether the patch will be applied: then failed searches count and stale lines are shown."""
     _files: dict[str, _PlannedFile] = field(default_factory=dict)
 
-    def plan(self, operations: Sequence[PatchOperation]) -> PatchPlan:
-        """Plan all operations. Raises ToolFailed if some can't be done; the message lists all."""
+    def plan(self, operations: Sequence[PatchOperation]) -> tuple[list[PlannedChange], list[str]]:
+        """Return the changes of all files, and a line for each operation that says what it does.
+
+        Raises ToolFailed if some can't be done; the message lists all.
+        """
         lines: list[str] = []
         failures = 0
         for number, operation in enumerate(operations, 1):
@@ -102,7 +97,7 @@ class PatchPlanner:
         if failures:
             raise _refusal(operations, lines, failures)
         changed = (file for file in self._files.values() if file.content != file.old)
-        return PatchPlan(files=[_final_change(file) for file in changed], lines=lines)
+        return [_final_change(file) for file in changed], lines
 
     def _plan_operation(self, operation: PatchOperation) -> str:
         file = self._file(operation.path)
@@ -125,29 +120,16 @@ class PatchPlanner:
         _require_existing(file)
         old = file.content or b""
 
-        def update() -> tuple[bytes, Sequence[str]]:
-            return _update_content(old, operation, file.shown)
+        def plan_update() -> EditPlan:
+            return _plan_update(old, operation, file.shown)
 
-        if file.base is not None and not self.is_call:
-            # Failures are reported to the model before the user is asked.
-            self.access.check_fresh(file.shown, file.base)
-        elif file.base is not None:
-            # For a stale file, the error shows the lines that the operation would change.
-            require_known(
-                self.access,
-                file.shown,
-                file.base,
-                lambda: diff_of_texts(old, update()[0], path="").spans,
-            )
-        try:
-            file.content, strategies = update()
-        except TextNotFound as miss:
-            times = self.access.ledger.missed(file.real) if self.is_call else 1
-            raise explain_repeated_miss(miss, file.shown, times) from None
-        if file.content == old:
+        plan = plan_for_model(
+            self.access, file.shown, file.base, plan_update, real=file.real, is_call=self.is_call
+        )
+        if plan.content == old:
             raise FileError(f"This changes nothing in {file.shown}.")
-        diff = diff_of_texts(old, file.content, path=file.shown)
-        matched = f"; matched with {', '.join(strategies)}" if strategies else ""
+        file.content, diff = plan.content, plan.diff
+        matched = f"; matched with {', '.join(plan.strategies)}" if plan.strategies else ""
         summary = f"updated {file.shown} (+{diff.added} -{diff.removed} lines{matched})"
         if operation.new_path is None:
             return summary
@@ -198,15 +180,14 @@ class PatchPlanner:
                 file.failed_at = file.failed_at or number
 
 
-def _update_content(
-    old: bytes, operation: PatchOperation, shown: str
-) -> tuple[bytes, Sequence[str]]:
-    if operation.hunks:
-        return apply_hunks(old, operation.hunks, path=shown)
+def _plan_update(old: bytes, operation: PatchOperation, shown: str) -> EditPlan:
     if operation.edits:
-        plan = plan_edits(old, operation.edits, path=shown)
-        return plan.content, plan.strategies
-    return encode_text(operation.content or ""), []
+        return plan_edits(old, operation.edits, path=shown)
+    content, strategies = encode_text(operation.content or ""), list[Strategy]()
+    if operation.hunks:
+        content, strategies = apply_hunks(old, operation.hunks, path=shown)
+    diff = diff_of_texts(old, content, path=shown)
+    return EditPlan(content=content, diff=diff, strategies=strategies)
 
 
 def _final_change(file: _PlannedFile) -> PlannedChange:
@@ -385,11 +366,11 @@ def _block_of(hunk: PatchHunk) -> LineBlock:
     new: list[bytes] = []
     runs: list[Stretch] = []
     for each in hunk.lines:
-        text = normalize_newlines(each.text)
+        text = normalize_newlines(each[1:])
         at, new_at = len(old), len(new)
-        old += [text] if each.sign != "+" else []
-        new += [text] if each.sign != "-" else []
-        if each.sign == " ":
+        old += [text] if each[0] != "+" else []
+        new += [text] if each[0] != "-" else []
+        if each[0] == " ":
             continue
         if runs and runs[-1].before_end == at and runs[-1].after_end == new_at:
             at, new_at = runs[-1].before_at, runs[-1].after_at

@@ -61,14 +61,14 @@ class EditPlan:
 
     content: bytes
     """The new bytes of the file."""
-    strategies: Sequence[Strategy]
-    """The tolerant strategies that were needed to find the texts."""
-    places: int
-    """The number of changed places."""
-    first_line: int
-    """The number of the first line of the first edit."""
     diff: FileDiff
     """The difference to the original file."""
+    strategies: Sequence[Strategy] = ()
+    """The tolerant strategies that were needed to find the texts."""
+    places: int = 1
+    """The number of changed places."""
+    first_line: int = 1
+    """The number of the first line of the first edit."""
 
 
 def plan_edits(content: bytes, edits: Sequence[TextEdit], *, path: str) -> EditPlan:
@@ -79,11 +79,12 @@ def plan_edits(content: bytes, edits: Sequence[TextEdit], *, path: str) -> EditP
         FileError: an edit changes nothing, or the file is not text.
     """
     plans: list[EditPlan] = []
+    changed = content
     for each in edits:
-        plans.append(_plan_one(plans[-1].content if plans else content, each, path=path))
+        plans.append(_plan_one(changed, each, path=path))
+        changed = plans[-1].content
     if len(plans) == 1:
         return plans[0]
-    changed = plans[-1].content
     return EditPlan(
         content=changed,
         strategies=list(dict.fromkeys(each for plan in plans for each in plan.strategies)),
@@ -174,17 +175,41 @@ def text_not_found(problem: str, view: bytes, old: bytes) -> TextNotFound:
 
 _MAX_LINES_REVEALED = 60
 _CONTEXT = 3
-Spans = Sequence[tuple[int, int]]
-"""Stretches of lines, from 0, end excluded."""
 
 
-def require_known(
-    files: CallFiles, shown: str, content: FileContent, places: Callable[[], Spans]
+def plan_for_model(
+    files: CallFiles,
+    shown: str,
+    base: FileContent | None,
+    plan: Callable[[], EditPlan],
+    *,
+    real: str,
+    is_call: bool,
+) -> EditPlan:
+    """Return the plan of a change to the file at `real`, whose content comes from `base` on disk.
+
+    Raises FileError: the model has not read this version of it, or a text is not found. The preview
+    of a call (not `is_call`) reports that to the model before the user is asked; the call itself
+    shows lines of the file as well.
+    """
+    if base is not None and is_call:
+        _require_known(files, shown, base, plan)
+    elif base is not None:
+        files.check_fresh(shown, base)
+    try:
+        return plan()
+    except TextNotFound as miss:
+        times = files.ledger.missed(real) if is_call else 1
+        raise _explain_repeated_miss(miss, shown, times) from None
+
+
+def _require_known(
+    files: CallFiles, shown: str, content: FileContent, plan: Callable[[], EditPlan]
 ) -> None:
     """Check that the model has read this version of the file. Raises FileError if it hasn't.
 
-    If it has read another version, the error shows the lines that `places` returns, those that it
-    would change in this one. The file then counts as read.
+    If it has read another version, the error shows the lines that it would change in this one. The
+    file then counts as read.
     """
     try:
         files.check_fresh(shown, content)
@@ -192,7 +217,8 @@ def require_known(
         if not files.ledger.knows(content.real):
             raise
         try:
-            lines = _lines_around(TextDocument.parse(content.content, shown).view, places())
+            view = TextDocument.parse(content.content, shown).view
+            lines = _lines_around(view, plan().diff.spans)
         except FileError:
             raise stale from None
         files.remember_read(content.real, content.identity)
@@ -202,7 +228,7 @@ def require_known(
         ) from None
 
 
-def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileError:
+def _explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileError:
     """Return the error for the `times`-th change in a row whose text was not found in the file."""
     if times < 2:
         return miss
@@ -218,7 +244,7 @@ def explain_repeated_miss(miss: TextNotFound, shown: str, times: int) -> FileErr
     return FileError(miss.message, hint=f"{now}{advice}")
 
 
-def _lines_around(view: bytes, spans: Spans) -> str:
+def _lines_around(view: bytes, spans: Sequence[tuple[int, int]]) -> str:
     """Return the lines of these stretches with context, as `read` shows them."""
     pieces: list[str] = []
     shown, left = 0, _MAX_LINES_REVEALED
