@@ -163,10 +163,13 @@ class TextMatches:
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A match of a block of lines: the number of its first line, and the changes there."""
+    """A match of a block: its first line, and the one after it."""
 
     line: int
+    end: int
     changes: Sequence[Replacement]
+    """The changes, relative to the start of the first line."""
+    strategy: Strategy = EXACT
 
 
 def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
@@ -181,20 +184,19 @@ def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
     if not old.strip():
         return None
     lines = ViewLines(view)
-    strategy, places = find_block(lines, LineBlock.of(old, new), STRATEGIES[1:])
+    places = find_block(lines, LineBlock.of(old, new), STRATEGIES[1:])
     if not places:
         return None
-    return TextMatches(strategy, [lines.start(each.line) for each in places], places[0].changes)
+    starts = [lines.start(each.line) for each in places]
+    return TextMatches(places[0].strategy, starts, places[0].changes)
 
 
 def find_block(
     lines: ViewLines, block: LineBlock, strategies: Sequence[Strategy] = STRATEGIES
-) -> tuple[Strategy, list[TextMatch]]:
+) -> list[TextMatch]:
     """Return every match of the block's old lines, by the first strategy that finds one."""
-    for strategy in strategies:
-        if matches := list(_find_by(strategy, lines, block)):
-            return strategy, matches
-    return EXACT, []
+    found = (list(_find_by(strategy, lines, block)) for strategy in strategies)
+    return next(filter(None, found), [])
 
 
 def has_overlap(view: bytes, old: bytes, start: int) -> bool:
@@ -217,7 +219,8 @@ def _find_by(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator
             moved = replace(block, new=new, runs=region.runs)
             is_open = region.end == len(lines.lines)
             old = lines.lines[region.line : region.end]
-            yield TextMatch(region.line, _replacements(old, moved, is_open=is_open))
+            changes = _replacements(old, moved, is_open=is_open)
+            yield TextMatch(region.line, region.end, changes, strategy)
 
 
 def _regions(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator["_Region"]:

@@ -230,29 +230,19 @@ def _require_existing(file: _PlannedFile) -> None:
         raise FileError(f"{file.shown} does not exist.")
 
 
-@dataclass(frozen=True, slots=True)
-class _PlacedHunk:
-    """A hunk with its place: the first line, the line after the last one, and its changes."""
-
-    line: int
-    end: int
-    changes: Sequence[Replacement]
-    strategy: Strategy
-
-
 def apply_hunks(
     content: bytes, hunks: Sequence[PatchHunk], *, path: str
 ) -> tuple[bytes, list[Strategy]]:
     """Return the new content, and the tolerant strategies that were needed."""
     document = TextDocument.parse(content, path)
     lines = ViewLines(document.view)
-    placed: list[_PlacedHunk] = []
+    placed: list[TextMatch] = []
     for number, hunk in enumerate(hunks, 1):
         after = max((each.end for each in placed), default=0)
         name = f"Hunk {number}" if len(hunks) > 1 else "The hunk"
         placed.append(_HunkPlacer(lines, hunk, _block_of(hunk), f"{name} for {path}").place(after))
     placed.sort(key=lambda each: (each.line, each.end))
-    changes = [change for each in placed for change in each.changes]
+    changes = [each.moved(lines.start(match.line)) for match in placed for each in match.changes]
     if any(change.end > following.start for change, following in pairwise(changes)):
         raise TextNotFound(
             f"Two hunks for {path} change the same lines; nothing was changed.",
@@ -273,20 +263,14 @@ class _HunkPlacer:
     block: LineBlock
     name: str
 
-    def place(self, after: int) -> _PlacedHunk:
+    def place(self, after: int) -> TextMatch:
         """Return where the hunk belongs; `after` is the line after the previous hunk."""
         if not self.block.old:
             return self._insertion(after)
-        strategy, matches = find_block(self.lines, self.block)
+        matches = find_block(self.lines, self.block)
         if not matches:
             old = b"\n".join(self.block.old)
             raise text_not_found(f"{self.name} was not found", self.lines.view, old)
-        chosen = self._choose(matches, after)
-        start = self.lines.start(chosen.line)
-        changes = [each.moved(start) for each in chosen.changes]
-        return _PlacedHunk(chosen.line, chosen.line + len(self.block.old), changes, strategy)
-
-    def _choose(self, matches: Sequence[TextMatch], after: int) -> TextMatch:
         for candidates in (matches, *self._candidates(matches, after)):
             if len(candidates) == 1:
                 return candidates[0]
@@ -301,11 +285,10 @@ class _HunkPlacer:
 
     def _candidates(self, matches: Sequence[TextMatch], after: int) -> Iterator[list[TextMatch]]:
         """Yield the matches that fit each hint in the patch: end, anchors, line number, order."""
-        count = len(self.block.old)
         following = [each for each in matches if each.line >= after]
         if self.hunk.at_end:
             ends = (len(self.lines.lines), len(self.lines.lines) - 1)
-            yield [each for each in matches if each.line + count in ends][-1:]
+            yield [each for each in matches if each.end in ends][-1:]
         if anchored := self._lines_after_anchors(after):
             # After an anchor, the first place is meant, even if there are more further down.
             first = {next((m.line for m in following if m.line >= n), None) for n in anchored}
@@ -336,7 +319,7 @@ class _HunkPlacer:
                 return places
         return []
 
-    def _insertion(self, after: int) -> _PlacedHunk:
+    def _insertion(self, after: int) -> TextMatch:
         """Place a hunk with only new lines: after its anchor, or at the end of the file."""
         lines = self.lines.lines
         anchored = self._lines_after_anchors(after)
@@ -357,7 +340,8 @@ class _HunkPlacer:
         else:
             place = len(self.lines.view)
             text = b"\n" + text if lines[-1] else text + b"\n"
-        return _PlacedHunk(line, line, [Replacement(place, place, text)], EXACT)
+        at = place - self.lines.start(line)
+        return TextMatch(line, line, [Replacement(at, at, text)])
 
 
 def _block_of(hunk: PatchHunk) -> LineBlock:
