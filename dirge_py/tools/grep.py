@@ -7,8 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from dirge_py.files.walk import FileSearch
-from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.files.walk import FileSearch, FoundFile
 from dirge_py.lib.text import plural
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.lines import (
@@ -54,55 +53,42 @@ class GrepTool(PathTool[GrepArgs]):
     async def run(self, args: GrepArgs, ctx: ToolContext) -> LoopToolResult:
         assert ctx.services.processes is not None
         pattern = portable_pattern(args.pattern)
-        places = await in_thread(ctx.signal, _places, args, ctx)
+        search, files, is_file = await in_thread(ctx.signal, _find_files, args, ctx)
+        large = [file.path for file in files if file.size > FILE_LIMIT]
+
+        def shown(path: str) -> str:
+            return args.path if is_file else path_below(args.path, path.removeprefix("./"))
+
+        # `./` keeps a name that begins with a dash from being read as an option.
+        paths = [f"./{file.path}" for file in files if is_file or file.size <= FILE_LIMIT]
         matches = await search_lines(
             LineSearch(
                 pattern=pattern,
-                folder=places.search.root,
-                paths=places.paths,
+                folder=search.root,
+                paths=paths,
                 context=args.context_lines,
                 most_lines=MAX_LINES,
-                has_large=places.has_large,
+                has_large=is_file and bool(large),
             ),
             runner=ctx.services.processes,
             signal=ctx.signal,
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
-        text = _report(matches, len(places.paths), places.shown)
-        if places.large:
-            first, *rest = places.large
-            others = f" and {len(rest)} more" if rest else ""
-            text += f"\n(Over 10 MiB, not searched: {first}{others}; give such a file as the path.)"
-        text += withheld_note(places.search.withheld)
+        text = _report(matches, len(paths), shown)
+        if large and not is_file:
+            others = f" and {len(large) - 1} more" if len(large) > 1 else ""
+            text += f"\n(Over 10 MiB, not searched: {shown(large[0])}{others}; give such a file as"
+            text += " the path.)"
+        text += withheld_note(search.withheld)
         return text_result(text, path=ctx.absolute(args.path))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Places:
-    """The files to search, and how to show them."""
-
-    search: FileSearch
-    """The walk that found them; its `root` is the folder that paths are relative to."""
-    paths: Sequence[str]
-    """The files to search."""
-    shown: Callable[[str], str]
-    """Returns how such a path is shown in the result."""
-    large: Sequence[str] = ()
-    """Files that are skipped because of their size, as shown in the result."""
-    has_large: bool = False
-    """Whether the call names a large file."""
-
-
-def _places(args: GrepArgs, ctx: ToolContext) -> _Places:
+def _find_files(args: GrepArgs, ctx: ToolContext) -> tuple[FileSearch, Sequence[FoundFile], bool]:
+    """Return the walk with its root, its files, and whether the call names a single file."""
     located = ctx.files.locate(ctx.absolute(args.path))
     if located.kind == "file":
         folder, name = os.path.split(located.real)
-        return _Places(
-            search=FileSearch(root=folder),
-            paths=[f"./{name}"],
-            shown=lambda _: args.path,
-            has_large=os.path.getsize(located.real) > FILE_LIMIT,
-        )
+        return FileSearch(root=folder), [FoundFile(name, os.path.getsize(located.real), 0)], True
     if located.kind == "missing":
         raise FileError(f"{args.path} does not exist.", hint="Use `glob` to find the path.")
     search = FileSearch(
@@ -110,14 +96,8 @@ def _places(args: GrepArgs, ctx: ToolContext) -> _Places:
         include_hidden=args.include_hidden,
         wanted=path_matcher(args.include) if args.include else lambda path: True,
     )
-    files = sorted((file.path, file.size) for file in walk_folder(args.path, search, ctx))
-    return _Places(
-        search=search,
-        # `./` keeps a name that begins with a dash from being read as an option.
-        paths=[f"./{path}" for path, size in files if size <= FILE_LIMIT],
-        shown=lambda path: path_below(args.path, path[2:]),
-        large=[path_below(args.path, path) for path, size in files if size > FILE_LIMIT],
-    )
+    files = sorted(walk_folder(args.path, search, ctx), key=lambda file: file.path)
+    return search, files, False
 
 
 def _report(matches: LineMatches, searched: int, shown: Callable[[str], str]) -> str:

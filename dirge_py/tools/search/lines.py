@@ -154,11 +154,9 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 def _parse_matches(
     finished: CommandResult, pattern: str, batch: Sequence[str], most: int | None
 ) -> LineMatches:
-    files = _by_file(_read_output(finished), pattern, most)
-    reports = [files[path] for path in batch if path in files]
-    raw_lines = (raw for report in reports for raw in report.raw_lines)
-    lines = [_parse_line(raw) for raw in islice(raw_lines, most)]
-    return LineMatches(sum(report.count for report in reports), lines)
+    counts, lines = _by_file(_read_output(finished), pattern, most)
+    raw_lines = (raw for path in batch for raw in lines.get(path, ()))
+    return LineMatches(sum(counts.values()), [_parse_line(raw) for raw in islice(raw_lines, most)])
 
 
 def _read_output(finished: CommandResult) -> bytes:
@@ -175,28 +173,26 @@ def _read_output(finished: CommandResult) -> bytes:
     return content
 
 
-class _FileReport:
-    """The report about one file: its matches as JSON lines, which are parsed when needed."""
-
-    def __init__(self) -> None:
-        self.raw_lines: list[bytes] = []
-        self.count = 0
-
-
 _MATCH, _CONTEXT = b'{"type":"match",', b'{"type":"context",'
 
 
-def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _FileReport]:
-    """Return the reports of `rg --json` by path, without files that turned out to be binary."""
-    files: dict[str, _FileReport] = {}
-    current = _FileReport()
+def _by_file(
+    output: bytes, pattern: str, most: int | None
+) -> tuple[dict[str, int], dict[str, list[bytes]]]:
+    """Return from `rg --json`, by path, the number of matches and the lines, not yet parsed.
+
+    Files that turned out to be binary are left out.
+    """
+    counts: dict[str, int] = {}
+    lines: dict[str, list[bytes]] = {}
+    path = ""
     is_whole = False
     message = ""
     for raw in output.split(b"\n"):
         if raw.startswith((_MATCH, _CONTEXT)):
-            current.count += raw.startswith(_MATCH)
-            if most is None or len(current.raw_lines) < most:
-                current.raw_lines.append(raw)
+            counts[path] += raw.startswith(_MATCH)
+            if most is None or len(lines[path]) < most:
+                lines[path].append(raw)
             continue
         try:
             report = json.loads(raw)
@@ -207,9 +203,10 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _FileRe
             continue
         is_whole = is_whole or report["type"] == "summary"
         if report["type"] == "begin":
-            current = files[_parse_path(report["data"])] = _FileReport()
+            path = _parse_path(report["data"])
+            counts[path], lines[path] = 0, []
         elif report["type"] == "end" and report["data"].get("binary_offset") is not None:
-            files.pop(_parse_path(report["data"]))
+            del counts[path], lines[path]
     if not is_whole and message.startswith(_OUT_OF_MEMORY):
         raise ToolFailed(
             "Not searched: the file is too large, or has lines too long, for the memory that a"
@@ -218,7 +215,7 @@ def _by_file(output: bytes, pattern: str, most: int | None) -> dict[str, _FileRe
         )
     if not is_whole:
         raise ToolFailed(f"The search failed: {message or 'its program ended early'}.")
-    return files
+    return counts, lines
 
 
 def _parse_line(raw: bytes) -> MatchedLine:
