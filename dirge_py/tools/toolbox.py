@@ -148,11 +148,10 @@ class BoundTool:
             model = self._parse(own)
         except ValidationError as error:
             raise invalid_arguments(error, self.name, self.parameters, arguments) from None
-        schema = self.parameters
-        if booleans := list(booleans_for_numbers(arguments, schema, schema)):
+        if booleans := list(booleans_for_numbers(arguments, self.parameters)):
             problem = f"do not fit: {_places(booleans)} must be a number."
             raise InvalidArguments(f"The arguments of `{self.name}` {problem}", booleans)
-        if unknown := list(undeclared_properties(arguments, schema, schema)):
+        if unknown := list(undeclared_properties(arguments, self.parameters)):
             raise InvalidArguments(f"`{self.name}` has no property {_places(unknown)}.", unknown)
         valid = model.model_dump(exclude_unset=True)
         with suppress(TypeError):
@@ -371,41 +370,37 @@ def _argument_path(steps: tuple[str | int, ...], arguments: Any) -> SchemaPath:
     return tuple(path)
 
 
-def booleans_for_numbers(
+def _nested(
     value: Any, schema: Any, root: Schema, path: SchemaPath = ()
-) -> Iterator[ArgumentProblem]:
-    """Yield every `true` or `false` where a number belongs: pydantic would read it as 1 or 0."""
-    if isinstance(value, bool):
-        types = types_at(schema, root)
-        if "boolean" not in types and "integer" in types:
-            yield ArgumentProblem(path=path, kind="type", message="a number, not a boolean")
-        return
+) -> Iterator[tuple[SchemaPath, Any, Any]]:
+    """Yield (path, value, its schema) for the value, and what in it may have a problem."""
+    yield path, value, schema
     steps: Iterable[tuple[Any, Any]] = enumerate(value) if isinstance(value, list) else ()
     for step, each in value.items() if isinstance(value, Mapping) else steps:
         if isinstance(each, bool | Mapping | list):
-            yield from booleans_for_numbers(each, child(schema, step, root), root, (*path, step))
+            yield from _nested(each, child(schema, step, root), root, (*path, step))
 
 
-def undeclared_properties(
-    value: Any, schema: Any, root: Schema, path: SchemaPath = ()
-) -> Iterator[ArgumentProblem]:
+def booleans_for_numbers(arguments: Any, root: Schema) -> Iterator[ArgumentProblem]:
+    """Yield every `true` or `false` where a number belongs: pydantic would read it as 1 or 0."""
+    for path, value, schema in _nested(arguments, root, root):
+        types = types_at(schema, root) if isinstance(value, bool) else ()
+        if "boolean" not in types and "integer" in types:
+            yield ArgumentProblem(path=path, kind="type", message="a number, not a boolean")
+
+
+def undeclared_properties(arguments: Any, root: Schema) -> Iterator[ArgumentProblem]:
     """Yield every property that the schema does not declare.
 
     By default, an embedder's models accept unknown properties, and drop them.
     """
-    if isinstance(value, list):
-        for place, each in enumerate(value):
-            yield from undeclared_properties(each, child(schema, place, root), root, (*path, place))
-        return
-    known = properties_of(schema, root)
-    if not isinstance(value, Mapping) or not known:
-        return
-    is_open = any(part.get(word) for part in parts(schema, root) for word in _OPENING)
-    for name, each in value.items():
-        if name in known:
-            yield from undeclared_properties(each, child(schema, name, root), root, (*path, name))
-        elif not is_open:
-            yield ArgumentProblem(path=(*path, name), kind="extra", message="no such property")
+    for path, value, schema in _nested(arguments, root, root):
+        known = properties_of(schema, root) if isinstance(value, Mapping) else {}
+        if known and not any(part.get(word) for part in parts(schema, root) for word in _OPENING):
+            for name in value:
+                if name not in known:
+                    place, message = (*path, name), "no such property"
+                    yield ArgumentProblem(path=place, kind="extra", message=message)
 
 
 def _slim(node: Any) -> Any:

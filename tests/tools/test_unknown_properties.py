@@ -166,7 +166,7 @@ class Row(TypedDict):
 
 
 @tool
-def order(item: Item, rows: list[Row] | None = None) -> str:
+def order(item: Item, rows: list[Row] | None = None, by_shop: dict[str, Item] | None = None) -> str:
     """Order something."""
     return item.name
 
@@ -189,6 +189,7 @@ def count(item: Item) -> str:
         ({"item": {"name": "x", "amount": 0}}, "item.amount"),
         ({"item": {"name": "x"}, "rows": [{"name": "y", "amount": 2}]}, "rows[0].amount"),
         ({"item": {"name": "x"}, "amount": ""}, "amount"),
+        ({"item": {"name": "x"}, "by_shop": {"a": {"name": "y", "amount": 2}}}, "by_shop.a.amount"),
     ],
 )
 def test_a_tool_of_an_embedder_is_held_to_what_its_types_declare(tools, arguments, place):
