@@ -165,18 +165,17 @@ def _render(args: ReadArgs, window: "LineWindow", total: str) -> str:
             hint=f"Give an offset of at most {window.total}.",
         )
     width = len(str(window.last))
-    is_cut = [number in window.cut_lines for number in range(args.offset, window.last + 1)]
-    texts, is_utf8 = _decode_lines(window.lines, is_cut)
+    texts, is_utf8 = _decode_lines(window.lines, window.is_cut)
     numbered = (
-        f"{number:>{width}}: {text}" + (" …[line truncated]" if number in window.cut_lines else "")
-        for number, text in enumerate(texts, args.offset)
+        f"{number:>{width}}: {text}" + (" …[line truncated]" if is_cut else "")
+        for number, (text, is_cut) in enumerate(zip(texts, window.is_cut, strict=True), args.offset)
     )
     parts = [f"{args.path}: lines {args.offset}-{window.last} of {total}", "", *numbered]
     notes: list[str] = []
     if window.last < window.total:
         notes.append(f"… more lines follow: read with offset={window.last + 1}.")
-    if any(is_cut):
-        number = args.offset + is_cut.index(True)
+    if any(window.is_cut):
+        number = args.offset + window.is_cut.index(True)
         rest = f"`sed -n {number}p FILE | cut -b{LINE_LIMIT + 1}-`"
         notes.append(f"(The rest of such a line: {rest}.)")
     if not is_utf8:
@@ -219,32 +218,32 @@ class LineWindow:
     """The most lines to keep."""
     lines: list[bytes] = field(default_factory=list)
     """The lines kept so far."""
-    cut_lines: set[int] = field(default_factory=set)
-    """Numbers of kept lines that were longer than `LINE_LIMIT`."""
+    is_cut: list[bool] = field(default_factory=list)
+    """Whether these lines were longer than `LINE_LIMIT`."""
     total: int = 0
     """The number of lines that have ended so far."""
     _is_full: bool = False
     _open: bytearray = field(default_factory=bytearray)
-    _open_size: int = 0
+    """The beginning of the line that has not ended, with one byte more than is kept."""
     _size: int = 0
 
     def feed(self, chunk: bytes) -> None:
-        newlines = chunk.count(b"\n")
-        is_past = self._is_full or self.total >= self.first - 1 + self.count
-        if self.total + newlines < self.first - 1 or is_past:
-            self.total += newlines
-            rest_size = len(chunk) - 1 - chunk.rfind(b"\n")
-            self._open_size = rest_size if newlines else self._open_size + rest_size
+        ended = chunk.count(b"\n")
+        if self._is_full or self.total + ended < self.first - 1:
+            self.total += ended
+            if ended:
+                self._open.clear()
+            self._extend(chunk[chunk.rfind(b"\n") + 1 :])
             return
-        *ended, rest = chunk.split(b"\n")
-        for piece in ended:
-            self._extend(piece)
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            self._extend(line)
             self._end_line()
         self._extend(rest)
 
     def finish(self) -> None:
         """Handle the end of the file: a last line without a newline counts too."""
-        if self._open_size:
+        if self._open:
             self._end_line()
 
     @property
@@ -253,21 +252,19 @@ class LineWindow:
         return self.first - 1 + len(self.lines)
 
     def _extend(self, piece: bytes) -> None:
-        self._open += piece[: max(0, LINE_LIMIT + 1 - len(self._open))]
-        self._open_size += len(piece)
+        self._open += piece[: LINE_LIMIT + 1 - len(self._open)]
 
     def _end_line(self) -> None:
         self.total += 1
-        if self.total >= self.first and not self._is_full and len(self.lines) < self.count:
+        if self.total >= self.first and not self._is_full:
             line = bytes(self._open).removesuffix(b"\r")[:LINE_LIMIT]
-            if self._open_size > LINE_LIMIT:
-                self.cut_lines.add(self.total)
             self._size += len(line)
             self._is_full = self._size > RESULT_LIMIT and bool(self.lines)
             if not self._is_full:
                 self.lines.append(line)
+                self.is_cut.append(len(self._open) > LINE_LIMIT)
+                self._is_full = len(self.lines) == self.count
         self._open.clear()
-        self._open_size = 0
 
 
 def scan(
