@@ -13,12 +13,7 @@ from dirge_py.tools.file_edits.file_changes import (
     apply_changes,
     preview_changes,
 )
-from dirge_py.tools.file_edits.text_edits import (
-    EditPlan,
-    TextEdit,
-    plan_edits,
-    plan_for_model,
-)
+from dirge_py.tools.file_edits.text_edits import EditPlan, TextEdit, plan_edits, plan_for_model
 from dirge_py.tools.threads import in_thread
 from dirge_py.types.tools import Claim, LoopToolResult, Preview
 
