@@ -65,27 +65,38 @@ def run_transaction(
     FileError if a step failed. Everything is as before, or the message says what is not.
     """
     entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
+    pairs = list(zip(steps, entries, strict=True))
     journal = None
     if journals is not None and len(steps) > 1:
         journal = RollbackJournal.open(journals, entries)
-    pending = _Steps(steps, entries)
-    keep = True
+    statuses: list[os.stat_result | None] = []
+    failure: BaseException | None = None
     try:
-        statuses = pending.run()
+        in_place = [_stage(step, entry) for step, entry in pairs]
+        for folder in {step.place.folder for step in steps}:
+            sync_folder(folder)
+        for (step, entry), is_in_place in zip(pairs, in_place, strict=True):
+            with reporting_unwritten(step.place):
+                statuses.append(_make_visible(step, entry, is_in_place=is_in_place))
+                sync_folder(step.place.folder)
         if journal is not None:
             journal.finish()
-        keep = False
     except BaseException as error:
-        left = pending.undo()
-        keep = bool(left)
-        if isinstance(error, FileError | OSError):
-            raise _failure(error, left) from error
-        raise
-    finally:
-        is_clear = pending.remove_leftovers()
-        if journal is not None:
-            # After this, the next start only removes the backups.
-            journal.close(keep=keep or not is_clear)
+        failure = error
+    left: list[str] = []
+    is_clear = True
+    for number, (step, entry) in reversed(list(enumerate(pairs))):
+        is_undone = failure is not None and number < len(statuses)
+        problem, is_removed = _settled(step.place, entry, undo=is_undone)
+        left += [problem] if problem and is_undone else []
+        is_clear &= is_removed
+    if journal is not None:
+        # After this, the next start only removes the backups.
+        journal.close(keep=bool(left) or not is_clear)
+    if isinstance(failure, FileError | OSError):
+        raise _failure(failure, left) from failure
+    if failure is not None:
+        raise failure
     return statuses
 
 
@@ -235,19 +246,19 @@ def _finish(entries: Sequence[RollbackEntry], *, is_done: bool) -> tuple[list[st
     restored, notices, is_stuck = [], [], False
     for entry in reversed(entries):
         folder, name = os.path.split(entry.real)
+        problem, is_removed, is_changed = "", True, False
         try:
             with _open_folder(folder) as descriptor:
                 place = FileLocation(descriptor, name, entry.real)
-                place.unlink(entry.temporary)
-                if not is_done and _digest_at(place) != entry.before:
-                    if notice := _undo_change(place, entry):
-                        notices.append(notice)
-                        continue
-                    restored.append(entry.real)
-                place.unlink(entry.backup)
+                is_changed = not is_done and _digest_at(place) != entry.before
+                problem, is_removed = _settled(place, entry, undo=is_changed)
         except (FileError, OSError) as error:
-            is_stuck = True
-            notices.append(f"{entry.real} could not be restored: {_reason(error)}")
+            problem, is_removed = f"{entry.real} could not be restored: {_reason(error)}", False
+        is_stuck |= not is_removed
+        if problem:
+            notices.append(problem)
+        elif is_changed:
+            restored.append(entry.real)
     if restored:
         named = ", ".join([*reversed(restored)][:_MOST_NAMED])
         more = len(restored) - _MOST_NAMED
@@ -269,50 +280,19 @@ def _open_folder(real: str) -> Iterator[int]:
         yield folder
 
 
-class _Steps:
-    """Executes the steps of one transaction."""
+def _settled(place: FileLocation, entry: RollbackEntry, *, undo: bool) -> tuple[str, bool]:
+    """Undo the change at `place` if asked to, and remove what was stored beside it.
 
-    def __init__(self, steps: Sequence[TransactionStep], entries: Sequence[RollbackEntry]) -> None:
-        self._pairs = list(zip(steps, entries, strict=True))
-        self._done = 0
-        self._kept: set[str] = set()
-        """Backups that are the only copy of a content."""
-
-    def run(self) -> list[os.stat_result | None]:
-        in_place = [_stage(step, entry) for step, entry in self._pairs]
-        for folder in {step.place.folder for step, _ in self._pairs}:
-            sync_folder(folder)
-        statuses: list[os.stat_result | None] = []
-        for (step, entry), is_in_place in zip(self._pairs, in_place, strict=True):
-            with reporting_unwritten(step.place):
-                statuses.append(_make_visible(step, entry, is_in_place=is_in_place))
-                self._done += 1
-                sync_folder(step.place.folder)
-        return statuses
-
-    def undo(self) -> list[str]:
-        """Undo the visible steps; return a sentence for each file where that failed."""
-        left: list[str] = []
-        for step, entry in reversed(self._pairs[: self._done]):
-            try:
-                problem = _undo_change(step.place, entry)
-            except (FileError, OSError) as error:
-                problem = f"{step.place.shown} could not be restored: {_reason(error)}"
-            if problem:
-                left.append(problem)
-                self._kept.add(entry.backup)
-        return left
-
-    def remove_leftovers(self) -> bool:
-        """Remove files that are not needed any more; return False if some of them remain."""
-        is_clear = True
-        for step, entry in self._pairs:
-            for name in {entry.temporary, entry.backup} - self._kept:
-                try:
-                    step.place.unlink(name)
-                except OSError:
-                    is_clear = False
-        return is_clear
+    Returns why it could not be undone, and whether nothing is left to do at the next start.
+    """
+    try:
+        problem = _undo_change(place, entry) if undo else ""
+        place.unlink(entry.temporary)
+        if not problem:
+            place.unlink(entry.backup)
+    except (FileError, OSError) as error:
+        return f"{place.shown} could not be restored: {_reason(error)}", False
+    return problem, True
 
 
 def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
