@@ -15,12 +15,10 @@ from collections.abc import Iterator
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below_any
 from dirge_py.types.errors import FileError
 
 MAX_LINKS = 40
 """The most links followed before a path counts as a loop: the limit of the Linux kernel."""
-is_beneath = is_below_any
 Kind = Literal["file", "dir", "other", "missing"]
 
 
