@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from dirge_py.context.prompt_text import prompt_text, quote_text
-from dirge_py.files.resolve import FILE, is_beneath, open_beneath, open_folder_handle
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.walk import is_work_of_others
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.paths import is_below
+from dirge_py.lib.paths import is_below, is_below_any
 from dirge_py.lib.text import clean
 from dirge_py.types.events import ContextReplaced, HistoryMoved, LoopEvent
 from dirge_py.types.hooks import Hooks, TurnInfo
@@ -473,7 +473,7 @@ class TouchedFolders:
         if not any(os.path.lexists(folder / name) for name in INSTRUCTION_FILE_NAMES):
             return False
         root = str(self._instructions.root())
-        bases = [base for base in self._workspace() if is_beneath(str(folder), [base])]
+        bases = [base for base in self._workspace() if is_below_any(str(folder), [base])]
         if not bases:
             return False
         # The innermost: an ignored folder that is in the workspace was added on purpose.

@@ -24,9 +24,9 @@ from dirge_py.conversation.deps import (
     WorkEnvironment,
 )
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.files.resolve import is_beneath
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.lib.paths import is_below_any
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import ForkPermissionEngine, PermissionEngine
 from dirge_py.permission.patterns import quoted_path
@@ -215,7 +215,7 @@ class Forks:
         """
         parent, roots = self._parent, self._parent.gate.folders
         originals = [
-            folder for folder in (copy.project.root, *roots) if not is_beneath(copy.top, [folder])
+            folder for folder in (copy.project.root, *roots) if not is_below_any(copy.top, [folder])
         ]
         seen = [
             Rule("read", pattern, "allow", "it was copied")

@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic_core import to_jsonable_python
 
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import NO_HINTS, Hints, Tool, ToolArgs, ToolContext, ToolServices
 from dirge_py.tools.threads import in_thread
 from dirge_py.tools.toolbox import parameters_of, schema_fault
@@ -40,36 +39,6 @@ R = TypeVar("R")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolOptions:
-    """How a function is offered as a tool; `tool` describes the options in detail."""
-
-    op: Operation = "other"
-    """What a call does, for the permission check."""
-    resource: str | None = None
-    """The parameter with the path, command or name that a call is about; None: the tool's name."""
-    name: str | None = None
-    """The tool's name; None: the function's."""
-    description: str | None = None
-    """The description for the model; None: the docstring."""
-    mode: ToolExecutionMode | None = None
-    """Whether its calls run alone (`sequential`) or with any others; None: by what they do."""
-    timeout_s: float | None = None
-    """Its own time limit; None: the default, 0: no limit."""
-    hints: Hints = NO_HINTS
-    """Properties of its calls."""
-    title: str | None = None
-    """Its name for people; None: made of its name."""
-    output_schema: Mapping[str, Any] | type[BaseModel] | None = None
-    """The JSON Schema of what it returns, or a class that has one; None: anything."""
-    max_result_chars: int | None = None
-    """About how many characters of a result are sent, the rest is stored; None: no own limit."""
-    available: Callable[[], bool | str] | None = None
-    """Called before each model call; returns whether the tool can be used, or why it can't."""
-    around: Sequence[Interceptor] = ()
-    """Interceptors of its calls, the outermost first."""
-
-
 def _own_copy(value: Any) -> Any:
     if isinstance(value, list | dict | set | BaseModel):
         with suppress(Exception):  # it holds something that can't be copied
@@ -80,32 +49,49 @@ def _own_copy(value: Any) -> Any:
 class FunctionTool(Tool[Any], Generic[P, R]):
     """A function as a tool; calling it calls the function."""
 
-    def __init__(self, function: Callable[P, R], options: ToolOptions | None = None) -> None:
-        self._options = options = options or ToolOptions()
-        name = options.name or str(getattr(function, "__name__", ""))
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        op: Operation = "other",
+        resource: str | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        mode: ToolExecutionMode | None = None,
+        timeout_s: float | None = None,
+        hints: Hints = NO_HINTS,
+        title: str | None = None,
+        output_schema: Mapping[str, Any] | type[BaseModel] | None = None,
+        max_result_chars: int | None = None,
+        available: Callable[[], bool | str] | None = None,
+        around: Sequence[Interceptor] = (),
+    ) -> None:
+        """Take the options that `tool` describes. Raises TypeError as `tool`."""
+        name = name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(name):
             raise TypeError(f"A tool cannot be named {name!r}: letters, digits, `_` and `-` only.")
         annotations = _annotations(function, name)
         names = inspect.signature(function).parameters
-        self._function = function
+        self._function, self._op, self._resource = function, op, resource
+        self._description, self._available = description, available
         contexts = (e for e in names if e in ("ctx", "_ctx") or annotations.get(e) is ToolContext)
         self._context_name = next(contexts, None)
         args = _arguments(function, name, annotations, self._context_name)
-        if (resource := options.resource) is not None and resource not in args.model_fields:
+        if resource is not None and resource not in args.model_fields:
             raise TypeError(f"`{name}` has no parameter {resource!r} that could be its resource.")
-        if options.max_result_chars is not None and options.max_result_chars < 1:
+        if max_result_chars is not None and max_result_chars < 1:
             raise TypeError(f"`max_result_chars` of `{name}` must be at least 1.")
         # Built-in tools set this on their class; function tools share one class.
         vars(self).update(
             name=name,
-            label=options.title or name.replace("_", " ").capitalize(),
+            label=title or name.replace("_", " ").capitalize(),
             args=args,
-            mode=options.mode,
-            timeout_s=options.timeout_s,
-            hints=options.hints,
-            output_schema=_output_schema(options.output_schema, name),
-            max_result_chars=options.max_result_chars,
-            around=tuple(options.around),
+            mode=mode,
+            timeout_s=timeout_s,
+            hints=hints,
+            output_schema=_output_schema(output_schema, name),
+            max_result_chars=max_result_chars,
+            around=tuple(around),
         )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -114,7 +100,7 @@ class FunctionTool(Tool[Any], Generic[P, R]):
     @property
     def description(self) -> str:
         docstring = inspect.cleandoc(self._function.__doc__ or "")
-        return self._options.description or docstring or self.label
+        return self._description or docstring or self.label
 
     async def run(self, args: BaseModel, ctx: ToolContext) -> LoopToolResult | str:
         # Copies: the function may change what it gets, but `args` serves equal calls as well.
@@ -130,14 +116,13 @@ class FunctionTool(Tool[Any], Generic[P, R]):
         return _as_result(await value if inspect.isawaitable(value) else value)
 
     def unavailable(self, services: ToolServices) -> str:
-        available = self._options.available
-        answer = available() if available is not None else True
+        answer = self._available() if self._available is not None else True
         if isinstance(answer, str):
             return answer
         return "" if answer else "it gives no reason"
 
     def claims(self, args: BaseModel, ctx: ToolContext) -> Sequence[Claim]:
-        op, parameter = self._options.op, self._options.resource
+        op, parameter = self._op, self._resource
         named = getattr(args, parameter, None) if parameter else None
         resource = self.name if named is None else str(named)
         match op:
@@ -200,8 +185,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Raises TypeError if the function cannot be a tool; the message says why.
     """
     if function is None:
-        return lambda decorated: FunctionTool(decorated, ToolOptions(**options))
-    return FunctionTool(function, ToolOptions(**options))
+        return lambda decorated: FunctionTool(decorated, **options)
+    return FunctionTool(function, **options)
 
 
 def _host(resource: str) -> str:

@@ -21,7 +21,7 @@ from dirge_py.extensions.plugins.registration import (
     check_point,
 )
 from dirge_py.tools.base import Tool
-from dirge_py.tools.function_tool import FunctionTool, ToolOptions
+from dirge_py.tools.function_tool import FunctionTool
 from dirge_py.types.errors import DirgeError, ToolFailed
 from dirge_py.types.extensions import (
     Command,
@@ -176,8 +176,8 @@ class PluginApi:
         def register(function: Fn) -> Registration:
             self._check_registering("tool")
             handle = Registration(self.name, "tool", function)
-            options = ToolOptions(name=name, op=op, resource=resource, mode=mode, **manner)
-            made = FunctionTool(_guard_function(handle), options)
+            body = _guard_function(handle)
+            made = FunctionTool(body, name=name, op=op, resource=resource, mode=mode, **manner)
             own = {known.name: "this plugin" for _, known in self._plugin.tools}
             if owner := self._taken.get(made.name) or own.get(made.name):
                 raise PluginError(
