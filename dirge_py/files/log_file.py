@@ -15,6 +15,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from dirge_py.lib.redaction import redacted
 from dirge_py.types.events import (
     AgentEnd,
     AgentStart,
@@ -172,19 +173,16 @@ class Log:
     def _line(self, record: dict[str, Any]) -> bytes:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         session = {"session": self.session_id} if self.session_id else {}
-        shown = {key: self._shown(value) for key, value in record.items()}
         # ASCII, so that lone surrogates and line separators cannot break a line.
-        return json.dumps({"ts": now, **session, **shown}).encode("ascii") + b"\n"
+        line = json.dumps(
+            redacted({"ts": now, **session, **record}, self._shown),
+            default=lambda value: self._shown(str(value)),
+        )
+        return line.encode("ascii") + b"\n"
 
-    def _shown(self, value: Any) -> Any:
-        """Return `value` as JSON, redacted before it is cut: half a key is no match."""
-        if value is None or isinstance(value, bool | int | float):
-            return value
-        if isinstance(value, dict):
-            return {self._shown(str(key)): self._shown(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [self._shown(item) for item in value]
-        text = self._redact(str(value)[:_REDACTED_BEFORE_CUT])
+    def _shown(self, text: str) -> str:
+        """Return a text redacted before it is cut: half a key is no match."""
+        text = self._redact(text[:_REDACTED_BEFORE_CUT])
         return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}…"
 
     def _give_up(self, reason: str) -> None:

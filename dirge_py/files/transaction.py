@@ -22,6 +22,7 @@ from dirge_py.files.atomic import (
     fresh_name,
     refuse_shared,
     refuse_unwritable,
+    replace,
     reporting_unwritten,
     sync_folder,
     write_all,
@@ -64,6 +65,8 @@ def run_transaction(
     `journals` is the folder for journals that survive a crash; a single step needs none. Raises
     FileError if a step failed. Everything is as before, or the message says what is not.
     """
+    if len(steps) == 1 and steps[0].content is not None:
+        return [replace(steps[0].place, steps[0].content, check=steps[0].check)]
     entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
     pairs = list(zip(steps, entries, strict=True))
     journal = None

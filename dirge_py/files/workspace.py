@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from dirge_py.files.atomic import FileLocation, clear_leftovers_in, replace
+from dirge_py.files.atomic import FileLocation, clear_leftovers_in
 from dirge_py.files.resolve import (
     Kind,
     absolute,
@@ -320,13 +320,7 @@ class CallFiles:
         Missing folders are created. Counts as having read the file. Raises FileError if it has
         another version now, or it cannot be written; nothing changed.
         """
-        real = self.locate(path).real
-        with self._workspace.ledger.lock(real), contextlib.ExitStack() as stack:
-            place = self._place(real, path, stack)
-            if expected is not None:
-                self._workspace.originals.keep(real, place.read)
-            status = replace(place, content, check=lambda: _check_version(place, expected))
-        self.remember_read(real, FileIdentity.of(status, sha256_of(content)))
+        self.write_all([WriteTarget(path=path, content=content, expected=expected)])
 
     def write_all(self, targets: Sequence[WriteTarget]) -> None:
         """Write all of `targets`, or none; no two of them are the same file.

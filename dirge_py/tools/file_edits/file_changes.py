@@ -94,26 +94,20 @@ def apply_changes(files: Sequence[PlannedChange], ctx: ToolContext) -> AppliedCh
     wanted, notes = _apply_choices(files, ctx.files)
     notes += _check(wanted, ctx)
     ctx.stop_if_aborted()
-    _write(wanted, ctx.files)
+    ctx.files.write_all(
+        [
+            WriteTarget(
+                path=each.path,
+                content=each.after,
+                expected=each.before.identity if each.before else None,
+                moved_from=each.moved_from,
+            )
+            for each in wanted
+        ]
+    )
     for each in wanted:
         ctx.files.ledger.landed(ctx.files.locate(each.path).real)
     return AppliedChanges(files=wanted, notes=notes)
-
-
-def _write(files: Sequence[PlannedChange], access: CallFiles) -> None:
-    targets = [
-        WriteTarget(
-            path=each.path,
-            content=each.after,
-            expected=each.before.identity if each.before else None,
-            moved_from=each.moved_from,
-        )
-        for each in files
-    ]
-    if len(targets) == 1 and (content := targets[0].content) is not None:
-        access.write(targets[0].path, content, expected=targets[0].expected)
-    elif targets:
-        access.write_all(targets)
 
 
 def _apply_choices(
