@@ -305,14 +305,9 @@ class _Reader:
         items: list[Any] = []
         members: dict[str, Any] = {}
         value: Any = None
-        has_comma = False
-        while True:
-            self.at += 1
-            self._skip()
-            if self._ends(closer):
-                if has_comma and not self.is_closed:
-                    self.slips["trailing comma"] = None
-                break
+        self.at += 1
+        self._skip()
+        while self.at < len(self.text) and self.text[self.at] != closer:
             at, name = self.at, "" if is_list else self._name()
             self._ends_before_member |= not is_list and isinstance(value, dict)
             value = self._value(depth + 1, in_list=is_list)
@@ -323,21 +318,16 @@ class _Reader:
             else:
                 members[name] = value
             self._skip()
-            if self._ends(closer):
-                break
-            if self.text[self.at] != ",":
+            if self.text.startswith(",", self.at):
+                self.at += 1
+                self._skip()
+                if self.text.startswith(closer, self.at):
+                    self.slips["trailing comma"] = None
+            elif not self.text.startswith(closer, self.at) and self.at < len(self.text):
                 self._refuse(f"a comma or a closing {closing} is missing", self.at)
-            has_comma = True
+        self.is_closed |= self.at == len(self.text)
+        self.at = min(self.at + 1, len(self.text))
         return items if is_list else members
-
-    def _ends(self, closer: str) -> bool:
-        """Whether the list or object ends here; at the end of the text it is closed."""
-        is_cut = self.at == len(self.text)
-        self.is_closed |= is_cut
-        if not is_cut and self.text[self.at] != closer:
-            return False
-        self.at += not is_cut
-        return True
 
     def _literal(self) -> Any:
         match = _LITERAL.match(self.text, self.at)

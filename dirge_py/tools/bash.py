@@ -91,7 +91,7 @@ def _in_one_line(arguments: Any) -> Any:
     if not isinstance(words, list) or not words or not all(type(word) is str for word in words):
         return arguments
     match words:
-        case ["bash" | "/bin/bash", "-lc" | "-c", script]:
+        case ["bash" | "/bin/bash", "-lc" | "-c", script] | [script]:
             return {**arguments, "command": script}
     return {**arguments, "command": shlex.join(words)}
 

@@ -24,6 +24,7 @@ async def result_of(project: ScriptedProject, name: str, **arguments: object) ->
         ("read_file", {"absolute_path": "a.txt"}, "one"),
         ("Bash", {"command": "cat a.txt", "description": "Show it", "timeout": 30_000}, "one"),
         ("shell", {"command": ["bash", "-lc", "cat a.txt | tr o 0"], "workdir": "."}, "0ne"),
+        ("shell", {"command": ["cat a.txt | tr o 0"]}, "0ne"),
         ("shell", {"command": ["echo", "a  b", "*"]}, "a  b *"),
         ("run_shell_command", {"command": "cat a.txt", "directory": "."}, "one"),
         ("Grep", {"pattern": "on", "glob": "*.txt", "output_mode": "content"}, "a.txt"),
