@@ -4,9 +4,10 @@ Lines keep their line ends, and a byte-order mark belongs to the first line, so 
 consists of bytes of one side or the other.
 """
 
+import io
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import TypeVar
 
@@ -33,26 +34,10 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class Hunk(Stretch):
     """Stretches that are applied together, with the few unchanged lines between them."""
 
     stretches: Sequence[Stretch]
-
-    @property
-    def before_at(self) -> int:
-        return self.stretches[0].before_at
-
-    @property
-    def before_end(self) -> int:
-        return self.stretches[-1].before_end
-
-    @property
-    def after_at(self) -> int:
-        return self.stretches[0].after_at
-
-    @property
-    def after_end(self) -> int:
-        return self.stretches[-1].after_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +65,23 @@ class Change:
 def diff_hunks(before: str, after: str) -> Change:
     """Return the hunks between two texts; none if they are equal."""
     old, new = lines_of(before), lines_of(after)
-    hunks: list[Hunk] = []
-    for stretch in find_differences(old, new):
-        if hunks and stretch.before_at - hunks[-1].before_end <= JOINED_ACROSS:
-            hunks.append(Hunk((*hunks.pop().stretches, stretch)))
-        else:
-            hunks.append(Hunk((stretch,)))
-    return Change(old, new, tuple(hunks))
+    return Change(old, new, tuple(join_near(find_differences(old, new), JOINED_ACROSS)))
+
+
+def join_near(stretches: Iterable[Stretch], most_between: int) -> Iterator[Hunk]:
+    """Join stretches with at most this many unchanged lines between them."""
+    group: list[Stretch] = []
+    for stretch in (*stretches, None):
+        if group and (stretch is None or stretch.before_at - group[-1].before_end > most_between):
+            a, b = group[0], group[-1]
+            yield Hunk(a.before_at, b.before_end, a.after_at, b.after_end, tuple(group))
+            group = []
+        group += [stretch] if stretch else []
 
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text with their ends. Only a line feed ends one."""
-    lines = text.split("\n")
-    last = lines.pop()
-    return [f"{line}\n" for line in lines] + ([last] if last else [])
+    return io.StringIO(text).readlines()
 
 
 def find_differences(

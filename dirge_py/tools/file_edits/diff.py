@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from dirge_py.lib.hunks import Stretch, find_differences
+from dirge_py.lib.hunks import Hunk, Stretch, find_differences, join_near
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.file_edits.document import Replacement
 
@@ -88,7 +88,7 @@ def _render(
                 first.append(part)
     lines = [f"--- {names[0]}", f"+++ {names[1]}"]
     left = {"-": MAX_LINES_A_SIDE, "+": MAX_LINES_A_SIDE}
-    for hunk in _hunks(first):
+    for hunk in join_near(first, 2 * CONTEXT):
         if not any(left.values()):
             break
         lines += _hunk_lines(old, new, hunk, left)
@@ -103,35 +103,23 @@ def _render(
     )
 
 
-def _hunks(changes: Sequence[Stretch]) -> list[list[Stretch]]:
-    """Group changes that share context lines."""
-    hunks: list[list[Stretch]] = []
-    for change in changes:
-        if hunks and change.before_at - hunks[-1][-1].before_end <= 2 * CONTEXT:
-            hunks[-1].append(change)
-        else:
-            hunks.append([change])
-    return hunks
-
-
 def _hunk_lines(
-    old: Sequence[bytes], new: Sequence[bytes], hunk: Sequence[Stretch], left: dict[str, int]
+    old: Sequence[bytes], new: Sequence[bytes], hunk: Hunk, left: dict[str, int]
 ) -> Iterator[str]:
-    first, last = hunk[0], hunk[-1]
-    before = min(CONTEXT, first.before_at)
-    after = min(CONTEXT, len(old) - last.before_end)
-    old_count = last.before_end - first.before_at + before + after
-    new_count = last.after_end - first.after_at + before + after
-    old_line = first.before_at - before + (1 if old_count else 0)
-    new_line = first.after_at - before + (1 if new_count else 0)
+    before = min(CONTEXT, hunk.before_at)
+    after = min(CONTEXT, len(old) - hunk.before_end)
+    old_count = hunk.before_end - hunk.before_at + before + after
+    new_count = hunk.after_end - hunk.after_at + before + after
+    old_line = hunk.before_at - before + (1 if old_count else 0)
+    new_line = hunk.after_at - before + (1 if new_count else 0)
     yield f"@@ -{old_line},{old_count} +{new_line},{new_count} @@"
-    yield from _decode_lines(" ", old[first.before_at - before : first.before_at])
-    for change, following in itertools.zip_longest(hunk, hunk[1:]):
+    yield from _decode_lines(" ", old[hunk.before_at - before : hunk.before_at])
+    for change, following in itertools.zip_longest(hunk.stretches, hunk.stretches[1:]):
         yield from _lines_within_limit(left, "-", old[change.before_at : change.before_end])
         yield from _lines_within_limit(left, "+", new[change.after_at : change.after_end])
         if not any(left.values()):
             return
-        end = following.before_at if following else last.before_end + after
+        end = following.before_at if following else hunk.before_end + after
         yield from _decode_lines(" ", old[change.before_end : end])
 
 
