@@ -3,13 +3,13 @@
 The tree is cut to a size limit: upper levels first, with equal shares for all folders.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pydantic import Field
 
 from dirge_py.files.walk import FileSearch
 from dirge_py.files.workspace import CallFiles
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import fair_shares, plural
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.file_edits.document import count_lines
@@ -19,30 +19,14 @@ from dirge_py.types.errors import FileError
 from dirge_py.types.tools import LoopToolResult, text_result
 
 
-@dataclass(frozen=True, slots=True)
-class OutlineEntry:
-    """A file or folder of an outline."""
+def build_outline(
+    paths: Sequence[str], *, max_depth: int, max_nodes: int
+) -> tuple[dict[str, int | None], int]:
+    """Return what is shown of the tree of these relative file paths, and how many folders it has.
 
-    path: str
-    """Its path, relative to the top."""
-    files: int | None = None
-    """The number of files below a folder; None for a file."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepoOutline:
-    """A tree of files, cut to a size limit."""
-
-    entries: Sequence[OutlineEntry]
-    """The shown files and folders in the order of the tree, folders before files."""
-    folders: int
-    """The number of all folders with files, shown or not."""
-    left_out: int
-    """The number of files that are not shown."""
-
-
-def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> RepoOutline:
-    """Return the tree of these relative file paths, `max_depth` levels deep."""
+    The shown files and folders are at most `max_depth` levels deep and in the order of the tree,
+    folders before files; with each folder is the number of files below it, with a file None.
+    """
     files: dict[str, list[str]] = {"": []}
     counts: dict[str, int] = {}
     for path in sorted(paths):
@@ -52,37 +36,21 @@ def build_outline(paths: Sequence[str], *, max_depth: int, max_nodes: int) -> Re
             counts[folder] = counts.get(folder, 0) + 1
             folder = folder.rpartition("/")[0]
     # By depth: readers want the upper levels first.
-    folders = sorted((_depth(each), each) for each in counts if _depth(each) <= max_depth)
-    shown = [folder for _, folder in folders[:max_nodes]]
-    expanded = ["", *(each for each in shown if _depth(each) < max_depth)]
+    folders = sorted((each.count("/") + 1, each) for each in counts)
+    shown = [(depth, folder) for depth, folder in folders if depth <= max_depth][:max_nodes]
+    expanded = ["", *(folder for depth, folder in shown if depth < max_depth)]
     shares = fair_shares([len(files.get(each, ())) for each in expanded], max_nodes - len(shown))
-    listed = {
-        folder: files.get(folder, [])[:share]
-        for folder, share in zip(expanded, shares, strict=True)
-    }
-    entries = _in_tree_order(shown, counts, listed)
-    return RepoOutline(entries=entries, folders=len(counts), left_out=len(paths) - sum(shares))
+    entries: dict[str, int | None] = {folder: counts[folder] for _, folder in shown}
+    for folder, share in zip(expanded, shares, strict=True):
+        entries |= dict.fromkeys(files.get(folder, [])[:share])
+    in_order = sorted(entries, key=partial(_place, entries))
+    return {path: entries[path] for path in in_order}, len(counts)
 
 
-def _depth(path: str) -> int:
-    return path.count("/") + 1
-
-
-def _in_tree_order(
-    folders: Sequence[str], counts: dict[str, int], listed: dict[str, list[str]]
-) -> list[OutlineEntry]:
-    inner: dict[str, list[str]] = {}
-    for folder in sorted(folders):
-        inner.setdefault(folder.rpartition("/")[0], []).append(folder)
-
-    def below(folder: str) -> Iterator[OutlineEntry]:
-        # At most as deep as the outline.
-        for each in inner.get(folder, ()):
-            yield OutlineEntry(each, counts[each])
-            yield from below(each)
-        yield from map(OutlineEntry, listed.get(folder, ()))
-
-    return list(below(""))
+def _place(entries: Mapping[str, int | None], path: str) -> list[tuple[bool, str]]:
+    """Return a key that sorts a path into the tree, folders before files."""
+    *folders, name = path.split("/")
+    return [*((False, folder) for folder in folders), (entries[path] is None, name)]
 
 
 MAX_NODES = 400
@@ -108,22 +76,24 @@ class RepoOverviewTool(PathTool[RepoOverviewArgs]):
 def _overview(args: RepoOverviewArgs, ctx: ToolContext) -> str:
     search = FileSearch(root="")
     sizes = {file.path: file.size for file in walk_folder(args.path, search, ctx)}
-    outline = build_outline(list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES)
-    folders = plural(outline.folders, "folder")
+    outline, folder_count = build_outline(
+        list(sizes), max_depth=args.max_depth, max_nodes=MAX_NODES
+    )
+    folders = plural(folder_count, "folder")
     lines = [f"{args.path}: {plural(len(sizes), 'file')} in {folders}"]
-    for entry in outline.entries:
-        indent = "  " * (entry.path.count("/"))
-        name = printable_name(entry.path.rpartition("/")[2])
-        if entry.files is not None:
-            lines.append(f"{indent}{name}/ ({plural(entry.files, 'file')})")
+    for entry, files in outline.items():
+        indent = "  " * entry.count("/")
+        name = printable_name(entry.rpartition("/")[2])
+        if files is not None:
+            lines.append(f"{indent}{name}/ ({plural(files, 'file')})")
         elif args.include_line_counts and not search.is_aborted():
-            path = f"{ctx.absolute(args.path)}/{entry.path}"
-            lines.append(indent + name + _line_count(path, sizes[entry.path], ctx.files))
+            path = f"{ctx.absolute(args.path)}/{entry}"
+            lines.append(indent + name + _line_count(path, sizes[entry], ctx.files))
         else:
             lines.append(indent + name)
-    if outline.left_out:
+    if left_out := len(sizes) - list(outline.values()).count(None):
         deeper = "" if args.max_depth == 6 else ", or a larger max_depth"
-        missing = plural(outline.left_out, "file")
+        missing = plural(left_out, "file")
         lines.append(f"… {missing} not shown; give the path of a folder{deeper}.")
     return "\n".join(lines) + withheld_note(search.withheld)
 

@@ -145,12 +145,11 @@ def test_they_claim_reading_the_folder(tools, tool):
 def test_a_large_folder_leaves_room_for_the_others():
     paths = [f"big/{n:04}" for n in range(2000)] + [f"small/{n}" for n in range(9)] + ["top"]
 
-    outline = build_outline(paths, max_depth=3, max_nodes=400)
+    shown, folders = build_outline(paths, max_depth=3, max_nodes=400)
 
-    shown = [entry.path for entry in outline.entries]
-    assert len(shown) == 400
+    assert (len(shown), folders) == (400, 2)
     assert {"big", "small", "top", "small/8", "big/0000"} <= set(shown)
-    assert outline.left_out == 2010 - 398
+    assert list(shown)[:2] == ["big", "big/0000"] and list(shown)[-1] == "top"
 
 
 NAMES = st.text("ab", min_size=1, max_size=2)
@@ -165,13 +164,12 @@ def test_shown_and_left_out_are_all_files(tree, max_depth, max_nodes):
     # A name is a file or a folder, never both.
     files = [path for path in tree if not any(other.startswith(f"{path}/") for other in tree)]
 
-    outline = build_outline(files, max_depth=max_depth, max_nodes=max_nodes)
+    outline, _ = build_outline(files, max_depth=max_depth, max_nodes=max_nodes)
 
-    shown = [entry.path for entry in outline.entries if entry.files is None]
-    assert len(outline.entries) <= max_nodes
+    shown = [path for path, count in outline.items() if count is None]
+    assert len(outline) <= max_nodes
     assert set(shown) <= set(files)
-    assert len(shown) + outline.left_out == len(files)
     assert all(path.count("/") < max_depth for path in shown)
-    for entry in outline.entries:
-        if entry.files is not None:
-            assert entry.files == sum(path.startswith(f"{entry.path}/") for path in files)
+    for folder, count in outline.items():
+        if count is not None:
+            assert count == sum(path.startswith(f"{folder}/") for path in files)
