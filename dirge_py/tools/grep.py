@@ -12,7 +12,6 @@ from dirge_py.lib.text import plural
 from dirge_py.tools.base import PathText, PathTool, ToolArgs, ToolContext
 from dirge_py.tools.search.lines import (
     LINE_LIMIT,
-    LineMatches,
     LineSearch,
     MatchedLine,
     find_ripgrep,
@@ -61,7 +60,7 @@ class GrepTool(PathTool[GrepArgs]):
 
         # `./` keeps a name that begins with a dash from being read as an option.
         paths = [f"./{file.path}" for file in files if is_file or file.size <= FILE_LIMIT]
-        matches = await search_lines(
+        count, lines = await search_lines(
             LineSearch(
                 pattern=pattern,
                 folder=search.root,
@@ -74,7 +73,7 @@ class GrepTool(PathTool[GrepArgs]):
             signal=ctx.signal,
             ripgrep=self._find_ripgrep(ctx.files.roots),
         )
-        text = _report(matches, len(paths), shown)
+        text = _report(count, lines, len(paths), shown)
         if large and not is_file:
             others = f" and {len(large) - 1} more" if len(large) > 1 else ""
             text += f"\n(Over 10 MiB, not searched: {shown(large[0])}{others}; give such a file as"
@@ -100,19 +99,21 @@ def _find_files(args: GrepArgs, ctx: ToolContext) -> tuple[FileSearch, Sequence[
     return search, files, False
 
 
-def _report(matches: LineMatches, searched: int, shown: Callable[[str], str]) -> str:
+def _report(
+    count: int, lines: Sequence[MatchedLine], searched: int, shown: Callable[[str], str]
+) -> str:
     files = plural(searched, "file")
-    if not matches.count:
+    if not count:
         return f"No matches found (searched {files})."
-    sizes = accumulate(len(line.text) for line in matches.lines)
+    sizes = accumulate(len(line.text) for line in lines)
     fitting = sum(size <= MAX_CHARACTERS for size in sizes)
-    kept = matches.lines[: max(1, fitting)]
+    kept = lines[: max(1, fitting)]
     output = plural(len(kept), "output line")
-    header = f"{plural(matches.count, 'match')} ({output}, searched {files}):"
+    header = f"{plural(count, 'match')} ({output}, searched {files}):"
     body = [header, *_render_matches(kept, shown)]
     if any(len(line.text) == LINE_LIMIT for line in kept):
         body.append("(…[truncated]: `read` shows more of such a line.)")
-    missing = matches.count - sum(line.is_match for line in kept)
+    missing = count - sum(line.is_match for line in kept)
     if missing:
         body.append(f"… {missing} more; narrow the pattern, the path or the include.")
     return "\n".join(body)

@@ -95,21 +95,17 @@ _KEYWORDS = frozenset(("end", "fi", "done", "esac"))
 
 @dataclass(frozen=True, slots=True)
 class SyntaxFault:
-    """A syntax error at a place: `row` from 0, `column` in bytes from 0."""
+    """A syntax error at a place: `row` from 0, `column` in bytes from 0.
+
+    While brackets are paired, `words` is only the bracket.
+    """
 
     row: int
     column: int
     words: str
 
-
-@dataclass(frozen=True, slots=True)
-class _Bracket:
-    token: str
-    row: int
-    column: int
-
-    def fault(self, problem: str = "is never closed") -> SyntaxFault:
-        return SyntaxFault(self.row, self.column, f"`{self.token}` {problem}")
+    def with_problem(self, problem: str = "is never closed") -> "SyntaxFault":
+        return SyntaxFault(self.row, self.column, f"`{self.words}` {problem}")
 
 
 def walk_nodes(root: tree_sitter.Node, *, only_faulty: bool = False) -> Iterator[tree_sitter.Node]:
@@ -179,45 +175,45 @@ def _open_string(quote: tree_sitter.Node, source: bytes) -> SyntaxFault:
 
 
 def _brackets(root: tree_sitter.Node, lines: Sequence[bytes]) -> list[SyntaxFault]:
-    open_ones: list[_Bracket] = []
+    open_ones: list[SyntaxFault] = []
     faults: list[SyntaxFault] = []
-    suspects: list[_Bracket] = []
+    suspects: list[SyntaxFault] = []
     for token in _tokens(root):
-        if token.token in _CLOSERS:
+        if token.words in _CLOSERS:
             open_ones.append(token)
-        elif open_ones and _CLOSERS[open_ones[-1].token] == token.token:
+        elif open_ones and _CLOSERS[open_ones[-1].words] == token.words:
             opening = open_ones.pop()
             if _is_further_left(token, opening, lines):
                 suspects.append(opening)
-        elif any(_CLOSERS[each.token] == token.token for each in open_ones):
-            while _CLOSERS[open_ones[-1].token] != token.token:
-                faults.append(open_ones.pop().fault())
+        elif any(_CLOSERS[each.words] == token.words for each in open_ones):
+            while _CLOSERS[open_ones[-1].words] != token.words:
+                faults.append(open_ones.pop().with_problem())
             open_ones.pop()
         else:
-            faults.append(token.fault("closes nothing"))
-    return faults + [_likely_unclosed(each, suspects).fault() for each in open_ones]
+            faults.append(token.with_problem("closes nothing"))
+    return faults + [_likely_unclosed(each, suspects).with_problem() for each in open_ones]
 
 
-def _tokens(root: tree_sitter.Node) -> Iterator[_Bracket]:
+def _tokens(root: tree_sitter.Node) -> Iterator[SyntaxFault]:
     for node in walk_nodes(root):
         if node.child_count or node.is_missing:
             continue
         if node.type in _CLOSERS or node.type in _CLOSING:
-            yield _Bracket(node.type, *node.start_point)
+            yield SyntaxFault(*node.start_point, node.type)
         for token in _DOUBLE.get(node.type, ""):
-            yield _Bracket(token, *node.start_point)
+            yield SyntaxFault(*node.start_point, token)
 
 
-def _is_further_left(closing: _Bracket, opening: _Bracket, lines: Sequence[bytes]) -> bool:
+def _is_further_left(closing: SyntaxFault, opening: SyntaxFault, lines: Sequence[bytes]) -> bool:
     """Whether a closing bracket begins its line, left of the line with the opening one."""
     begins_line = not lines[closing.row][: closing.column].strip()
     line = lines[opening.row]
     return begins_line and closing.column < len(line) - len(line.lstrip())
 
 
-def _likely_unclosed(outer: _Bracket, suspects: Sequence[_Bracket]) -> _Bracket:
+def _likely_unclosed(outer: SyntaxFault, suspects: Sequence[SyntaxFault]) -> SyntaxFault:
     """Return the bracket that was probably not closed: an inner suspect, else `outer` itself."""
-    alike = (each for each in suspects if each.token == outer.token)
+    alike = (each for each in suspects if each.words == outer.words)
     return next((each for each in alike if _place(each) > _place(outer)), outer)
 
 

@@ -68,7 +68,9 @@ async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path,
         Path(elsewhere, "a").write_text("hit\n")
         search = LineSearch(pattern="hit", folder=elsewhere, paths=["./a"])
         try:
-            lines = await search_lines(search, runner=runner, signal=AbortSignal(), ripgrep=ripgrep)
+            count, _ = await search_lines(
+                search, runner=runner, signal=AbortSignal(), ripgrep=ripgrep
+            )
             names = await search_names(
                 "hit", ["miss", "hit"], runner=runner, signal=AbortSignal(), ripgrep=ripgrep
             )
@@ -76,7 +78,7 @@ async def test_a_sandbox_hides_nothing_from_a_search_that_was_approved(tmp_path,
             await runner.shutdown()
             sandbox.close()
 
-    assert lines.count == 1
+    assert count == 1
     assert names == [1]
 
 

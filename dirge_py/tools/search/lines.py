@@ -69,16 +69,6 @@ class LineSearch:
     """Whether a file may be so large that the program's memory must be limited."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineMatches:
-    """The result of a search."""
-
-    count: int
-    """The number of matching lines."""
-    lines: Sequence[MatchedLine]
-    """The first matches with their context, in the order of the paths."""
-
-
 def find_ripgrep(roots: Sequence[str]) -> str | None:
     """Return `rg` from PATH or beside Python, never from the workspace: searching runs unasked."""
     path = (os.environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
@@ -87,8 +77,11 @@ def find_ripgrep(roots: Sequence[str]) -> str | None:
 
 async def search_lines(
     search: LineSearch, *, runner: Runner, signal: AbortSignal, ripgrep: str | None
-) -> LineMatches:
-    """Return the matching lines with their context. Raises FileError for an invalid pattern."""
+) -> tuple[int, Sequence[MatchedLine]]:
+    """Return how many lines match, and the first of them with their context.
+
+    The lines are in the order of the paths. Raises FileError for an invalid pattern.
+    """
     count = 0
     lines: list[MatchedLine] = []
     program, needed = _search_command(search, ripgrep)
@@ -113,10 +106,9 @@ async def search_lines(
                     outcome="timeout",
                 )
             left = None if search.most_lines is None else search.most_lines - len(lines)
-            matches = await in_thread(signal, _parse_matches, finished, search.pattern, batch, left)
-            count += matches.count
-            lines += matches.lines
-    return LineMatches(count, lines)
+            more = await in_thread(signal, _parse_matches, finished, search.pattern, batch, left)
+            count, lines = count + more[0], lines + more[1]
+    return count, lines
 
 
 def _search_command(search: LineSearch, ripgrep: str | None) -> tuple[list[str], list[str]]:
@@ -153,10 +145,10 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 
 def _parse_matches(
     finished: CommandResult, pattern: str, batch: Sequence[str], most: int | None
-) -> LineMatches:
+) -> tuple[int, list[MatchedLine]]:
     counts, lines = _by_file(_read_output(finished), pattern, most)
     raw_lines = (raw for path in batch for raw in lines.get(path, ()))
-    return LineMatches(sum(counts.values()), [_parse_line(raw) for raw in islice(raw_lines, most)])
+    return sum(counts.values()), [_parse_line(raw) for raw in islice(raw_lines, most)]
 
 
 def _read_output(finished: CommandResult) -> bytes:
@@ -245,5 +237,5 @@ async def search_names(
         listed = "\n".join(printable_name(name).replace("\n", "\ufffd") for name in names)
         Path(folder, "names").write_bytes(f"{listed}\n".encode())
         search = LineSearch(pattern=pattern, folder=folder, paths=["./names"])
-        matches = await search_lines(search, runner=runner, signal=signal, ripgrep=ripgrep)
-    return [line.number - 1 for line in matches.lines]
+        _, lines = await search_lines(search, runner=runner, signal=signal, ripgrep=ripgrep)
+    return [line.number - 1 for line in lines]
