@@ -304,23 +304,16 @@ def remove_leftovers(folder: int) -> None:
 
 def _is_left(name: str, folder: int) -> bool:
     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if status.st_uid != os.geteuid():
+    is_file = stat.S_ISREG(status.st_mode)
+    if status.st_uid != os.geteuid() or not (is_file or stat.S_ISLNK(status.st_mode)):
         return False
-    age_s = time.time() - status.st_mtime
-    if stat.S_ISLNK(status.st_mode):
-        return age_s > _SURELY_LEFT_S
-    if not stat.S_ISREG(status.st_mode):
-        return False
-    is_locked = _is_locked(name, folder)
-    has_lock = is_locked is not None and name.endswith(".tmp")
-    return not is_locked and age_s > (_LOCKED_AFTER_S if has_lock else _SURELY_LEFT_S)
-
-
-def _is_locked(name: str, folder: int) -> bool | None:
-    """Whether a process has locked the file; None if that is unknown."""
+    left_after_s = _SURELY_LEFT_S
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    try:
-        with closing_descriptor(os.open(name, flags, dir_fd=folder)) as descriptor:
-            return not try_lock(descriptor)
-    except OSError:
-        return None
+    with contextlib.suppress(OSError):  # a link, or one that can't be opened
+        descriptor = os.open(name, flags, dir_fd=folder)
+        with closing_descriptor(descriptor):
+            if not try_lock(descriptor):
+                return False
+            if name.endswith(".tmp"):
+                left_after_s = _LOCKED_AFTER_S
+    return time.time() - status.st_mtime > left_after_s

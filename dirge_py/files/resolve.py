@@ -246,26 +246,22 @@ def make_folders(anchor: int, relative: str, shown: str) -> Iterator[int]:
 
 
 def _open_or_make(anchor: int, relative: str, created: list[str]) -> int:
-    parts = [part for part in relative.split("/") if part]
-    depth, folder = _deepest_existing(anchor, parts)
-    for end in range(depth + 1, len(parts) + 1):
-        path = "/".join(parts[:end])
-        try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(parts[end - 1], dir_fd=folder)
-                created.append(path)
-        finally:
+    folder, path = os.dup(anchor), ""
+    try:
+        for part in filter(None, relative.split("/")):
+            path = os.path.join(path, part)
+            try:
+                deeper = open_folder_handle(part, folder)
+            except FileNotFoundError:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=folder)
+                    created.append(path)
+                deeper = open_folder_handle(part, folder)
             os.close(folder)
-        folder = open_beneath(anchor, path, FOLDER)
-    return folder
-
-
-def _deepest_existing(anchor: int, parts: list[str]) -> tuple[int, int]:
-    """Return how many of `parts` exist, and a descriptor of the last of them."""
-    for depth in range(len(parts), 0, -1):
-        with contextlib.suppress(FileNotFoundError):
-            return depth, open_beneath(anchor, "/".join(parts[:depth]), FOLDER)
-    return 0, open_beneath(anchor, "", FOLDER)
+            folder = deeper
+        return os.open(".", FOLDER | os.O_CLOEXEC, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 def _remove(anchor: int, created: list[str]) -> None:
