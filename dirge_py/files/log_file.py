@@ -16,22 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dirge_py.lib.redaction import redacted
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    PermissionAnswered,
-    PermissionAsked,
-    RetryNotice,
-    SystemNotice,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    TurnEnd,
-    TurnStart,
-    UsageReported,
-)
+from dirge_py.types import events
 from dirge_py.types.messages import AssistantMessage
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -41,27 +26,26 @@ _MAX_TEXT = 2_000
 _REDACTED_BEFORE_CUT = 4 * _MAX_TEXT
 _LOGGERS = (logging.getLogger("dirge_py"), logging.getLogger("dirge.plugin"))
 
-_COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
-_CALL = {"call": "tool_call_id", "tool": "tool_name"}
-_FIELDS: Mapping[type[LoopEvent], Mapping[str, str]] = {
-    AgentStart: {},
-    AgentEnd: {},
-    TurnStart: {},
-    TurnEnd: {},
-    MessageEnd: {"model": "message.model", "stop_reason": "message.stop_reason"},
-    UsageReported: {
-        **{name: f"usage.{name}" for name in _COUNTS},
-        "model": "model",
-        "cost_usd": "cost_usd",
-    },
-    ToolExecutionStart: {**_CALL, "args": "args"},
-    ToolExecutionEnd: {**_CALL, "is_error": "is_error", "duration_ms": "duration_ms"},
-    PermissionAsked: {**_CALL, "claims": "claims", "reason": "reason"},
-    PermissionAnswered: {**_CALL, "effect": "effect", "policy": "policy", "reason": "reason"},
-    RetryNotice: {"attempt": "attempt", "delay_ms": "delay_ms", "error": "error"},
-    SystemNotice: {"content": "content"},
+_CALL = "call=tool_call_id tool=tool_name"
+_USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
+_FIELDS: Mapping[type[events.LoopEvent], str] = {
+    events.AgentStart: "",
+    events.AgentEnd: "",
+    events.TurnStart: "",
+    events.TurnEnd: "",
+    events.MessageEnd: "model=message.model stop_reason=message.stop_reason",
+    events.UsageReported: " ".join(
+        [*(f"{name}=usage.{name}" for name in _COUNTS), "model cost_usd"]
+    ),
+    events.ToolExecutionStart: f"{_CALL} args",
+    events.ToolExecutionEnd: f"{_CALL} is_error duration_ms",
+    events.PermissionAsked: f"{_CALL} claims reason",
+    events.PermissionAnswered: f"{_CALL} effect policy reason",
+    events.RetryNotice: "attempt delay_ms error",
+    events.SystemNotice: "content",
 }
-"""The events that are logged: the names of their fields in the log, and in the event."""
+"""The events that are logged: the names of their fields in the log, and in the event if other."""
+_MESSAGES = (events.MessageStart, events.MessageEnd)
 _TIMED = ("agent", "turn", "message")
 """What has a duration in the log; tool calls have their own."""
 
@@ -102,7 +86,7 @@ class Log:
             logger.addHandler(self._handler)
             logger.setLevel(logging.INFO)
 
-    def sink(self, event: LoopEvent) -> None:
+    def sink(self, event: events.LoopEvent) -> None:
         """Write what `event` says about runs, turns, model calls and tools, but no text deltas."""
         try:
             fields = self._fields(event)
@@ -116,20 +100,21 @@ class Log:
         """Write one record of another kind, such as `session` or `compaction`."""
         self._write({"kind": kind, **self._ids, **fields})
 
-    def _fields(self, event: LoopEvent) -> dict[str, Any] | None:
+    def _fields(self, event: events.LoopEvent) -> dict[str, Any] | None:
         """Return the fields of the event's record; None if it is not logged."""
-        if isinstance(event, AgentStart):
+        if isinstance(event, events.AgentStart):
             self._ids = {"run": event.run_id} if event.run_id else {}
-        elif isinstance(event, TurnStart):
+        elif isinstance(event, events.TurnStart):
             self._ids = {**self._ids, "turn": event.turn}
-        elif isinstance(event, MessageStart | MessageEnd) and event.message.role != "assistant":
+        elif isinstance(event, _MESSAGES) and event.message.role != "assistant":
             return None
         what, _, edge = event.type.rpartition("_")
         if edge == "start" and what in _TIMED:
             self._began[what] = self._clock()
         if type(event) not in _FIELDS:
             return None
-        fields = {name: attrgetter(path)(event) for name, path in _FIELDS[type(event)].items()}
+        named = (field.partition("=") for field in _FIELDS[type(event)].split())
+        fields = {name: attrgetter(path or name)(event) for name, _, path in named}
         fields |= _derived_fields(event)
         if edge == "end" and what in self._began:
             fields["duration_ms"] = round((self._clock() - self._began.pop(what)) * 1000)
@@ -216,22 +201,22 @@ def keep_off_the_screen() -> None:
             logger.addHandler(logging.NullHandler())
 
 
-def _derived_fields(event: LoopEvent) -> dict[str, Any]:
+def _derived_fields(event: events.LoopEvent) -> dict[str, Any]:
     match event:
-        case AgentEnd(outcome=outcome):
+        case events.AgentEnd(outcome=outcome):
             reason = getattr(outcome, "reason", "") or getattr(outcome, "message", "")
             fields = {"outcome": type(outcome).__name__, "messages": len(event.messages)}
             return fields | ({"reason": reason} if reason else {})
-        case TurnEnd():
+        case events.TurnEnd():
             return {"tool_results": len(event.tool_results)}
-        case MessageEnd(message=AssistantMessage() as message):
+        case events.MessageEnd(message=AssistantMessage() as message):
             calls = [call.id for call in message.calls]
             fields = {"kind": "model_call", "characters": len(message.text), "calls": calls}
             if message.error_message:
                 fields |= {"error_kind": message.error_kind, "error": message.error_message}
             return fields
-        case UsageReported() if event.role:
+        case events.UsageReported() if event.role:
             return {"role": event.role}
-        case ToolExecutionEnd(result=result):
+        case events.ToolExecutionEnd(result=result):
             return {"outcome": result.details.get("outcome"), "characters": len(result.text)}
     return {}

@@ -14,20 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from dirge_py.files.atomic import (
-    FileLocation,
-    OwnerLost,
-    clear_leftovers,
-    fill,
-    fresh_name,
-    refuse_shared,
-    refuse_unwritable,
-    replace,
-    reporting_unwritten,
-    sync_folder,
-    write_all,
-    write_in_place,
-)
+from dirge_py.files import atomic
+from dirge_py.files.atomic import FileLocation, OwnerLost
 from dirge_py.files.resolve import FOLDER, open_beneath, open_folder_handle, open_regular, reason_of
 from dirge_py.files.versions import sha256_of
 from dirge_py.lib.file_lock import closing_descriptor
@@ -66,7 +54,7 @@ def run_transaction(
     FileError if a step failed. Everything is as before, or the message says what is not.
     """
     if len(steps) == 1 and steps[0].content is not None:
-        return [replace(steps[0].place, steps[0].content, check=steps[0].check)]
+        return [atomic.replace(steps[0].place, steps[0].content, check=steps[0].check)]
     entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
     pairs = list(zip(steps, entries, strict=True))
     journal = None
@@ -77,11 +65,11 @@ def run_transaction(
     try:
         in_place = [_stage(step, entry) for step, entry in pairs]
         for folder in {step.place.folder for step in steps}:
-            sync_folder(folder)
+            atomic.sync_folder(folder)
         for (step, entry), is_in_place in zip(pairs, in_place, strict=True):
-            with reporting_unwritten(step.place):
+            with atomic.reporting_unwritten(step.place):
                 statuses.append(_make_visible(step, entry, is_in_place=is_in_place))
-                sync_folder(step.place.folder)
+                atomic.sync_folder(step.place.folder)
         if journal is not None:
             journal.finish()
     except BaseException as error:
@@ -121,7 +109,7 @@ class RollbackEntry:
     @classmethod
     def of(cls, real: str, before: str | None, content: bytes | None) -> "RollbackEntry":
         after = None if content is None else sha256_of(content)
-        temporary, backup = fresh_name("new"), fresh_name("old")
+        temporary, backup = atomic.fresh_name("new"), atomic.fresh_name("old")
         return cls(real=real, before=before, after=after, temporary=temporary, backup=backup)
 
 
@@ -138,11 +126,11 @@ def _undo_change(place: FileLocation, entry: RollbackEntry) -> str:
     if entry.before is None:
         place.unlink(place.name)
     elif _is_copy(place, entry.backup):
-        write_in_place(place, place.read(entry.backup))
+        atomic.write_in_place(place, place.read(entry.backup))
     else:
         # Rename the old file itself, which needs no space on a possibly full disk.
         os.rename(entry.backup, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
-    sync_folder(place.folder)
+    atomic.sync_folder(place.folder)
     return ""
 
 
@@ -173,7 +161,7 @@ class RollbackJournal:
     @classmethod
     def open(cls, folder: Path, entries: Sequence[RollbackEntry]) -> "RollbackJournal":
         """Write a new journal of `entries` in `folder` to disk. Raises FileError."""
-        path = folder / fresh_name("patch").lstrip(".")
+        path = folder / atomic.fresh_name("patch").lstrip(".")
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -182,7 +170,7 @@ class RollbackJournal:
                 fcntl.flock(journal._descriptor, fcntl.LOCK_EX)
                 journal._append(json.dumps([asdict(each) for each in entries]).encode() + b"\n")
                 with _open_folder(os.path.realpath(folder)) as descriptor:
-                    sync_folder(descriptor)
+                    atomic.sync_folder(descriptor)
             except BaseException:
                 journal.close(keep=False)
                 raise
@@ -204,7 +192,7 @@ class RollbackJournal:
         os.close(self._descriptor)
 
     def _append(self, content: bytes) -> None:
-        write_all(self._descriptor, content)
+        atomic.write_all(self._descriptor, content)
         os.fsync(self._descriptor)
 
 
@@ -300,11 +288,11 @@ def _settled(place: FileLocation, entry: RollbackEntry, *, undo: bool) -> tuple[
 
 def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
     """Put new and old content beside the place; return True if it must be written in place."""
-    with reporting_unwritten(step.place):
-        clear_leftovers(step.place.folder)
+    with atomic.reporting_unwritten(step.place):
+        atomic.clear_leftovers(step.place.folder)
         old = step.place.status()
         if old is not None:
-            refuse_unwritable(step.place, old)
+            atomic.refuse_unwritable(step.place, old)
         if step.content is None:
             _link(step.place, entry.backup)
             return False
@@ -316,7 +304,7 @@ def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
             _link(step.place, entry.backup)
             return False
         step.place.unlink(entry.temporary)
-        refuse_shared(step.place, old)
+        atomic.refuse_shared(step.place, old)
         # A second name would change with the file, so the old content is copied.
         _write(step.place, entry.backup, step.place.read(), like=None, mode=0o600)
         return True
@@ -331,7 +319,7 @@ def _make_visible(
         os.unlink(place.name, dir_fd=place.folder)
         return None
     if is_in_place:
-        return write_in_place(place, step.content, check=step.check)
+        return atomic.write_in_place(place, step.content, check=step.check)
     status = os.stat(entry.temporary, dir_fd=place.folder, follow_symlinks=False)
     step.check()
     os.rename(entry.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
@@ -362,7 +350,7 @@ def _write(
 ) -> None:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     with closing_descriptor(place.open(name, flags)) as descriptor:
-        fill(source or place, descriptor, content, like=like, mode=mode)
+        atomic.fill(source or place, descriptor, content, like=like, mode=mode)
 
 
 def _link(place: FileLocation, name: str) -> None:
