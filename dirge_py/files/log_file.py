@@ -27,16 +27,15 @@ _REDACTED_BEFORE_CUT = 4 * _MAX_TEXT
 _LOGGERS = (logging.getLogger("dirge_py"), logging.getLogger("dirge.plugin"))
 
 _CALL = "call=tool_call_id tool=tool_name"
-_USAGE = ("input", "output", "cache_read", "cache_write", "reasoning")
+_COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
+_USAGE = " ".join(f"{name}=usage.{name}" for name in _COUNTS)
 _FIELDS: Mapping[type[events.LoopEvent], str] = {
     events.AgentStart: "",
     events.AgentEnd: "",
     events.TurnStart: "",
     events.TurnEnd: "",
     events.MessageEnd: "model=message.model stop_reason=message.stop_reason",
-    events.UsageReported: " ".join(
-        [*(f"{name}=usage.{name}" for name in _COUNTS), "model cost_usd"]
-    ),
+    events.UsageReported: f"{_USAGE} model cost_usd",
     events.ToolExecutionStart: f"{_CALL} args",
     events.ToolExecutionEnd: f"{_CALL} is_error duration_ms",
     events.PermissionAsked: f"{_CALL} claims reason",
