@@ -107,13 +107,13 @@ class ReadLog:
     def knows(self, real: str) -> bool:
         return real in self._known
 
-    def check_fresh(self, real: str, now: FileIdentity, *, shown: str) -> None:
-        """Raise FileError if `real` was never read, or was read in another version than `now`."""
-        known = self._known.get(real)
+    def check_fresh(self, shown: str, now: FileContent) -> None:
+        """Raise FileError if the file was never read, or was read in another version than `now`."""
+        known = self._known.get(now.real)
         if known is None:
             hint = "Use `read` on it first."
             raise FileError(f"{shown} exists and has not been read.", hint=hint)
-        if not known.same_version(now):
+        if not known.same_version(now.identity):
             raise changed_since_read(shown)
 
     def lock(self, real: str) -> threading.Lock:

@@ -251,7 +251,7 @@ class CallFiles:
                 raise FileError(f"{path} cannot be read: {reason_of(error)}.") from error
 
     def read(self, path: str) -> FileContent:
-        """Return the whole file. Does not count as having read it: see `remember_read`.
+        """Return the whole file. Does not count as having read it: see `ReadLog.remember`.
 
         Raises FileError as `open`, or if it is above `WHOLE_FILE_LIMIT` or not as it was shown.
         """
@@ -306,22 +306,6 @@ class CallFiles:
         self.locate(search.root)
         return walk(self._workspace, search)
 
-    def remember_read(self, real: str, identity: FileIdentity) -> None:
-        """Record that the model knows this version of the file."""
-        self._workspace.ledger.remember(real, identity)
-
-    def check_fresh(self, path: str, content: FileContent) -> None:
-        """Raise FileError if the model does not know exactly this content."""
-        self._workspace.ledger.check_fresh(content.real, content.identity, shown=path)
-
-    def write(self, path: str, content: bytes, *, expected: FileIdentity | None) -> None:
-        """Write `content` to the file if its version is still `expected` (None: it does not exist).
-
-        Missing folders are created. Counts as having read the file. Raises FileError if it has
-        another version now, or it cannot be written; nothing changed.
-        """
-        self.write_all([WriteTarget(path=path, content=content, expected=expected)])
-
     def write_all(self, targets: Sequence[WriteTarget]) -> None:
         """Write all of `targets`, or none; no two of them are the same file.
 
@@ -333,7 +317,7 @@ class CallFiles:
         with contextlib.ExitStack() as stack:
             # Always in the same order, so that two changes never wait for each other.
             for real in sorted(set(reals)):
-                stack.enter_context(self._workspace.ledger.lock(real))
+                stack.enter_context(self.ledger.lock(real))
             places = {real: self._place(real, target.path, stack) for real, target in pairs}
             steps = [self._step(target, real, places) for real, target in pairs]
             for step in (step for step in steps if step.before is not None):
@@ -341,9 +325,9 @@ class CallFiles:
             statuses = run_transaction(steps, self._workspace.journals)
         for step, status in zip(steps, statuses, strict=True):
             if status is None or step.content is None:
-                self._workspace.ledger.forget(step.real)
+                self.ledger.forget(step.real)
             else:
-                self.remember_read(step.real, FileIdentity.of(status, sha256_of(step.content)))
+                self.ledger.remember(step.real, FileIdentity.of(status, sha256_of(step.content)))
 
     def _place(self, real: str, shown: str, stack: contextlib.ExitStack) -> FileLocation:
         anchor, relative = self._workspace.anchor(real)

@@ -72,7 +72,7 @@ def _read(args: ReadArgs, ctx: ToolContext) -> LoopToolResult:
         is_editable = status.st_size <= WHOLE_FILE_LIMIT
 
         def remember(sha256: str) -> None:
-            files.remember_read(located.real, FileIdentity.of(status, sha256))
+            files.ledger.remember(located.real, FileIdentity.of(status, sha256))
 
         def remember_bytes() -> None:
             # A file that is not text counts as read, too, so that it can be deleted or renamed.

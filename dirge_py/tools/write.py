@@ -64,7 +64,7 @@ def _apply(args: WriteArgs, path: str, ctx: ToolContext) -> AppliedChanges:
 
 def _is_known(content: FileContent, files: CallFiles) -> bool:
     try:
-        files.check_fresh(content.real, content)
+        files.ledger.check_fresh(content.real, content)
     except FileError:
         return False
     return True
@@ -79,7 +79,7 @@ def _plan_change(args: WriteArgs, path: str, files: CallFiles) -> PlannedChange:
         require_utf8(before.content, args.path)
         content = before.content + content
     elif before is not None:
-        files.check_fresh(args.path, before)
+        files.ledger.check_fresh(args.path, before)
     diff = diff_of_texts(before.content if before else None, content, path=args.path)
     return PlannedChange(path=path, shown=args.path, before=before, after=content, diff=diff)
 

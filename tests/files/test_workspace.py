@@ -1,14 +1,14 @@
 import os
 from collections.abc import Iterator
+from dirge_py.files import workspace as workspace_module
+from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, walk_beneath
+from dirge_py.files.workspace import LocatedPath, Workspace, WriteTarget
+from dirge_py.types.errors import FileError
 from pathlib import Path
+from tests.support.requirements import lacking
 
 import pytest
 
-from dirge_py.files import workspace as workspace_module
-from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, walk_beneath
-from dirge_py.files.workspace import LocatedPath, Workspace
-from dirge_py.types.errors import FileError
-from tests.support.requirements import lacking
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_write_needs_the_file_version_it_was_planned_for(workspace, project):
     (project / "file").write_text("two")
 
     with pytest.raises(FileError, match="changed since"):
-        files.write("file", b"three", expected=seen)
+        files.write_all([WriteTarget(path="file", content=b"three", expected=seen)])
 
     assert (project / "file").read_text() == "two"
     assert os.listdir(project) == ["file"]
@@ -88,14 +88,16 @@ def test_a_file_that_appeared_is_not_overwritten(workspace, project):
     (project / "file").write_text("theirs")
 
     with pytest.raises(FileError, match="exists now"):
-        workspace.at_call("c").write("file", b"ours", expected=None)
+        workspace.at_call("c").write_all([WriteTarget(path="file", content=b"ours", expected=None)])
 
     assert (project / "file").read_text() == "theirs"
 
 
 def test_folders_created_for_a_failed_write_are_removed(workspace, project):
     with pytest.raises(FileError):
-        workspace.at_call("c").write("a/b/" + "x" * 300, b"", expected=None)
+        workspace.at_call("c").write_all(
+            [WriteTarget(path="a/b/" + "x" * 300, content=b"", expected=None)]
+        )
 
     assert os.listdir(project) == []
 
@@ -104,10 +106,10 @@ def test_changed_mtime_with_same_content_is_the_same_version(workspace, project)
     files = workspace.at_call("c")
     (project / "file").write_text("one")
     before = files.read("file")
-    files.remember_read(before.real, before.identity)
+    files.ledger.remember(before.real, before.identity)
     os.utime(project / "file", ns=(1, 1))
 
-    files.check_fresh("file", files.read("file"))
+    files.ledger.check_fresh("file", files.read("file"))
 
 
 def test_both_open_methods_refuse_links_and_dot_dot(tmp_path):

@@ -115,9 +115,9 @@ async def test_a_file_that_is_still_the_same_need_not_be_read_again(
             LoadedSession(choices=SessionChoices(settings={"files_read": kept})),
         )
         files = workspace.for_person()
-        files.check_fresh("a", files.read("a"))
+        files.ledger.check_fresh("a", files.read("a"))
         with pytest.raises(FileError, match="has changed since"):
-            files.check_fresh("b", files.read("b"))
+            files.ledger.check_fresh("b", files.read("b"))
 
 
 async def test_files_that_a_move_touched_have_to_be_read_again(project: ScriptedProject) -> None:

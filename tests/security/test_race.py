@@ -5,13 +5,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dirge_py.files.workspace import CallFiles, Workspace, WriteTarget
+from dirge_py.types.errors import FileError
 from pathlib import Path
+from tests.security.sizes import count, size
 
 import pytest
 
-from dirge_py.files.workspace import CallFiles, Workspace, WriteTarget
-from dirge_py.types.errors import FileError
-from tests.security.sizes import count, size
 
 WRITES = size(400, 100_000)
 SECRET = b"outside, and nobody's business"
@@ -57,11 +57,13 @@ def flipping(one: Path, other: Path) -> Iterator[None]:
 def replace_one(files: CallFiles, number: int) -> None:
     seen = files.read("folder/file")
     assert seen.content != SECRET
-    files.write("folder/file", b"written %d" % number, expected=seen.identity)
+    files.write_all(
+        [WriteTarget(path="folder/file", content=b"written %d" % number, expected=seen.identity)]
+    )
 
 
 def create_one(files: CallFiles, number: int) -> None:
-    files.write(f"folder/{number}", b"x", expected=None)
+    files.write_all([WriteTarget(path=f"folder/{number}", content=b"x", expected=None)])
 
 
 def change_several(files: CallFiles, number: int) -> None:

@@ -119,7 +119,7 @@ async def test_deleting_a_line_takes_its_end(tools):
 @pytest.mark.parametrize("content", [b"caf\xe9\n", "wide\n".encode("utf-16")])
 async def test_d19_what_is_not_utf8_is_refused_unchanged(tools, content):
     file = tools.put("a", content)
-    tools.workspace.at_call("x").remember_read(
+    tools.workspace.at_call("x").ledger.remember(
         str(file), tools.workspace.at_call("x").read("a").identity
     )
 

@@ -155,7 +155,7 @@ class PatchPlanner:
             )
         # A deleted file must be known like a changed one: otherwise a loss goes unnoticed.
         if file.base is not None:
-            self.access.check_fresh(shown, file.base)
+            self.access.ledger.check_fresh(shown, file.base)
 
     def _file(self, shown: str) -> _PlannedFile:
         """Return the state of the file. Raises ToolFailed if an earlier operation on it failed."""

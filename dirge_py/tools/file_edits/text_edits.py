@@ -195,7 +195,7 @@ def plan_for_model(
     if base is not None and is_call:
         _require_known(files, shown, base, plan)
     elif base is not None:
-        files.check_fresh(shown, base)
+        files.ledger.check_fresh(shown, base)
     try:
         return plan()
     except TextNotFound as miss:
@@ -212,7 +212,7 @@ def _require_known(
     file then counts as read.
     """
     try:
-        files.check_fresh(shown, content)
+        files.ledger.check_fresh(shown, content)
     except FileError as stale:
         if not files.ledger.knows(content.real):
             raise
@@ -221,7 +221,7 @@ def _require_known(
             lines = _lines_around(view, plan().diff.spans)
         except FileError:
             raise stale from None
-        files.remember_read(content.real, content.identity)
+        files.ledger.remember(content.real, content.identity)
         raise FileError(
             f"{stale.message} The place you mean now reads:\n{lines}\n",
             hint="This counts as read: make the call again if it is still right.",
