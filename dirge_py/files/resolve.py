@@ -28,6 +28,7 @@ class Resolved:
 
     real: str
     kind: Kind
+    """The kind of file there."""
 
     @property
     def exists(self) -> bool:

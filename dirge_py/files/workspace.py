@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from dirge_py.files.atomic import FileLocation, clear_leftovers_in
 from dirge_py.files.resolve import (
-    Kind,
+    Resolved,
     absolute,
     make_folders,
     open_folder_handle,
@@ -35,21 +35,13 @@ WHOLE_FILE_LIMIT = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocatedPath:
+class LocatedPath(Resolved):
     """A path and where it leads at this moment."""
 
     path: str
     """The absolute form of the path that was asked for."""
-    real: str
-    """Its physical path; its last components may not exist yet."""
     inside: bool
     """Whether `real` lies beneath a root."""
-    kind: Kind
-    """The kind of file there."""
-
-    @property
-    def exists(self) -> bool:
-        return self.kind != "missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,13 +109,12 @@ def find_differences(
 
 def _without_equal_ends(old: Sequence[L], new: Sequence[L], whole: Stretch) -> Stretch:
     """Return the stretch without equal lines at its ends."""
-    start, end = whole.before_at, whole.before_end
-    new_start, new_end = whole.after_at, whole.after_end
-    while start < end and new_start < new_end and old[start] == new[new_start]:
-        start, new_start = start + 1, new_start + 1
-    while start < end and new_start < new_end and old[end - 1] == new[new_end - 1]:
-        end, new_end = end - 1, new_end - 1
-    return Stretch(start, end, new_start, new_end)
+    before = old[whole.before_at : whole.before_end]
+    after = new[whole.after_at : whole.after_end]
+    head = common_start(before, after)
+    tail = common_start(before[head:][::-1], after[head:][::-1])
+    start, new_start = whole.before_at + head, whole.after_at + head
+    return Stretch(start, whole.before_end - tail, new_start, whole.after_end - tail)
 
 
 def _compare(old: Sequence[L], new: Sequence[L], part: Stretch) -> Iterator[Stretch]:
@@ -163,7 +162,7 @@ def _common_unique_lines(old: Sequence[L], new: Sequence[L]) -> list[tuple[int, 
     return rising[::-1]
 
 
-def common_start(one: Sequence[str], other: Sequence[str]) -> int:
+def common_start(one: Sequence[L], other: Sequence[L]) -> int:
     """Return how many of the first items are equal; comparing slices is fast."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:

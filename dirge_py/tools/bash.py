@@ -266,14 +266,11 @@ def _exit_code(ended: CommandResult | ShellState) -> int | None:
 
 def _outcome(finished: CommandResult) -> tuple[ToolOutcome, int | None]:
     """Return the outcome and the exit code, which is None if dirge ended the command."""
-    if finished.timed_out:
-        return "timeout", None
-    if finished.aborted:
-        return "aborted", None
+    if finished.timed_out or finished.aborted:
+        return "timeout" if finished.timed_out else "aborted", None
     code = None if finished.question else _exit_code(finished)
-    if code is None:
-        return "error", None
-    return "ok" if code == 0 else "failed_command", code
+    outcome: ToolOutcome = "ok" if code == 0 else "error" if code is None else "failed_command"
+    return outcome, code
 
 
 def _notes(finished: CommandResult, timeout_s: float) -> list[str]:

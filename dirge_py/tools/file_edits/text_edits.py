@@ -144,12 +144,7 @@ def _require_one_place(
 
 def line_numbers(view: bytes, starts: Sequence[int]) -> str:
     """Return the numbers of the first lines at these positions of `view`, as text."""
-    lines: list[int] = []
-    line, position = 1, 0
-    for start in starts[:_MAX_LINES_NAMED]:
-        line += view.count(b"\n", position, start)
-        position = start
-        lines.append(line)
+    lines = [view.count(b"\n", 0, start) + 1 for start in starts[:_MAX_LINES_NAMED]]
     more = len(starts) - len(lines)
     return ", ".join(map(str, lines)) + (f" … and {more} more" if more else "")
 
