@@ -28,70 +28,6 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStep:
-    """The change of one file."""
-
-    place: FileLocation
-    """Where the file is."""
-    real: str
-    """Its physical path."""
-    content: bytes | None
-    """Its new content; None removes it."""
-    before: str | None
-    """Digest of its current content; None if there is no file."""
-    check: Callable[[], None]
-    """Called directly before the step becomes visible; an exception undoes everything."""
-    moved_from: FileLocation | None = None
-    """Where a new file takes its owner, attributes and mode from."""
-
-
-def run_transaction(
-    steps: Sequence[TransactionStep], journals: Path | None
-) -> list[os.stat_result | None]:
-    """Execute all steps, or none; return the new status of each file.
-
-    `journals` is the folder for journals that survive a crash; a single step needs none. Raises
-    FileError if a step failed. Everything is as before, or the message says what is not.
-    """
-    if len(steps) == 1 and steps[0].content is not None:
-        return [atomic.replace(steps[0].place, steps[0].content, check=steps[0].check)]
-    entries = [RollbackEntry.of(step.real, step.before, step.content) for step in steps]
-    pairs = list(zip(steps, entries, strict=True))
-    journal = None
-    if journals is not None and len(steps) > 1:
-        journal = RollbackJournal.open(journals, entries)
-    statuses: list[os.stat_result | None] = []
-    failure: BaseException | None = None
-    try:
-        in_place = [_stage(step, entry) for step, entry in pairs]
-        for folder in {step.place.folder for step in steps}:
-            atomic.sync_folder(folder)
-        for (step, entry), is_in_place in zip(pairs, in_place, strict=True):
-            with atomic.reporting_unwritten(step.place):
-                statuses.append(_make_visible(step, entry, is_in_place=is_in_place))
-                atomic.sync_folder(step.place.folder)
-        if journal is not None:
-            journal.finish()
-    except BaseException as error:
-        failure = error
-    left: list[str] = []
-    is_clear = True
-    for number, (step, entry) in reversed(list(enumerate(pairs))):
-        is_undone = failure is not None and number < len(statuses)
-        problem, is_removed = _settled(step.place, entry, undo=is_undone)
-        left += [problem] if problem and is_undone else []
-        is_clear &= is_removed
-    if journal is not None:
-        # After this, the next start only removes the backups.
-        journal.close(keep=bool(left) or not is_clear)
-    if isinstance(failure, FileError | OSError):
-        raise _failure(failure, left) from failure
-    if failure is not None:
-        raise failure
-    return statuses
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackEntry:
     """One file of a change, as the journal records it."""
 
@@ -111,6 +47,66 @@ class RollbackEntry:
         after = None if content is None else sha256_of(content)
         temporary, backup = atomic.fresh_name("new"), atomic.fresh_name("old")
         return cls(real=real, before=before, after=after, temporary=temporary, backup=backup)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionStep:
+    """The change of one file."""
+
+    place: FileLocation
+    """Where the file is."""
+    content: bytes | None
+    """Its new content; None removes it."""
+    entry: RollbackEntry
+    """How the journal records it."""
+    check: Callable[[], None]
+    """Called directly before the step becomes visible; an exception undoes everything."""
+    moved_from: FileLocation | None = None
+    """Where a new file takes its owner, attributes and mode from."""
+
+
+def run_transaction(
+    steps: Sequence[TransactionStep], journals: Path | None
+) -> list[os.stat_result | None]:
+    """Execute all steps, or none; return the new status of each file.
+
+    `journals` is the folder for journals that survive a crash; a single step needs none. Raises
+    FileError if a step failed. Everything is as before, or the message says what is not.
+    """
+    if len(steps) == 1 and steps[0].content is not None:
+        return [atomic.replace(steps[0].place, steps[0].content, check=steps[0].check)]
+    journal = None
+    if journals is not None and len(steps) > 1:
+        journal = RollbackJournal.open(journals, [step.entry for step in steps])
+    statuses: list[os.stat_result | None] = []
+    failure: BaseException | None = None
+    try:
+        in_place = [_stage(step, step.entry) for step in steps]
+        for folder in {step.place.folder for step in steps}:
+            atomic.sync_folder(folder)
+        for step, is_in_place in zip(steps, in_place, strict=True):
+            with atomic.reporting_unwritten(step.place):
+                statuses.append(_make_visible(step, is_in_place=is_in_place))
+                atomic.sync_folder(step.place.folder)
+        if journal is not None:
+            journal.finish()
+    except BaseException as error:
+        failure = error
+    left: list[str] = []
+    is_clear = True
+    for number, step in reversed(list(enumerate(steps))):
+        is_undone = failure is not None and number < len(statuses)
+        problem, is_removed = _settled(step.place, step.entry, undo=is_undone)
+        left += [problem] if problem and is_undone else []
+        is_clear &= is_removed
+    if journal is not None:
+        # After this, the next start only removes the backups.
+        journal.close(keep=bool(left) or not is_clear)
+    if isinstance(failure, FileError | OSError):
+        raise _failure(failure, left) from failure
+    if failure is not None:
+        raise failure
+    return statuses
 
 
 def _undo_change(place: FileLocation, entry: RollbackEntry) -> str:
@@ -310,19 +306,17 @@ def _stage(step: TransactionStep, entry: RollbackEntry) -> bool:
         return True
 
 
-def _make_visible(
-    step: TransactionStep, entry: RollbackEntry, *, is_in_place: bool
-) -> os.stat_result | None:
-    place = step.place
+def _make_visible(step: TransactionStep, *, is_in_place: bool) -> os.stat_result | None:
+    place, temporary = step.place, step.entry.temporary
     if step.content is None:
         step.check()
         os.unlink(place.name, dir_fd=place.folder)
         return None
     if is_in_place:
         return atomic.write_in_place(place, step.content, check=step.check)
-    status = os.stat(entry.temporary, dir_fd=place.folder, follow_symlinks=False)
+    status = os.stat(temporary, dir_fd=place.folder, follow_symlinks=False)
     step.check()
-    os.rename(entry.temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
+    os.rename(temporary, place.name, src_dir_fd=place.folder, dst_dir_fd=place.folder)
     return status
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from dirge_py.files import transaction
 from dirge_py.files.atomic import FileLocation, clear_leftovers_in
 from dirge_py.files.resolve import (
     Resolved,
@@ -16,7 +17,7 @@ from dirge_py.files.resolve import (
     reason_of,
     resolve,
 )
-from dirge_py.files.transaction import TransactionStep, roll_back_leftovers, run_transaction
+from dirge_py.files.transaction import RollbackEntry, TransactionStep, run_transaction
 from dirge_py.files.versions import (
     FileContent,
     FileIdentity,
@@ -127,7 +128,7 @@ class Workspace:
         self.notices: Sequence[str] = ()
         if journals is not None:
             clear_leftovers_in(self.roots)
-            self.notices = roll_back_leftovers(journals, self._is_inside)
+            self.notices = transaction.roll_back_leftovers(journals, self._is_inside)
 
     def close(self) -> None:
         while self._handles:
@@ -312,14 +313,15 @@ class CallFiles:
                 stack.enter_context(self.ledger.lock(real))
             places = {real: self._place(real, target.path, stack) for real, target in pairs}
             steps = [self._step(target, real, places) for real, target in pairs]
-            for step in (step for step in steps if step.before is not None):
-                self._workspace.originals.keep(step.real, step.place.read)
+            for step in steps:
+                if step.entry.before is not None:
+                    self._workspace.originals.keep(step.entry.real, step.place.read)
             statuses = run_transaction(steps, self._workspace.journals)
         for step, status in zip(steps, statuses, strict=True):
-            if status is None or step.content is None:
-                self.ledger.forget(step.real)
+            if status is None:
+                self.ledger.forget(step.entry.real)
             else:
-                self.ledger.remember(step.real, FileIdentity.of(status, sha256_of(step.content)))
+                self.ledger.remember(step.entry.real, FileIdentity.of(status, step.entry.after))
 
     def _place(self, real: str, shown: str, stack: contextlib.ExitStack) -> FileLocation:
         anchor, relative = self._workspace.anchor(real)
@@ -331,11 +333,11 @@ class CallFiles:
     ) -> TransactionStep:
         place, expected = places[real], target.expected
         source = None if target.moved_from is None else self.locate(target.moved_from).real
+        before = None if expected is None else expected.sha256
         return TransactionStep(
             place=place,
-            real=real,
             content=target.content,
-            before=None if expected is None else expected.sha256,
+            entry=RollbackEntry.of(real, before, target.content),
             check=lambda: _check_version(place, expected),
             moved_from=None if source is None else places.get(source),
         )
