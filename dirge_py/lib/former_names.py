@@ -5,6 +5,7 @@ and warns once. Nothing here is loaded unless an old path is imported.
 """
 
 import warnings
+from functools import partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -51,22 +52,9 @@ NAMES = {
 """Maps old class names to new ones, where the current module does not have the old name."""
 
 
-class _FormerModule(ModuleType):
-    """A module under its old name; every name comes from the current module."""
-
-    _today: ModuleType
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if hasattr(self._today, name):
-            return getattr(self._today, name)
-        return getattr(self._today, NAMES.get(name, name))
-
-
 class _Loader:
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _FormerModule(spec.name)
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import system make the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         today = f"dirge_py.{MODULES[module.__name__.removeprefix('dirge_py.')]}"
@@ -76,8 +64,13 @@ class _Loader:
             DeprecationWarning,
             stacklevel=2,
         )
-        assert isinstance(module, _FormerModule)
-        module._today = import_module(today)
+        vars(module)["__getattr__"] = partial(_find_name, import_module(today))
+
+
+def _find_name(module: ModuleType, name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(module, name if hasattr(module, name) else NAMES.get(name, name))
 
 
 def find_spec(name: str) -> ModuleSpec | None:

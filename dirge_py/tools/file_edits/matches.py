@@ -65,13 +65,11 @@ class ViewLines:
         # With newlines on both sides, a run of whole lines is found as one substring.
         haystack = self._joined[normal]
         needle = b"\n" + b"\n".join(map(normal, block)) + b"\n"
-        position = haystack.find(needle)
         line = counted = 0
-        while position >= 0:
+        for position in _occurrences(haystack, needle, step=1):
             line += haystack.count(b"\n", counted, position)
             counted = position
             yield line
-            position = haystack.find(needle, position + 1)
 
 
 def _replacements(
@@ -174,7 +172,7 @@ class TextMatch:
 
 def find_text(view: bytes, old: bytes, new: bytes) -> TextMatches | None:
     """Return the changes that turn `old` into `new`; None if `old` is not found. All use LF."""
-    starts = list(_occurrences(view, old))
+    starts = list(_occurrences(view, old, step=len(old)))
     if starts:
         # Searched as lines, of which the first and the last may be partial.
         block = LineBlock.of(old + b"\n", new + b"\n")
@@ -204,11 +202,11 @@ def has_overlap(view: bytes, old: bytes, start: int) -> bool:
     return view.find(old, start + 1, start + 2 * len(old) - 1) >= 0
 
 
-def _occurrences(view: bytes, old: bytes) -> Iterator[int]:
+def _occurrences(view: bytes, old: bytes, step: int) -> Iterator[int]:
     start = view.find(old)
     while start >= 0:
         yield start
-        start = view.find(old, start + len(old))
+        start = view.find(old, start + step)
 
 
 def _find_by(strategy: Strategy, lines: ViewLines, block: LineBlock) -> Iterator[TextMatch]:
