@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
 from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
-from dirge_py.tools.web.service import WebLimits, WebService
+from dirge_py.tools.web.service import WebService
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.types.extensions import Extension, ExtensionHost
@@ -49,7 +49,8 @@ def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService
     search, problem = _make_search(table, reach, config.origin.environment, keep_secret)
     return WebService(
         reach,
-        limits=WebLimits(timeout_s=table.timeout_s, max_bytes=table.max_bytes),
+        timeout_s=table.timeout_s,
+        max_bytes=table.max_bytes,
         proxy=table.proxy,
         search=search,
         search_problem=problem,

@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.lazy import late
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ToolFailed
@@ -23,32 +22,25 @@ _CACHED_PAGES = 4
 _CACHED_S = 900.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebLimits:
-    """Limits of fetching one page."""
-
-    timeout_s: float = 15.0
-    """Time limit for the page with all its redirects."""
-    connect_s: float = 5.0
-    """Time limit for connecting to one address."""
-    max_bytes: int = 5 * 1024 * 1024
-    """The most bytes of its decompressed body."""
-
-
 class WebService:
-    """Fetches pages for one conversation; without a `search` service, `search_problem` says why."""
+    """Fetches pages for one conversation; without a `search` service, `search_problem` says why.
+
+    A page may take `timeout_s` with all its redirects, and have `max_bytes` decompressed bytes.
+    """
 
     def __init__(
         self,
         reach: DnsGuard | None = None,
         *,
-        limits: WebLimits | None = None,
+        timeout_s: float = 15.0,
+        max_bytes: int = 5 * 1024 * 1024,
         proxy: str | None = None,
         search: "WebSearch | None" = None,
         search_problem: str = "",
     ) -> None:
         self._reach = reach or DnsGuard()
-        self._limits = limits or WebLimits()
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
         self._proxy = proxy
         self._transport: GuardedTransport | None = None
         self._pages: dict[str, tuple[float, WebPage]] = {}
@@ -67,19 +59,14 @@ class WebService:
         fetched_at, cached = self._pages.get(target.url, (0.0, None))
         if is_continued and cached is not None and time.monotonic() - fetched_at < _CACHED_S:
             return cached
-        limits = self._limits
         if self._transport is None:
-            self._transport = GuardedTransport(
-                self._reach, proxy=self._proxy, connect_s=limits.connect_s
-            )
+            self._transport = GuardedTransport(self._reach, proxy=self._proxy)
         try:
-            async with asyncio.timeout(limits.timeout_s):
-                page: WebPage = await fetch_page(
-                    self._transport, target, max_bytes=limits.max_bytes
-                )
+            async with asyncio.timeout(self._timeout_s):
+                page: WebPage = await fetch_page(self._transport, target, max_bytes=self._max_bytes)
         except TimeoutError:
             raise ToolFailed(
-                f"{target} took longer than {self._limits.timeout_s:g} s. Try another source, or "
+                f"{target} took longer than {self._timeout_s:g} s. Try another source, or "
                 "a smaller page.",
                 outcome="timeout",
             ) from None

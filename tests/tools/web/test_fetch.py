@@ -8,7 +8,7 @@ import pytest
 
 from dirge_py.tools.web.dns_guard import DnsGuard
 from dirge_py.tools.web.page import WebPage, fetch, page_from
-from dirge_py.tools.web.service import WebLimits, WebService, quote_untrusted
+from dirge_py.tools.web.service import WebService, quote_untrusted
 from dirge_py.tools.web.transport import Decompressor, GuardedTransport
 from dirge_py.tools.web.url import parse_url
 from dirge_py.types.errors import ToolFailed
@@ -201,9 +201,8 @@ async def test_controls_of_a_terminal_do_not_get_through() -> None:
 
 
 async def test_a_host_that_takes_too_long_is_given_up() -> None:
-    limits = WebLimits(timeout_s=0.2)
     async with serving({"/": Reply(body="begun", stalls=True)}) as site:
-        web = WebService(DnsGuard([site.place]), limits=limits)
+        web = WebService(DnsGuard([site.place]), timeout_s=0.2)
         with pytest.raises(ToolFailed, match=r"longer than 0\.2 s") as caught:
             await web.page(web.target(site.url))
     assert caught.value.outcome == "timeout"
