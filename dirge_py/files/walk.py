@@ -150,55 +150,45 @@ def _opened(roots: WorkspaceRoots, real: str) -> AbstractContextManager[int]:
 def walk(roots: WorkspaceRoots, search: FileSearch) -> Iterator[FoundFile]:
     """Yield the wanted files below `search.root`, except in unreadable folders. Blocks."""
     # An explicit stack, because folders may be nested deeper than Python's recursion limit.
-    waiting = [_Folder("", _rules_above(roots, search.root))]
+    waiting = [("", _rules_above(roots, search.root))]
     while waiting and not search.is_aborted():
-        folder = waiting.pop()
+        folder, inherited = waiting.pop()
+        real = _join(search.root, folder)
+        files: list[FoundFile] = []
+        folders: list[tuple[str, Sequence[IgnoreRules]]] = []
         try:
-            with _opened(roots, _join(search.root, folder.path)) as descriptor:
-                files, folders = _look_into(roots, search, folder, descriptor)
+            with _opened(roots, real) as descriptor, os.scandir(descriptor) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+                names = {entry.name for entry in entries}
+                rules = _rules_within(real, names, inherited, partial(_read_below, descriptor))
+                for entry in entries:
+                    path = _join(folder, entry.name)
+                    is_folder = entry.is_dir(follow_symlinks=False)
+                    if not _is_wanted(entry, path, search) or ignored_by(
+                        rules, _join(real, entry.name), is_folder=is_folder
+                    ):
+                        continue
+                    if is_folder:
+                        folders.append((path, rules))
+                    elif roots.withheld(_join(real, entry.name)):
+                        search.withheld += 1
+                    else:
+                        with suppress(OSError):  # It may have been removed since the listing.
+                            status = entry.stat(follow_symlinks=False)
+                            files.append(FoundFile(path, status.st_size, status.st_mtime_ns))
         except OSError:
             continue
         yield from files
         waiting += reversed(folders)
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """A folder to visit, with its `path` from the search's root and its rules."""
-
-    path: str
-    rules: Sequence[IgnoreRules]
-
-
-def _look_into(
-    roots: WorkspaceRoots, search: FileSearch, folder: _Folder, descriptor: int
-) -> tuple[list[FoundFile], list[_Folder]]:
-    real = _join(search.root, folder.path)
-    files: list[FoundFile] = []
-    folders: list[_Folder] = []
-    with os.scandir(descriptor) as scanned:
-        entries = sorted(scanned, key=lambda entry: entry.name)
-        names = {entry.name for entry in entries}
-        rules = _rules_within(real, names, folder.rules, partial(_read_below, descriptor))
-        for entry in entries:
-            is_hidden = entry.name.startswith(".") and not search.include_hidden
-            if is_hidden or entry.name in ALWAYS_SKIPPED:
-                continue
-            path = _join(folder.path, entry.name)
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if not is_folder and not (entry.is_file(follow_symlinks=False) and search.wanted(path)):
-                continue
-            if ignored_by(rules, _join(real, entry.name), is_folder=is_folder):
-                continue
-            if is_folder:
-                folders.append(_Folder(path, rules))
-            elif roots.withheld(_join(real, entry.name)):
-                search.withheld += 1
-            else:
-                with suppress(OSError):  # It may have been removed since the listing.
-                    status = entry.stat(follow_symlinks=False)
-                    files.append(FoundFile(path, status.st_size, status.st_mtime_ns))
-    return files, folders
+def _is_wanted(entry: "os.DirEntry[str]", path: str, search: FileSearch) -> bool:
+    """Whether the entry is a folder to visit, or a file to find, unless it is ignored."""
+    is_hidden = entry.name.startswith(".") and not search.include_hidden
+    if is_hidden or entry.name in ALWAYS_SKIPPED:
+        return False
+    is_file = entry.is_file(follow_symlinks=False)
+    return entry.is_dir(follow_symlinks=False) or (is_file and search.wanted(path))
 
 
 def _rules_above(roots: WorkspaceRoots, root: str) -> Sequence[IgnoreRules]:
@@ -304,37 +294,34 @@ def list_unignored(
     when `is_stopped` returns True.
     """
     listing = FileListing()
-    waiting = [_Folder(below.rstrip("/"), ())]
+    waiting: list[tuple[str, Sequence[IgnoreRules]]] = [(below.rstrip("/"), ())]
     while waiting and len(listing.paths) < most and not is_stopped():
-        waiting += reversed(_list_folder(root, waiting.pop(), listing))
-    return listing
-
-
-def _list_folder(root: str, folder: _Folder, listing: FileListing) -> list[_Folder]:
-    real = os.path.join(root, folder.path).rstrip("/")
-    inner: list[_Folder] = []
-    try:
-        with os.scandir(real) as scanned:
-            entries = sorted(scanned, key=lambda entry: entry.name)
-    except OSError:
-        listing.closed.append(folder.path)
-        return []
-    names = {entry.name for entry in entries}
-    rules = _rules_within(real, names, folder.rules, partial(_read_at, real))
-    for entry in entries:
-        if entry.name == ".git":
+        folder, inherited = waiting.pop()
+        real = os.path.join(root, folder).rstrip("/")
+        inner: list[tuple[str, Sequence[IgnoreRules]]] = []
+        try:
+            with os.scandir(real) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError:
+            listing.closed.append(folder)
             continue
-        path = _join(folder.path, entry.name)
-        is_folder = entry.is_dir(follow_symlinks=False)
-        is_ignored = ignored_by(rules, entry.path, is_folder=is_folder)
-        never_ours = _NEVER_OURS if not is_ignored else _DEPENDENCIES
-        if is_folder and (entry.name in never_ours or _is_environment(entry.path)):
-            listing.dependencies.append(path)
-        elif is_folder and not is_ignored:
-            inner.append(_Folder(path, rules))
-        elif not is_ignored:
-            listing.paths.append(path)
-    return inner
+        names = {entry.name for entry in entries}
+        rules = _rules_within(real, names, inherited, partial(_read_at, real))
+        for entry in entries:
+            if entry.name == ".git":
+                continue
+            path = _join(folder, entry.name)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            is_ignored = ignored_by(rules, entry.path, is_folder=is_folder)
+            never_ours = _DEPENDENCIES if is_ignored else _NEVER_OURS
+            if is_folder and (entry.name in never_ours or _is_environment(entry.path)):
+                listing.dependencies.append(path)
+            elif is_folder and not is_ignored:
+                inner.append((path, rules))
+            elif not is_ignored:
+                listing.paths.append(path)
+        waiting += reversed(inner)
+    return listing
 
 
 def _is_environment(folder: str) -> bool:
