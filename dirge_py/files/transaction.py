@@ -103,7 +103,9 @@ def run_transaction(
         # After this, the next start only removes the backups.
         journal.close(keep=bool(left) or not is_clear)
     if isinstance(failure, FileError | OSError):
-        raise _failure(failure, left) from failure
+        hint = (failure.hint if isinstance(failure, FileError) else "") or "Nothing was changed."
+        hint = " ".join(["Not all of it could be undone:", *left]) if left else hint
+        raise FileError(_reason(failure), hint=hint) from failure
     if failure is not None:
         raise failure
     return statuses
@@ -355,9 +357,3 @@ def _link(place: FileLocation, name: str) -> None:
     except OSError:
         with contextlib.suppress(OwnerLost):
             _write(place, name, place.read(), like=place.status())
-
-
-def _failure(error: FileError | OSError, left: Sequence[str]) -> FileError:
-    hint = (error.hint if isinstance(error, FileError) else "") or "Nothing was changed."
-    hint = " ".join(["Not all of it could be undone:", *left]) if left else hint
-    return FileError(_reason(error), hint=hint)

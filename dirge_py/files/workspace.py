@@ -2,7 +2,8 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -311,8 +312,23 @@ class CallFiles:
             # Always in the same order, so that two changes never wait for each other.
             for real in sorted(set(reals)):
                 stack.enter_context(self.ledger.lock(real))
-            places = {real: self._place(real, target.path, stack) for real, target in pairs}
-            steps = [self._step(target, real, places) for real, target in pairs]
+            places: dict[str, FileLocation] = {}
+            for real, target in pairs:
+                anchor, relative = self._workspace.anchor(real)
+                folder = stack.enter_context(make_folders(anchor, relative, target.path))
+                places[real] = FileLocation(folder, os.path.basename(real), target.path)
+            steps = []
+            for real, target in pairs:
+                place, expected, source = places[real], target.expected, target.moved_from
+                before = None if expected is None else expected.sha256
+                step = TransactionStep(
+                    place=place,
+                    content=target.content,
+                    entry=RollbackEntry.of(real, before, target.content),
+                    check=partial(_check_version, place, expected),
+                    moved_from=places.get(self.locate(source).real) if source else None,
+                )
+                steps.append(step)
             for step in steps:
                 if step.entry.before is not None:
                     self._workspace.originals.keep(step.entry.real, step.place.read)
@@ -322,25 +338,6 @@ class CallFiles:
                 self.ledger.forget(step.entry.real)
             else:
                 self.ledger.remember(step.entry.real, FileIdentity.of(status, step.entry.after))
-
-    def _place(self, real: str, shown: str, stack: contextlib.ExitStack) -> FileLocation:
-        anchor, relative = self._workspace.anchor(real)
-        folder = stack.enter_context(make_folders(anchor, relative, shown))
-        return FileLocation(folder, os.path.basename(real), shown)
-
-    def _step(
-        self, target: WriteTarget, real: str, places: Mapping[str, FileLocation]
-    ) -> TransactionStep:
-        place, expected = places[real], target.expected
-        source = None if target.moved_from is None else self.locate(target.moved_from).real
-        before = None if expected is None else expected.sha256
-        return TransactionStep(
-            place=place,
-            content=target.content,
-            entry=RollbackEntry.of(real, before, target.content),
-            check=lambda: _check_version(place, expected),
-            moved_from=None if source is None else places.get(source),
-        )
 
 
 def _check_version(place: FileLocation, expected: FileIdentity | None) -> None:

@@ -100,7 +100,13 @@ def find_differences(
             yield part
         elif pairs <= min(_MAX_PAIRS, budget):
             budget -= pairs
-            yield from _compare(old, new, part)
+            before = old[part.before_at : part.before_end]
+            after = new[part.after_at : part.after_end]
+            matcher = SequenceMatcher(None, before, after, autojunk=False)
+            for tag, a, b, c, d in matcher.get_opcodes():
+                at, new_at = part.before_at, part.after_at
+                if tag != "equal":
+                    yield Stretch(at + a, at + b, new_at + c, new_at + d)
         elif cuts and (pieces := _split_at_unique_lines(old, new, part)) != [part]:
             waiting += [(piece, cuts - 1) for piece in reversed(pieces)]
         else:
@@ -115,15 +121,6 @@ def _without_equal_ends(old: Sequence[L], new: Sequence[L], whole: Stretch) -> S
     tail = common_start(before[head:][::-1], after[head:][::-1])
     start, new_start = whole.before_at + head, whole.after_at + head
     return Stretch(start, whole.before_end - tail, new_start, whole.after_end - tail)
-
-
-def _compare(old: Sequence[L], new: Sequence[L], part: Stretch) -> Iterator[Stretch]:
-    before, after = old[part.before_at : part.before_end], new[part.after_at : part.after_end]
-    for tag, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield Stretch(
-                part.before_at + a, part.before_at + b, part.after_at + c, part.after_at + d
-            )
 
 
 def _split_at_unique_lines(old: Sequence[L], new: Sequence[L], part: Stretch) -> list[Stretch]:

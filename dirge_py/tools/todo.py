@@ -97,19 +97,15 @@ def _changed_items(current: Sequence[TodoItem], args: TodoArgs) -> list[TodoItem
             "A new item needs `text`."
         )
     for item in changes:
-        items[item.id] = _item(item, items.get(item.id))
+        old = items.get(item.id) or TodoItem(id=item.id, text="")
+        text, status = _text_of(item) or old.text, item.status or old.status
+        items[item.id] = TodoItem(id=item.id, text=text, status=status)
     if len(items) > MOST_ITEMS:
         raise ToolFailed(
             f"That would be {len(items)} items, and at most {MOST_ITEMS} are allowed. Nothing was "
             "changed. Combine several into one, or replace the list without the done items."
         )
     return list(items.values())
-
-
-def _item(change: TodoItemArgs, old: TodoItem | None) -> TodoItem:
-    old = old or TodoItem(id=change.id, text="")
-    text, status = _text_of(change) or old.text, change.status or old.status
-    return TodoItem(id=old.id, text=text, status=status)
 
 
 def _text_of(item: TodoItemArgs) -> str:

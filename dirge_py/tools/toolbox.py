@@ -103,7 +103,7 @@ class BoundTool:
     def claims_of_part(self, arguments: Mapping[str, Any]) -> Sequence[Claim]:
         """Return the claims of incomplete arguments. Raises ValueError if one of them is wrong."""
         try:
-            model = self._parse(arguments)
+            model = self.tool.args.model_validate(arguments)
         except ValidationError as error:
             # An error about the whole may be due to the missing part.
             is_wrong = any(each["type"] != "missing" and each["loc"] for each in error.errors())
@@ -145,7 +145,7 @@ class BoundTool:
         with suppress(Exception):  # a value that can't be copied did not come from a model
             own = deepcopy(arguments)  # what is remembered must not change with the arguments
         try:
-            model = self._parse(own)
+            model = self.tool.args.model_validate(own)
         except ValidationError as error:
             raise invalid_arguments(error, self.name, self.parameters, arguments) from None
         if booleans := list(booleans_for_numbers(arguments, self.parameters)):
@@ -164,9 +164,6 @@ class BoundTool:
         """Return the parsed form of these arguments; those that were not validated are parsed."""
         with suppress(KeyError, TypeError):
             return self._parsed[_as_key(arguments)]
-        return self._parse(arguments)
-
-    def _parse(self, arguments: Any) -> BaseModel:
         return self.tool.args.model_validate(arguments)
 
     def _context(
@@ -239,7 +236,11 @@ async def check_result(call: ToolCall, proceed: Proceed) -> LoopToolResult:
         shown = structured_result(result.details["structured"]).content
         result = replace(result, content=shown)
     schema = getattr(call.tool, "output_schema", None)
-    problems = [] if schema is None or result.is_error else _misfits(schema, result.details)
+    problems: Sequence[str] = ()
+    if schema is not None and not result.is_error:
+        problems = ["it has no structured value"]
+        if "structured" in result.details:
+            problems = value_problems(schema, result.details["structured"])
     if problems:
         words = (
             f"The call of `{call.name}` was made, but its result doesn't fit the tool's output "
@@ -253,12 +254,6 @@ async def check_result(call: ToolCall, proceed: Proceed) -> LoopToolResult:
     most = getattr(call.tool, MAX_RESULT_CHARS, None)
     details = {**result.details, MAX_RESULT_CHARS: most}
     return result if most is None else replace(result, details=details)
-
-
-def _misfits(schema: Schema, details: Mapping[str, Any]) -> Sequence[str]:
-    if "structured" not in details:
-        return ["it has no structured value"]
-    return value_problems(schema, details["structured"])
 
 
 def _as_key(value: Any) -> Hashable:

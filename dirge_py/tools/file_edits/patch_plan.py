@@ -93,7 +93,11 @@ class PatchPlanner:
             except DirgeError as error:
                 failures += 1
                 lines.append(f"{operation}: FAILED: {error.message} {error.hint}".strip())
-                self._mark_failed(operation, number)
+                failed = (operation.path, operation.new_path)
+                paths = [absolute(path, self.cwd) for path in failed if path]
+                for file in self._files.values():
+                    if file.path in paths:
+                        file.failed_at = file.failed_at or number
         if failures:
             raise _refusal(operations, lines, failures)
         changed = (file for file in self._files.values() if file.content != file.old)
@@ -121,7 +125,13 @@ class PatchPlanner:
         old = file.content or b""
 
         def plan_update() -> EditPlan:
-            return _plan_update(old, operation, file.shown)
+            if operation.edits:
+                return plan_edits(old, operation.edits, path=file.shown)
+            content, strategies = encode_text(operation.content or ""), list[Strategy]()
+            if operation.hunks:
+                content, strategies = apply_hunks(old, operation.hunks, path=file.shown)
+            diff = diff_of_texts(old, content, path=file.shown)
+            return EditPlan(content=content, diff=diff, strategies=strategies)
 
         plan = plan_for_model(
             self.access, file.shown, file.base, plan_update, real=file.real, is_call=self.is_call
@@ -172,22 +182,6 @@ class PatchPlanner:
         if file.failed_at:
             raise ToolFailed(f"not tried, because operation {file.failed_at} failed.")
         return file
-
-    def _mark_failed(self, operation: PatchOperation, number: int) -> None:
-        paths = [absolute(each, self.cwd) for each in (operation.path, operation.new_path) if each]
-        for file in self._files.values():
-            if file.path in paths:
-                file.failed_at = file.failed_at or number
-
-
-def _plan_update(old: bytes, operation: PatchOperation, shown: str) -> EditPlan:
-    if operation.edits:
-        return plan_edits(old, operation.edits, path=shown)
-    content, strategies = encode_text(operation.content or ""), list[Strategy]()
-    if operation.hunks:
-        content, strategies = apply_hunks(old, operation.hunks, path=shown)
-    diff = diff_of_texts(old, content, path=shown)
-    return EditPlan(content=content, diff=diff, strategies=strategies)
 
 
 def _final_change(file: _PlannedFile) -> PlannedChange:

@@ -77,8 +77,11 @@ async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: in
 
 
 async def _read_response(target: ParsedUrl, response: httpx.Response, max_bytes: int) -> WebPage:
-    if not 200 <= response.status_code < 300:
-        raise ToolFailed(_describe_status(target, response.status_code))
+    status = response.status_code
+    if not 200 <= status < 300:
+        advice = "Try later, or another source." if status >= 500 else "Try another source."
+        phrase = httpx.codes.get_reason_phrase(status) or "an unknown status"
+        raise ToolFailed(f"{target} answered {status} ({phrase}). {_ADVICE.get(status, advice)}")
     media_type, charset = _content_type(response.headers.get("content-type", ""))
     if media_type and not _TEXT_TYPE.fullmatch(media_type):
         raise ToolFailed(
@@ -128,12 +131,6 @@ _ADVICE = {
     410: "The page is gone. Search for a newer one.",
     429: "It is rate limited. Try another source, or later.",
 }
-
-
-def _describe_status(target: ParsedUrl, status: int) -> str:
-    default = "Try later, or another source." if status >= 500 else "Try another source."
-    phrase = httpx.codes.get_reason_phrase(status) or "an unknown status"
-    return f"{target} answered {status} ({phrase}). {_ADVICE.get(status, default)}"
 
 
 _MAX_CHARS = 2_000_000
