@@ -548,15 +548,11 @@ def _problems_of(error: "SchemaViolation") -> Iterator[ArgumentProblem]:
                     path=(*path, name), kind="missing", message=f"`{name}` is required"
                 )
     elif error.validator == "additionalProperties" and error.validator_value is False:
-        for name in _extras(error):
+        known, patterns = (error.schema.get(key, ()) for key in ("properties", "patternProperties"))
+        for name in error.instance:
+            if name in known or any(re.search(pattern, name) for pattern in patterns):
+                continue
             yield ArgumentProblem(path=(*path, name), kind="extra", message=f"`{name}` is unknown")
     else:
         kind = _KEYWORD_KINDS.get(str(error.validator), "other")
         yield ArgumentProblem(path=path, kind=kind, message=message)  # type: ignore[arg-type]
-
-
-def _extras(error: "SchemaViolation") -> Iterator[str]:
-    known, patterns = (error.schema.get(key, ()) for key in ("properties", "patternProperties"))
-    for name in error.instance:
-        if name not in known and not any(re.search(pattern, name) for pattern in patterns):
-            yield name

@@ -1,7 +1,7 @@
 """Planned file changes of a tool: preview, the user's choices, checks, writing."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -162,7 +162,8 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
         each.path: (_decode_text(_source_of(each, files).old), _decode_text(each.after))
         for each in written
     }
-    broken = _syntax_faults(texts, ctx)
+    check = ctx.services.syntax or (lambda path, old, new: "")
+    broken = {path: fault for path, each in texts.items() if (fault := check(path, *each))}
     lost = [each for each in written if _loses_secret(*texts[each.path], ctx)]
     # A check can be wrong, so the same change is accepted when it is made again.
     insisted = [
@@ -189,14 +190,6 @@ def _check(files: Sequence[PlannedChange], ctx: ToolContext) -> list[str]:
         " ".join([*problems, "Only if it is right this way, make the same call again."]),
         details={"syntax_error": next(iter(broken))} if broken else {},
     )
-
-
-def _syntax_faults(texts: Mapping[str, tuple[str, str]], ctx: ToolContext) -> dict[str, str]:
-    check = ctx.services.syntax
-    if check is None:
-        return {}
-    faults = {path: check(path, old, new) for path, (old, new) in texts.items()}
-    return {path: fault for path, fault in faults.items() if fault}
 
 
 def _loses_secret(old: str, new: str, ctx: ToolContext) -> bool:

@@ -111,18 +111,13 @@ def _operations(lines: Sequence[_Line]) -> Iterator[PatchOperation]:
             continue
         if current:
             yield _operation(*current, inside)
-        else:
-            _refuse_stray(inside)
+            inside = []
+        for at, stray in ((at, line.strip()) for at, line in inside):
+            # After the end only what was wrapped around the patch may follow.
+            if stray and not re.fullmatch(r"\w+", stray) and not _FENCE.fullmatch(stray):
+                raise ValueError(f"line {at}: {stray[:60]!r} belongs to no file. {FORM}")
         inside = []
         current = (header[1], _path(header[2], number), number) if header else None
-
-
-def _refuse_stray(lines: Sequence[_Line]) -> None:
-    """Reject lines after the end, except those wrapped around the patch."""
-    for number, line in lines:
-        text = line.strip()
-        if text and not re.fullmatch(r"\w+", text) and not _FENCE.fullmatch(text):
-            raise ValueError(f"line {number}: {text[:60]!r} belongs to no file. {FORM}")
 
 
 def _operation(action: str, path: str, number: int, lines: Sequence[_Line]) -> PatchOperation:

@@ -32,6 +32,7 @@ _TEXT_TYPE = re.compile(
     r"|rtf|x509-ca-cert|pem-file|www-form-urlencoded)"
 )
 _SNIFFED_BYTES = 1024
+_HTML_START = re.compile(rb"\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,12 @@ async def fetch(transport: GuardedTransport, target: ParsedUrl, *, max_bytes: in
             location = response.headers.get("location", "")
             if response.status_code not in _REDIRECTS or not location:
                 return await _read_response(target, response, max_bytes)
-        following = _redirect_target(target, location)
+        try:
+            following = parse_reference(location, target)
+        except ToolFailed as error:
+            raise ToolFailed(f"{target} redirects to no usable URL. {error}") from None
+        if (target.scheme, following.scheme) == ("https", "http"):
+            raise ToolFailed(f"{target} redirects to {following}, which is not encrypted.")
         if following.host != first.host:
             transport.reach.admit(following)
             return WebPage(target=target, moved_to=following)
@@ -90,20 +96,13 @@ async def _read_response(target: ParsedUrl, response: httpx.Response, max_bytes:
         )
     body, is_whole = await read_body(response, max_bytes)
     if not media_type:
-        media_type = _sniff_type(target, body)
+        start = body[:_SNIFFED_BYTES]
+        if b"\0" in start:
+            raise ToolFailed(f"{target} is not text, and has no media type.")
+        media_type = "text/html" if _HTML_START.match(start) else "text/plain"
     return WebPage(
         target=target, body=body, media_type=media_type, charset=charset, is_whole=is_whole
     )
-
-
-def _redirect_target(target: ParsedUrl, location: str) -> ParsedUrl:
-    try:
-        following = parse_reference(location, target)
-    except ToolFailed as error:
-        raise ToolFailed(f"{target} redirects to no usable URL. {error}") from None
-    if (target.scheme, following.scheme) == ("https", "http"):
-        raise ToolFailed(f"{target} redirects to {following}, which is not encrypted.")
-    return following
 
 
 def _content_type(header: str) -> tuple[str, str]:
@@ -114,14 +113,6 @@ def _content_type(header: str) -> tuple[str, str]:
     # It is shown outside of the quoted page, so it must not contain text of the page.
     is_type = re.fullmatch(r"[a-z0-9.+-]{1,60}/[a-z0-9.+_-]{1,80}", media_type) or not media_type
     return media_type if is_type else "of an unknown kind", charset[1] if charset else ""
-
-
-def _sniff_type(target: ParsedUrl, body: bytes) -> str:
-    start = body[:_SNIFFED_BYTES]
-    if b"\0" in start:
-        raise ToolFailed(f"{target} is not text, and has no media type.")
-    is_html = re.match(rb"\s*(?:<!doctype html|<html|<head|<body)", start, re.IGNORECASE)
-    return "text/html" if is_html else "text/plain"
 
 
 _ADVICE = {

@@ -58,7 +58,12 @@ class GuardedTransport:
             async with self._connection(target, proxy) as connection:
                 outgoing = outgoing or OutgoingRequest()
                 *others, last = [self._request(target, outgoing, host) for host in hosts]
-                response = await _first_response(connection, others, last)
+                for each in others:
+                    with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                        response = await connection.handle_async_request(each)
+                        break
+                else:
+                    response = await connection.handle_async_request(last)
                 try:
                     yield response
                 finally:
@@ -93,16 +98,6 @@ class GuardedTransport:
         return httpx.AsyncHTTPTransport(
             verify=self.tls or False, trust_env=False, limits=_ONE_CONNECTION, proxy=proxy
         )
-
-
-async def _first_response(
-    connection: httpx.AsyncHTTPTransport, others: Sequence[httpx.Request], last: httpx.Request
-) -> httpx.Response:
-    """Return the response to the first request that is not refused a connection."""
-    for each in others:
-        with suppress(httpx.ConnectError, httpx.ConnectTimeout):
-            return await connection.handle_async_request(each)
-    return await connection.handle_async_request(last)
 
 
 def _to_try(addresses: Sequence[IPAddress]) -> Sequence[str]:
