@@ -4,10 +4,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, TypeAlias
-
 from dirge_py.agent_loop.history import open_calls
 from dirge_py.config.load import load
 from dirge_py.conversation.conversation import Conversation
@@ -20,27 +16,8 @@ from dirge_py.plan.approval import Accept, AutoApprove, DeferAll, PlanAnswer, Pl
 from dirge_py.plan.document import PlanDocument
 from dirge_py.plan.runner import PlanResult, start_plan
 from dirge_py.plan.state import terms_of
-from dirge_py.sdk.agent_inputs import (
-    AgentInput,
-    Asking,
-    Continue,
-    Prompt,
-    Resume,
-    as_asker,
-    as_message,
-    awaited,
-)
-from dirge_py.sdk.assembly import (
-    AgentModel,
-    AgentPermission,
-    Blueprint,
-    Checks,
-    HookSource,
-    assemble,
-    distinct,
-    fatal_error_names,
-    store_in,
-)
+from dirge_py.sdk.agent_inputs import AgentInput, Asking, Continue, Prompt, Resume, as_asker, as_message, awaited
+from dirge_py.sdk.assembly import Blueprint, Checks, HookSource, ProgramHooks, assemble, bare_config, distinct, fatal_error_names, store_in
 from dirge_py.sdk.build import build
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice, with_project
@@ -61,6 +38,10 @@ from dirge_py.types.messages import Message
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
 
 AcceptFunction: TypeAlias = Callable[
     [PlanDocument], bool | PlanAnswer | Awaitable[bool | PlanAnswer]
@@ -152,22 +133,23 @@ class Agent:
     ) -> None:
         store = store_in(journal)
         plan = Blueprint(
-            model=AgentModel(
-                name=model, stream_fn=stream_fn, thinking=thinking, sampling=sampling or Sampling()
-            ),
+            model=model,
+            stream_fn=stream_fn,
+            thinking=thinking,
             tools=distinct(tools),
             system_prompt=system_prompt if isinstance(system_prompt, str) else tuple(system_prompt),
-            bundles=tuple(bundles),
-            interceptors=tuple(interceptors),
+            hooks=ProgramHooks(bundles, interceptors),
             guardrails=guardrails,
-            permission=AgentPermission(
-                asker=asker, allow=tuple(allow), deny=tuple(deny), mode=mode
+            asker=asker,
+            options=BuildOptions(
+                allow=tuple(allow), deny=tuple(deny), sampling=sampling or Sampling()
+            ),
+            config=bare_config(
+                mode=mode, max_turns=max_turns, fatal_errors=fatal_error_names(fatal_errors)
             ),
             store=store,
             clock=clock or WallClock(),
-            max_turns=max_turns,
             limits=limits or Limits(),
-            fatal_errors=fatal_error_names(fatal_errors),
             app=app,
             cwd=Path(cwd) if cwd is not None else Path.cwd(),
         )

@@ -4,22 +4,17 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
-
+from dataclasses import field, replace
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, Overrides
-from dirge_py.context.hooks import summarise_with
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.broadcaster import BackpressurePolicy
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import Pictures, RunDeps, WorkEnvironment
+from dirge_py.conversation.deps import Pictures, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.guardrails.checks import Guardrail, Verdict
 from dirge_py.extensions.guardrails.extension import Guardrails
@@ -29,28 +24,22 @@ from dirge_py.guards.limits import Limits, LimitsInForce
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.lib.version import __version__
-from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, PolicySet, parse_rule
 from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import (
-    ASSUMED_WINDOW_TOKENS,
-    ModelProfile,
-    cost_usd,
-    find_model_profile,
-)
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
-from dirge_py.sdk.guards import CallHooks, Clock, GuardParts, Guards, WallClock
-from dirge_py.sdk.options import SessionChoice
+from dirge_py.sdk.guards import Clock, WallClock
+from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.threads import ThreadState
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
-from dirge_py.session.store import Store, continuation_reader
+from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.abort import AbortSignal
@@ -60,8 +49,11 @@ from dirge_py.types.extensions import Extension, RunContext, Section
 from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
-from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import Interceptor, LoopTool, fatal_error_problem
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
 
 
 class ProgramHooks(Extension):
@@ -69,9 +61,11 @@ class ProgramHooks(Extension):
 
     name = "program"
 
-    def __init__(self, hooks: "Sequence[HookSource]", interceptors: Sequence[Interceptor]) -> None:
-        self._hooks = hooks
-        self._interceptors = interceptors
+    def __init__(
+        self, hooks: "Sequence[HookSource]" = (), interceptors: Sequence[Interceptor] = ()
+    ) -> None:
+        self._hooks = tuple(hooks)
+        self._interceptors = tuple(interceptors)
 
     def hooks(self, run: RunContext) -> Sequence[Hooks]:
         return [source if isinstance(source, Hooks) else source() for source in self._hooks]
@@ -114,59 +108,33 @@ HookSource = Hooks | Callable[[], Hooks]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentPermission:
-    """What the calls of an `Agent` may do."""
+class Blueprint:
+    """The arguments of an `Agent`."""
 
-    asker: Asking = "deny"
-    """Who decides about calls that ask."""
-    allow: Sequence[str] = ()
-    """Rules of calls that need no question, as `op:pattern`."""
-    deny: Sequence[str] = ()
-    """Rules of calls that never run."""
-    mode: Mode = "standard"
-    """The permission mode."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentModel:
-    """The model of an `Agent`, and how it is called."""
-
-    name: str = ""
+    model: str = ""
     """`provider/id[:level]`, or any name with a `stream_fn`."""
     stream_fn: StreamFn | None = None
     """Answers instead of a provider."""
     thinking: ThinkingLevel = "off"
-    """The thinking level, unless `name` says one."""
-    sampling: Sampling = Sampling()
-    """How the model chooses its words."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blueprint:
-    """The arguments of an `Agent`."""
-
-    model: "AgentModel"
-    """The model, and how it is called."""
+    """The thinking level, unless `model` says one."""
     tools: Sequence[Tool[Any] | LoopTool] = ()
     """The tools; their names differ."""
     system_prompt: str | Sequence[Section] = ""
     """The system prompt; a text comes before the sections of extensions."""
-    bundles: Sequence[HookSource] = ()
-    """Hooks of each run."""
-    interceptors: Sequence[Interceptor] = ()
-    """Wrap tool calls."""
+    hooks: ProgramHooks = field(default_factory=ProgramHooks)
+    """Hooks of each run, and interceptors."""
     guardrails: Checks = ()
     """Check texts."""
-    permission: AgentPermission = AgentPermission()
-    """What calls may do."""
+    asker: Asking = "deny"
+    """Who decides about calls that ask."""
+    options: BuildOptions = BuildOptions()
+    """The rules that allow and deny, and the sampling."""
+    config: Config = field(default_factory=Config)
+    """The mode, the most turns and the fatal errors; see `bare_config`."""
     store: Store | None = None
     """Stores the threads; None: they are kept in memory."""
     clock: Clock = field(default_factory=WallClock)
     """The clock of limits, retries and slow readers."""
-    max_turns: int | None = 100
-    """The most turns of a run."""
-    fatal_errors: Sequence[str] = ()
-    """Errors of tools that end a run, as in the settings."""
     limits: Limits = field(default_factory=Limits)
     """The further limits of a run."""
     app: Any = None
@@ -195,14 +163,13 @@ class _ProgramBuilder(ConversationBuilder):
 
     def __init__(self, plan: Blueprint, thread: str | None, undo: ExitStack) -> None:
         keys = [name for service in SERVICES for name in service.key_env]
-        super().__init__(
-            bare_config(plan.model.name, plan.fatal_errors),
-            cwd=plan.cwd,
-            redactor=Redactor(secret_values(os.environ, keys)),
-            undo=undo,
-        )
+        redactor = Redactor(secret_values(os.environ, keys))
+        config = plan.config.model_copy()
+        config._origin = Origin(chosen=Overrides(model=plan.model), environment=dict(os.environ))
+        super().__init__(config, cwd=plan.cwd, redactor=redactor, undo=undo)
         self.plan = plan
         self.client = HttpClient()
+        self.store = plan.store
         self.workspace = Workspace([plan.cwd], plan.cwd)
         self.resources.callback(self.workspace.close)
         self.workspace.originals.unkept = lambda _real: NOTHING_KEPT
@@ -214,129 +181,87 @@ class _ProgramBuilder(ConversationBuilder):
         self.limits = LimitsInForce(plan.limits)
         self.gate = self._make_gate()
         if plan.store is not None:
-            is_new = thread is None
-            choice = SessionChoice(kind="new" if is_new else "named", id=thread or "")
+            choice = SessionChoice(kind="new" if thread is None else "named", id=thread or "")
             self.open_session(plan.store, choice)
-        given = [
-            ProgramHooks(plan.bundles, plan.interceptors),
-            ProgramGuardrails(plan.guardrails, self.notify),
-        ]
-        self.load_extensions(given, settings=None)
+        self.load_extensions(
+            [plan.hooks, ProgramGuardrails(plan.guardrails, self.notify)], settings=None
+        )
 
     def conversation(self, waiting: ThreadState) -> Conversation:
-        plan, recorder = self.plan, self.recorder
-        services = ToolServices(files=self.workspace, processes=self.runner, app=plan.app)
+        plan = self.plan
+        session_id = self.recorder.session_id if self.recorder is not None else ""
+        services = ToolServices(
+            files=self.workspace, processes=self.runner, session_id=session_id, app=plan.app
+        )
         bind = partial(bound, services=services, cwd=str(plan.cwd))
-        retrying = retrying_stream_fn(self.stream_fn, RecoveryPolicy(), sleep=plan.clock.sleep)
-        guards = self._guards(retrying)
+        self.authorize(as_asker(plan.asker))
+        # All guards but the stop checks, which belong to the product.
+        self.guard(
+            self.context(self._ask, self.model),
+            plan.store.folder / session_id / "assets" if plan.store is not None else None,
+            validate=Toolbox((), services, str(plan.cwd)).validate,
+            clock=plan.clock,
+        )
         environment = WorkEnvironment(
             cwd=plan.cwd,
             system_prompt=lambda names: join_prompt(plan.system_prompt, self.extensions),
             attach=_as_it_is,
             gate=self.gate,
         )
-        run = RunDeps(
-            tools=bind((*plan.tools, *self.extensions.tools())),
-            stream_fn=self.extensions.around_model(retrying),
-            configure=guards.configure,
-            bind_tools=bind,
-            prompt_checks=self.extensions.prompt_checks(),
-            on_run_end=self.extensions.on_run_end,
-            on_waiting=continuation_reader(plan.store, recorder.session_id)
-            if plan.store is not None and recorder is not None
-            else waiting.continuation,
-            max_turns=plan.max_turns,
-            limits=self.limits,
+        tools = bind((*plan.tools, *self.extensions.tools()))
+        deps = self.deps(environment, self.stream_fn, tools, bind)
+        run = replace(
+            deps.run,
+            on_waiting=deps.run.on_waiting or waiting.continuation,
             backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
         )
-        session = self.session_deps(guards)
-        deps = self.deps(guards, environment=environment, run=run, session=session)
-        self.host.conversation = conversation = Conversation(deps)
+        self.host.conversation = conversation = Conversation(replace(deps, run=run))
         return conversation
 
     def _open_models(self) -> StreamFn:
         """Choose the model; returns what calls it."""
-        model = self.plan.model
-        if model.stream_fn is None and not model.name:
+        plan = self.plan
+        if plan.stream_fn is None and not plan.model:
             raise ConfigError(
                 "This agent has no model.",
                 hint='Pass one, as `model="anthropic/claude-sonnet-5"`, or a `stream_fn`.',
             )
-        name = model.name or "own/model"
-        if model.stream_fn is not None:
-            self.models, stream_fn = ProgramModels(name), model.stream_fn
+        name = plan.model or "own/model"
+        if plan.stream_fn is not None:
+            self.models, stream_fn = ProgramModels(name), plan.stream_fn
         else:
             directory = ModelDirectory(
                 self.config, self.client, self.redactor, notify=self.show_notice
             )
             self.models, stream_fn = directory, directory.stream
         self.model, level = self.models.resolve(name)
-        self.thinking = level or model.thinking
-        return with_sampling(stream_fn, model.sampling)
+        self.thinking = level or plan.thinking
+        stream_fn = with_sampling(stream_fn, plan.options.sampling)
+        return retrying_stream_fn(stream_fn, RecoveryPolicy(), sleep=plan.clock.sleep)
 
     def _make_gate(self) -> PermissionEngine:
-        plan = self.plan
-        rules = [parse_rule(rule, "allow", source="allow") for rule in plan.permission.allow]
-        rules += [parse_rule(rule, "deny", source="deny") for rule in plan.permission.deny]
+        plan, environment = self.plan, self.config.origin.environment
+        rules = [parse_rule(rule, "allow", source="allow") for rule in plan.options.allow]
+        rules += [parse_rule(rule, "deny", source="deny") for rule in plan.options.deny]
+        own = [plan.store.folder] if plan.store is not None else []
         gate = PermissionEngine(
             self.workspace,
-            PolicySet(rules=tuple(rules), mode=plan.permission.mode),
-            state_dirs=[
-                *state_folders(os.environ),
-                *([plan.store.folder] if plan.store is not None else []),
-            ],
-            settings=settings_folders(os.environ),
+            PolicySet(rules=tuple(rules), mode=plan.config.permission.mode),
+            state_dirs=[*state_folders(environment), *own],
+            settings=settings_folders(environment),
         )
         self.workspace.withheld = gate.withholds
         return gate
 
-    def _guards(self, stream_fn: StreamFn) -> Guards:
-        """Make the guards: all but the stop checks, which belong to the product."""
-        plan, recorder = self.plan, self.recorder
-        authorizer = Authorizer(
-            engine=self.gate,
-            asker=as_asker(plan.permission.asker),
-            workspace=self.workspace,
-            runner=self.runner,
-            cwd=str(plan.cwd),
-            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
-        )
-
-        async def ask(_role: str, system: str, prompt: str) -> str:
-            context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
-            options = StreamOptions(model=self.model)
-            answer = await complete(stream_fn, context, options, AbortSignal())
-            if answer.usage:
-                self.spending.add(answer.usage, self.model)
-                self.relay(UsageReported(usage=answer.usage, model=self.model, role="summarize"))
-            return answer.text
-
-        parts = GuardParts(
-            config=self.config,
-            limits=self.limits,
-            cost_of=lambda usage, model: self.models.cost_usd(model, usage),
-            validate=Toolbox((), ToolServices(files=self.workspace), str(plan.cwd)).validate,
-            asset_dir=str(plan.store.folder / recorder.session_id / "assets")
-            if plan.store is not None and recorder is not None
-            else None,
-            context=ContextParts(
-                window_of=self.models.window_tokens,
-                summarise=self.extensions.around_summary(summarise_with(ask)),
-                summary_model=self.model,
-                save=recorder.note_compaction if recorder is not None else lambda record: None,
-                records=self.loaded.compactions,
-            ),
-            spending=self.spending,
-            extensions=self.extensions,
-            calls=CallHooks(
-                write_ahead=[recorder.interceptor] if recorder is not None else [],
-                at_start=[authorizer.at_start],
-                permission=authorizer.bundle(),
-                only_reads=authorizer.only_reads,
-            ),
-            clock=plan.clock,
-        )
-        return Guards(parts, model=self.model)
+    async def _ask(self, _role: str, system: str, prompt: str) -> str:
+        """Ask the model for a summary."""
+        context = LlmContext(system_prompt=system, messages=(user_text(prompt, "harness"),))
+        options = StreamOptions(model=self.model)
+        answer = await complete(self.stream_fn, context, options, AbortSignal())
+        if answer.usage:
+            self.spending.add(answer.usage, self.model)
+            self.relay(UsageReported(usage=answer.usage, model=self.model, role="summarize"))
+        return answer.text
 
     async def close(self) -> None:
         try:
@@ -384,17 +309,20 @@ def fatal_error_names(errors: Sequence[str | type[Exception]]) -> tuple[str, ...
     return names
 
 
-def bare_config(model: str, fatal_errors: Sequence[str] = ()) -> Config:
-    """The default settings with the usual environment variables and this model.
+def bare_config(*, mode: Mode, max_turns: int | None, fatal_errors: Sequence[str]) -> Config:
+    """The default settings with these ones.
 
     Calls have no time limit but a tool's own: others are up to the program.
     """
     config = Config()
-    unlimited = config.timeouts.model_copy(update={"tool_s": 0})
-    tools = config.tools.model_copy(update={"fatal_errors": list(fatal_errors)})
-    config = config.model_copy(update={"timeouts": unlimited, "tools": tools})
-    config._origin = Origin(chosen=Overrides(model=model), environment=dict(os.environ))
-    return config
+    changes: dict[str, dict[str, Any]] = {
+        "loop": {"max_turns": max_turns},
+        "permission": {"mode": mode},
+        "timeouts": {"tool_s": 0},
+        "tools": {"fatal_errors": list(fatal_errors)},
+    }
+    tables = {name: getattr(config, name).model_copy(update=c) for name, c in changes.items()}
+    return config.model_copy(update=tables)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,31 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
-from dirge_py.context.hooks import context_parts, file_reader, relay_to, summarise_with
+from dirge_py.context.hooks import Ask, context_parts, file_reader, relay_to, summarise_with
 from dirge_py.context.prompts import NamedPrompt, follow_prompt
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
-from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    RunDeps,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.durable import (
+    Engine,
+    RemotelyAnswered,
+    durable_interceptor,
+    durable_stream,
+    open_durable,
+)
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.plugins.registration import Plugins
@@ -23,8 +39,7 @@ from dirge_py.extensions.todo.extension import Todo
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judge import SideModels
-from dirge_py.guards.limits import SideUsage
-from dirge_py.guards.tool_hooks import redact_results
+from dirge_py.guards.limits import LimitsInForce, SideUsage
 from dirge_py.lib.garbage_collector import begin_collecting
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
@@ -41,9 +56,20 @@ from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
-from dirge_py.sdk.guards import CallHooks, GuardParts, Guards
+from dirge_py.sdk.guards import GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
+from dirge_py.sdk.sessions import (
+    changes_since,
+    drop_grants,
+    open_journal,
+    open_store,
+    queued_again,
+    refuse_to_send,
+    restore,
+    restore_mode,
+    session_limits,
+    typed_dir,
+)
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -57,13 +83,11 @@ from dirge_py.types.extensions import Extension
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
-from dirge_py.types.tools import Interceptor, changes_something
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dirge_py.types.tools import Interceptor, LoopTool, changes_something
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
+
 
 
 
@@ -108,14 +132,18 @@ class ConversationBuilder:
     """
 
     client: HttpClient
+    store: Store | None
     models: Models
     model: str
     thinking: ThinkingLevel
     workspace: Workspace
     runner: Runner
     gate: PermissionEngine
+    limits: LimitsInForce
     host: BuildHost
     extensions: ExtensionSet
+    authorizer: Authorizer
+    guards: Guards
 
     def __init__(self, config: Config, *, cwd: Path, redactor: Redactor, undo: ExitStack) -> None:
         self.config = config
@@ -171,35 +199,94 @@ class ConversationBuilder:
         )
         self.extensions = load_extensions(self.host, given)
 
-    def session_deps(self, guards: Guards) -> SessionDeps:
-        """The stored part of the conversation."""
-        return SessionDeps(
-            recorder=self.recorder,
-            history=self.loaded.messages,
-            usage=self.loaded.usage,
-            cost_usd=self.loaded.cost_usd,
-            least_usd=self.loaded.least_usd,
-            compact=partial(guards.context.compact, emit=self.relay),
-            context_report=guards.context.report,
+    def authorize(self, asker: Asker, **more: Any) -> None:
+        """Make what decides about calls; `more` are further arguments of `Authorizer`."""
+        recorder = self.recorder
+        self.authorizer = Authorizer(
+            engine=self.gate,
+            asker=asker,
+            workspace=self.workspace,
+            runner=self.runner,
+            cwd=str(self.cwd),
+            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
+            **more,
         )
 
+    def context(self, ask: Ask, summary_model: str, **more: Any) -> ContextParts:
+        """What the view of the history uses; `ask` calls the model of summaries."""
+        summarise = summarise_with(ask, timeout_s=self.config.timeouts.judge_s)
+        return context_parts(
+            self.config,
+            window_of=self.models.window_tokens,
+            summarise=self.extensions.around_summary(summarise),
+            summary_model=summary_model,
+            save=self.recorder.note_compaction if self.recorder else lambda record: None,
+            records=self.loaded.compactions,
+            **more,
+        )
+
+    def guard(self, context: ContextParts, asset_dir: Path | None, **more: Any) -> None:
+        """Make the guards; `more` are further parts of `GuardParts`."""
+        parts = GuardParts(
+            config=self.config,
+            limits=self.limits,
+            cost_of=lambda usage, model: self.models.cost_usd(model, usage),
+            asset_dir=str(asset_dir) if asset_dir is not None else None,
+            context=context,
+            spending=self.spending,
+            extensions=self.extensions,
+            authorizer=self.authorizer,
+            write_ahead=self.write_ahead(),
+            **more,
+        )
+        self.guards = Guards(parts, model=self.model)
+
+    def write_ahead(self) -> Sequence[Interceptor]:
+        """Return the interceptors that write each call to the journal before it starts."""
+        return [self.recorder.interceptor] if self.recorder is not None else []
+
     def deps(
-        self, guards: Guards, *, environment: WorkEnvironment, run: RunDeps, session: SessionDeps
+        self,
+        environment: WorkEnvironment,
+        stream_fn: StreamFn,
+        tools: Sequence[LoopTool],
+        bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]],
     ) -> ConversationDeps:
-        """All parts of the conversation."""
+        """The parts of the conversation."""
+        on_waiting = None
+        if self.store is not None and self.recorder is not None:
+            on_waiting = continuation_reader(self.store, self.recorder.session_id)
         return ConversationDeps(
             environment=environment,
-            run=run,
-            session=session,
+            run=RunDeps(
+                tools=tools,
+                stream_fn=self.extensions.around_model(stream_fn),
+                configure=self.guards.configure,
+                bind_tools=bind_tools,
+                prompt_checks=self.extensions.prompt_checks(),
+                on_run_end=self.extensions.on_run_end,
+                on_waiting=on_waiting,
+                max_turns=self.config.loop.max_turns,
+                limits=self.limits,
+            ),
+            session=SessionDeps(
+                recorder=self.recorder,
+                history=self.loaded.messages,
+                usage=self.loaded.usage,
+                cost_usd=self.loaded.cost_usd,
+                least_usd=self.loaded.least_usd,
+                compact=partial(self.guards.context.compact, emit=self.relay),
+                context_report=self.guards.context.report,
+            ),
             models=self.models,
             model=self.model,
             thinking=self.thinking,
             late_notices=self.late_notices,
             relay=self.relay,
             extensions=self.extensions,
-            sinks=(*guards.sinks, *self.extensions.sinks()),
+            sinks=(*self.guards.sinks, *self.extensions.sinks()),
             before_close=(self.extensions.before_close,),
-            on_close=(self.extensions.close, guards.context.close, self.close),
+            on_close=(self.extensions.close, self.guards.context.close, self.close),
         )
 
     async def close(self) -> None:
@@ -212,6 +299,8 @@ class ConversationBuilder:
 
 class _ProductBuilder(ConversationBuilder):
     """Builds a conversation from settings and flags."""
+
+    store: Store
 
     def __init__(
         self,
@@ -360,7 +449,7 @@ class _ProductBuilder(ConversationBuilder):
             self.thinking = level or self.thinking
 
     def _deps(self, notices: Sequence[str]) -> ConversationDeps:
-        self.authorizer, self.guards = self._guards()
+        self._guard()
         forks = Forks(self)
         place = WorkFolder(
             cwd=self.cwd,
@@ -370,62 +459,51 @@ class _ProductBuilder(ConversationBuilder):
             prompt=self.prompt,
             tree=forks.tree,
         )
+        stream_fn, view, config = self.call_model, self.guards.context, self.config
+        if self.engine is not None:
+            stream_fn = durable_stream(self.durable, stream_fn)
         deps = self.deps(
-            self.guards,
-            environment=work_environment(self, place, self.toolbox, self.environment.shells),
-            run=self._run_deps(),
-            session=self._session_deps(),
+            work_environment(self, place, self.toolbox, self.environment.shells),
+            stream_fn,
+            self.toolbox.loop_tools,
+            partial(self.tools.bound, self.folders, self.todo),
         )
         self._open_log()
         return replace(
             deps,
+            run=replace(
+                deps.run,
+                prompts=self.prompt.prompts,
+                prompt_checks=(
+                    *refuse_to_send(self.store, self.options.session),
+                    *deps.run.prompt_checks,
+                ),
+                watch=self.prompt.watch,
+                steering_mode=config.loop.steering,
+                follow_up_mode=config.loop.follow_up,
+            ),
+            session=replace(
+                deps.session,
+                metadata=self.metadata,
+                list_sessions=self.store.list,
+                uncommitted=self._working_tree().text,
+                view=view,
+                context_report=partial(
+                    view.report, prompt=self.prompt, tools=self.toolbox.loop_tools
+                ),
+                embed=self._embed,
+                durable=self.durable,
+            ),
             for_fork=forks.make,
             notices=self._notices(notices),
             sinks=(*deps.sinks, self.log.sink) if self.log is not None else deps.sinks,
             on_close=(forks.aclose, *deps.on_close),
         )
 
-    def _write_ahead(self) -> Sequence[Interceptor]:
-        """Return the interceptors that write each call to the journal before it starts."""
+    def write_ahead(self) -> Sequence[Interceptor]:
         if self.engine is not None:
             return [durable_interceptor(self.durable, is_mutating=changes_something)]
-        return [self.recorder.interceptor] if self.recorder is not None else []
-
-    def _run_deps(self) -> RunDeps:
-        recorder, config, stream_fn = self.recorder, self.config, self.call_model
-        if self.engine is not None:
-            stream_fn = durable_stream(self.durable, stream_fn)
-        return RunDeps(
-            tools=self.toolbox.loop_tools,
-            stream_fn=self.extensions.around_model(stream_fn),
-            configure=self.guards.configure,
-            bind_tools=partial(self.tools.bound, self.folders, self.todo),
-            prompts=self.prompt.prompts,
-            prompt_checks=(
-                *refuse_to_send(self.store, self.options.session),
-                *self.extensions.prompt_checks(),
-            ),
-            on_run_end=self.extensions.on_run_end,
-            on_waiting=continuation_reader(self.store, recorder.session_id) if recorder else None,
-            watch=self.prompt.watch,
-            steering_mode=config.loop.steering,
-            follow_up_mode=config.loop.follow_up,
-            max_turns=config.loop.max_turns,
-            limits=self.limits,
-        )
-
-    def _session_deps(self) -> SessionDeps:
-        view = self.guards.context
-        return replace(
-            self.session_deps(self.guards),
-            metadata=self.metadata,
-            list_sessions=self.store.list,
-            uncommitted=self._working_tree().text,
-            view=view,
-            context_report=partial(view.report, prompt=self.prompt, tools=self.toolbox.loop_tools),
-            embed=self._embed,
-            durable=self.durable,
-        )
+        return super().write_ahead()
 
     async def _embed(
         self, texts: Sequence[str], *, model: str, notice: Callable[[str], None]
@@ -453,8 +531,9 @@ class _ProductBuilder(ConversationBuilder):
             *self.extensions.notices(),
         )
 
-    def _guards(self) -> tuple[Authorizer, Guards]:
-        config, redact = self.config, self.redactor.redact
+    def _guard(self) -> None:
+        config, asker, recorder = self.config, self.asker, self.recorder
+        redact = self.redactor.redact
         judges = SideModels(
             config=config,
             stream_fn=self.call_model,
@@ -462,33 +541,38 @@ class _ProductBuilder(ConversationBuilder):
             on_usage=self.spending.add,
             redact=redact,
         )
-        authorizer = self._authorizer(judges)
-        parts = GuardParts(
-            config=config,
-            limits=self.limits,
-            cost_of=lambda usage, name: self.models.cost_usd(name, usage),
+        if config.permission.remote and recorder is not None:
+            asker = RemotelyAnswered(asker, self.durable, recorder.note)
+        approve = judges.judge("approve") if usable_model(config, "approve") else None
+        self.authorize(
+            asker,
+            keep_rules=rule_keeper(config),
+            loop_guard=config.permission.loop_guard,
+            judge=model_judge(approve) if approve is not None else None,
+            judge_effect=config.permission.judge,
+        )
+        context = self.context(
+            judges.ask,
+            usable_model(config, "summarize"),
+            read_file=file_reader(self.workspace),
+            relay=relay_to(OutputStore(self.folders.output)),
+            redact=redact,
+            standing=partial(describe_open_work, self.todo, self.metadata),
+            reread=self.prompt.reread,
+        )
+        self.guard(
+            context,
+            self.folders.assets,
             validate=self.toolbox.validate,
-            asset_dir=str(self.folders.assets),
-            context=self._context(judges),
             gates=GateServices(
                 judges=judges,
                 diff=self._working_tree(redact).diff if config.roles.critic else None,
                 open_items=self.todo.open_items,
             ),
-            spending=self.spending,
-            extensions=self.extensions,
-            calls=CallHooks(
-                write_ahead=self._write_ahead(),
-                at_start=[authorizer.at_start],
-                last=[redact_results(redact)],
-                permission=authorizer.bundle(),
-                only_reads=authorizer.only_reads,
-            ),
             touched=self.prompt.touched_folders(self.notify, self.workspace),
-            on_run=(self.begin_calls,),
+            on_run=self.begin_calls,
             prompts=self.prompt.prompts,
         )
-        return authorizer, Guards(parts, model=self.model)
 
     def _working_tree(self, redact: Redact = str) -> WorkingTree:
         return WorkingTree(
@@ -497,41 +581,6 @@ class _ProductBuilder(ConversationBuilder):
             roots=self.workspace.roots,
             withholds=self.gate.withholds,
             redact=redact,
-        )
-
-    def _authorizer(self, judges: SideModels) -> Authorizer:
-        config, recorder, asker = self.config, self.recorder, self.asker
-        if config.permission.remote and recorder is not None:
-            asker = RemotelyAnswered(asker, self.durable, recorder.note)
-        approve = judges.judge("approve") if usable_model(config, "approve") else None
-        return Authorizer(
-            engine=self.gate,
-            asker=asker,
-            workspace=self.workspace,
-            runner=self.runner,
-            cwd=str(self.cwd),
-            on_grant=recorder.note_grant if recorder is not None else lambda rule: None,
-            keep_rules=rule_keeper(config),
-            loop_guard=config.permission.loop_guard,
-            judge=model_judge(approve) if approve is not None else None,
-            judge_effect=config.permission.judge,
-        )
-
-    def _context(self, judges: SideModels) -> ContextParts:
-        config, recorder = self.config, self.recorder
-        summarise = summarise_with(judges.ask, timeout_s=config.timeouts.judge_s)
-        return context_parts(
-            config,
-            window_of=self.models.window_tokens,
-            summarise=self.extensions.around_summary(summarise),
-            summary_model=usable_model(config, "summarize"),
-            read_file=file_reader(self.workspace),
-            relay=relay_to(OutputStore(self.folders.output)),
-            redact=self.redactor.redact,
-            save=recorder.note_compaction if recorder is not None else lambda record: None,
-            records=self.loaded.compactions,
-            standing=partial(describe_open_work, self.todo, self.metadata),
-            reread=self.prompt.reread,
         )
 
     def _open_log(self) -> None:

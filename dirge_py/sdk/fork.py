@@ -8,21 +8,11 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import cached_property, partial
-from pathlib import Path
-from typing import Protocol
-
 from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.conversation.deps import (
-    ForkEnvironment,
-    ForkOptions,
-    ReadTree,
-    TreeState,
-    WorkEnvironment,
-)
+from dirge_py.conversation.deps import ForkEnvironment, ForkOptions, ReadTree, TreeState, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
@@ -34,25 +24,18 @@ from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Shells
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
-from dirge_py.sdk.environment import (
-    ExecutionEnvironment,
-    SessionFolders,
-    ToolFactory,
-    open_fork_sandbox,
-)
+from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, open_fork_sandbox
 from dirge_py.sdk.explain import Explainer
-from dirge_py.sdk.guards import GuardedAttacher, GuardParts, Guards
+from dirge_py.sdk.guards import GuardParts, GuardedAttacher, Guards
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.sdk.project_files import (
-    ProjectCopy,
-    TreeReader,
-    copy_project,
-    in_thread,
-    project_around,
-)
+from dirge_py.sdk.project_files import ProjectCopy, TreeReader, copy_project, in_thread, project_around
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Asker
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Protocol
+
 
 
 class Parent(Protocol):
@@ -280,10 +263,7 @@ def _fork_in(
     def in_place(parts: GuardParts) -> GuardParts:
         read_file = file_reader(place.workspace)
         context = replace(parts.context, read_file=read_file, reread=place.prompt.reread)
-        calls = replace(
-            parts.calls, permission=authorizer.bundle(), only_reads=authorizer.only_reads
-        )
-        return replace(parts, context=context, calls=calls, validate=toolbox.validate)
+        return replace(parts, context=context, authorizer=authorizer, validate=toolbox.validate)
 
     guards = parent.guards.for_fork(model, extensions, in_place)
     undo.push_async_callback(guards.context.close)

@@ -20,8 +20,9 @@ from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
 from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only
+from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only, redact_results
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
 from dirge_py.sdk.stop_checks import GateServices, gates
 from dirge_py.tools.toolbox import check_result
@@ -31,26 +32,10 @@ from dirge_py.types.extensions import HookStage, RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
-from dirge_py.types.tools import Claim, Interceptor, ShellCommand, ToolValidator
+from dirge_py.types.tools import Claim, Interceptor, ToolValidator
 from pathlib import Path
 from typing import Protocol, get_args
 
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallHooks:
-    """Interceptors and hooks around tool calls that the order puts first or last."""
-
-    write_ahead: Sequence[Interceptor] = ()
-    """Outermost interceptors of recorded runs: they write a call to the journal before it runs."""
-    at_start: Sequence[Interceptor] = ()
-    """Innermost interceptors, after those of plugins."""
-    last: Sequence[Hooks] = ()
-    """Hooks before those of permission: they redact secrets."""
-    permission: Hooks
-    """Decides about calls; after all other hooks."""
-    only_reads: Callable[[ShellCommand], bool]
-    """Whether a command is read-only, so that calls of it may run at the same time."""
 
 
 class Clock(Protocol):
@@ -90,15 +75,17 @@ class GuardParts:
     """Counts the usage of models besides the main one."""
     extensions: ExtensionSet
     """The extensions of the conversation."""
-    calls: CallHooks
-    """Interceptors and hooks around calls, first and last."""
+    authorizer: Authorizer
+    """Decides about calls, after all other hooks."""
+    write_ahead: Sequence[Interceptor] = ()
+    """Outermost interceptors of recorded runs: they write a call to the journal before it runs."""
     gates: GateServices | None = None
     """What the stop checks use; None: no stop checks."""
     touched: Callable[[], TouchedFolders] | None = None
     """Makes the hooks that send the model the instruction files of folders it touches."""
     prompts: PromptBook | None = None
     """The prompt files that `/prompt` offers."""
-    on_run: Sequence[Callable[[], None]] = ()
+    on_run: Callable[[], None] = lambda: None
     """Called when a prompt starts a run."""
     clock: Clock = field(default_factory=WallClock)
     """The clock of time limits, and of waits after broken answers."""
@@ -152,10 +139,9 @@ class Guards:
         """Return the configuration of the loop for one run, with new guards."""
         config, extensions = self._parts.config, self._parts.extensions
         if not (self._is_fork or run.is_continued or run.by_program):
-            for begin in self._parts.on_run:
-                begin()
+            self._parts.on_run()
         around = timeout_interceptor(config.timeouts.tool_s, config.timeouts.tools)
-        written_ahead = self._parts.calls.write_ahead if run.is_recorded else ()
+        written_ahead = self._parts.write_ahead if run.is_recorded else ()
         context = run.context(is_fork=self._is_fork)
         bundles = self._bundles(run, context)
         if (plugins := extensions.find(Plugins)) is not None:
@@ -169,7 +155,7 @@ class Guards:
             request=RequestSettings(chunk_timeout_s=prompt.chunk_s if prompt is not None else None),
             tool_execution=config.tools.execution,
             max_parallel=config.tools.max_parallel,
-            only_reads=self._parts.calls.only_reads,
+            only_reads=self._parts.authorizer.only_reads,
             validate=self._parts.validate,
             repair=not run.by_program,
             scavenge=config.loop.scavenge,
@@ -181,7 +167,7 @@ class Guards:
                 *extensions.around_tool(context, is_first=True),
                 *written_ahead,
                 *extensions.around_tool(context, is_first=False),
-                *self._parts.calls.at_start,
+                self._parts.authorizer.at_start,
                 around,
                 self._storm.time_call,
                 check_result,
@@ -192,11 +178,10 @@ class Guards:
     def _bundles(self, run: RunSettings, context: RunContext) -> Sequence[Hooks]:
         """All hooks in order: typed input, guards, extensions, stop checks, permission."""
         parts, extensions = self._parts, self._parts.extensions
+        last = [redact_results(parts.context.redact), parts.authorizer.bundle()]
         if run.by_program:
-            own = [
-                each for stage in get_args(HookStage) for each in extensions.hooks(context, stage)
-            ]
-            return [*own, *parts.calls.last, parts.calls.permission]
+            stages: Sequence[HookStage] = get_args(HookStage)
+            return [*(each for stage in stages for each in extensions.hooks(context, stage)), *last]
         meter = self._meter(run)
         return [
             run.bundle,
@@ -223,8 +208,7 @@ class Guards:
             *self._stop_checks(run, meter),
             *extensions.hooks(context, "last"),
             *run.further,
-            *parts.calls.last,
-            parts.calls.permission,
+            *last,
         ]
 
     def _allowed_tools(self) -> Sequence[Hooks]:

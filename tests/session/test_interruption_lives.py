@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.providers.scripted import Reply
-from dirge_py.sdk.assembly import AgentModel, AgentPermission, Blueprint, assemble
+from dirge_py.sdk.assembly import Blueprint, assemble, bare_config
 from dirge_py.session.codec import decode_message
 from dirge_py.session.journal import read_journal
 from dirge_py.session.recovery import decide_calls
@@ -86,10 +86,10 @@ class SessionProcess:
         tools = [Acting(name=name, life=self, execution_mode=mode) for name in KINDS]
         self.model.will(self._reply).will(self._reply).will(self._reply)
         plan = Blueprint(
-            model=AgentModel(stream_fn=self.model.stream_fn),
+            stream_fn=self.model.stream_fn,
             tools=tools,
             store=self.store,
-            permission=AgentPermission(mode="yolo"),
+            config=bare_config(mode="yolo", max_turns=100, fatal_errors=()),
             cwd=self.base,
         )
         return assemble(plan, "s")
