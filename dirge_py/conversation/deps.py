@@ -221,24 +221,6 @@ class SessionDeps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ForkEnvironment:
-    """The parts that a fork does not share with its parent."""
-
-    configure: Callable[[RunSettings], LoopConfig]
-    """Makes the configuration of a run, with separate guards."""
-    tools: Sequence[LoopTool]
-    """The tools, with a separate state."""
-    extensions: ExtensionSet = field(default_factory=ExtensionSet)
-    """The extensions of the fork."""
-    environment: WorkEnvironment | None = None
-    """Where it works; None: where its parent does."""
-    sinks: Sequence[Sink] = ()
-    """Its sinks."""
-    on_close: Sequence[Callable[[], Awaitable[None]]] = ()
-    """Called when it is closed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationDeps:
     """The parts of a conversation; a fork replaces some of them."""
 
@@ -254,8 +236,9 @@ class ConversationDeps:
     """The thinking level it starts with."""
     session: SessionDeps = field(default_factory=SessionDeps)
     """Its stored part."""
-    for_fork: Callable[[ForkOptions, str], Awaitable[ForkEnvironment]] | None = None
-    """Makes what a fork with this model (`alias/id`) needs; None: forks share everything."""
+    for_fork: "ForkMaker | None" = None
+    """Returns the parts of a fork with a workspace, tools and guards of its own; None: forks share
+    everything."""
     notices: Sequence[str] = ()
     """Messages for the user at the start."""
     late_notices: list[str] = field(default_factory=list)
@@ -280,22 +263,10 @@ class ConversationDeps:
         if options.model is not None:
             model, asked = self.models.resolve(options.model)
             level = asked or level
-        if self.for_fork is None and options.workspace != "shared":
-            raise DirgeError("this conversation has no other workspace for a fork.")
-        own = ForkEnvironment(
-            configure=self.run.configure, tools=self.run.tools, extensions=self.extensions
-        )
-        if self.for_fork is not None:
-            own = await self.for_fork(options, model)
-        tools = own.tools
-        if options.tools is not None:
-            tools = [tool for tool in tools if tool.name in set(options.tools)]
-        return ConversationDeps(
-            environment=own.environment or self.environment,
+        fork = ConversationDeps(
+            environment=self.environment,
             run=replace(
                 self.run,
-                tools=tuple(tools),
-                configure=own.configure,
                 max_turns=options.max_turns or self.run.max_turns,
                 on_waiting=None,
                 on_run_end=None,
@@ -307,10 +278,19 @@ class ConversationDeps:
             session=SessionDeps(
                 history=tuple(history) if options.history == "frozen" else (),
                 list_sessions=self.session.list_sessions,
-                uncommitted=self.session.uncommitted if own.environment is None else None,
+                uncommitted=self.session.uncommitted,
                 durable=self.session.durable,
             ),
-            sinks=own.sinks,
-            on_close=own.on_close,
-            extensions=own.extensions,
+            extensions=self.extensions,
         )
+        if self.for_fork is not None:
+            fork = await self.for_fork(options, fork)
+        elif options.workspace != "shared":
+            raise DirgeError("this conversation has no other workspace for a fork.")
+        if options.tools is not None:
+            tools = tuple(tool for tool in fork.run.tools if tool.name in options.tools)
+            fork = replace(fork, run=replace(fork.run, tools=tools))
+        return fork
+
+
+ForkMaker: TypeAlias = Callable[[ForkOptions, ConversationDeps], Awaitable[ConversationDeps]]

@@ -35,9 +35,10 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
+from dirge_py.sdk.environment import bound_tools
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.threads import ThreadState
+from dirge_py.sdk.threads import continue_in_memory
 from dirge_py.session.snapshots.originals import NOTHING_KEPT
 from dirge_py.session.store import Store
 from dirge_py.tools.base import Tool, ToolServices
@@ -150,11 +151,9 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     opened.
     """
     keep_off_the_screen()
-    waiting = ThreadState(thread)
     with ExitStack() as undo:
-        conversation = _ProgramBuilder(plan, thread, undo).conversation(waiting)
+        conversation = _ProgramBuilder(plan, thread, undo).conversation(thread)
         undo.pop_all()
-    waiting.conversation = conversation
     return conversation
 
 
@@ -187,13 +186,13 @@ class _ProgramBuilder(ConversationBuilder):
             [plan.hooks, ProgramGuardrails(plan.guardrails, self.notify)], settings=None
         )
 
-    def conversation(self, waiting: ThreadState) -> Conversation:
+    def conversation(self, thread: str | None) -> Conversation:
         plan = self.plan
         session_id = self.recorder.session_id if self.recorder is not None else ""
         services = ToolServices(
             files=self.workspace, processes=self.runner, session_id=session_id, app=plan.app
         )
-        bind = partial(bound, services=services, cwd=str(plan.cwd))
+        bind = partial(bound_tools, services=services, cwd=str(plan.cwd))
         self.authorize(as_asker(plan.asker))
         # All guards but the stop checks, which belong to the product.
         self.guard(
@@ -212,7 +211,8 @@ class _ProgramBuilder(ConversationBuilder):
         deps = self.deps(environment, self.stream_fn, tools, bind)
         run = replace(
             deps.run,
-            on_waiting=deps.run.on_waiting or waiting.continuation,
+            on_waiting=deps.run.on_waiting
+            or (lambda outcome: continue_in_memory(conversation, thread, outcome)),
             backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
         )
         self.host.conversation = conversation = Conversation(replace(deps, run=run))
@@ -284,17 +284,6 @@ def distinct(tools: Sequence[Tool[Any] | LoopTool]) -> tuple[Tool[Any] | LoopToo
         if count > 1:
             raise ConfigError(f"Two tools are named `{name}`.", hint="Give one another name.")
     return tuple(tools)
-
-
-def bound(
-    tools: Sequence[Tool[Any] | LoopTool], services: ToolServices, cwd: str
-) -> Sequence[LoopTool]:
-    """The tools bound for the loop, in their order; the last of a name counts."""
-    named = {tool.name: tool for tool in tools}
-    own = [tool for tool in named.values() if isinstance(tool, Tool)]
-    ready = {name: tool for name, tool in named.items() if not isinstance(tool, Tool)}
-    ready |= {tool.name: tool for tool in Toolbox(own, services, cwd).loop_tools}
-    return tuple(ready[name] for name in named if name in ready)
 
 
 async def _as_it_is(text: str, _pictures: Pictures) -> UserMessage:

@@ -4,13 +4,11 @@
 `ConversationBuilder` with other parts (`sdk/assembly.py`).
 """
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
@@ -18,20 +16,8 @@ from dirge_py.context.hooks import Ask, context_parts, file_reader, relay_to, su
 from dirge_py.context.prompts import NamedPrompt, follow_prompt
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.plugins.registration import Plugins
@@ -58,18 +44,7 @@ from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    session_limits,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -84,9 +59,14 @@ from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.questions import Asker
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
+
+
 
 
 
@@ -335,6 +315,7 @@ class _ProductBuilder(ConversationBuilder):
         )
         todo = self.extensions.find(Todo)
         self.todo = todo.list if todo is not None else TodoList()
+        self.folders = self._session_folders()
         self.tools = ToolFactory(
             config=config,
             cwd=self.cwd,
@@ -342,6 +323,7 @@ class _ProductBuilder(ConversationBuilder):
             asker=asker,
             extensions=self.extensions,
             redact=self.redactor.redact,
+            folders=self.folders,
         )
         self.prompt = make_system_prompt(
             config,
@@ -350,7 +332,6 @@ class _ProductBuilder(ConversationBuilder):
             edits=(self.extensions.edit_prompt,),
             sections=self.extensions.prompt_sections,
         )
-        self._open_folders()
         self.durable = open_durable(self.store, self.recorder, engine)
 
     def _open_models(self, stream_fn: StreamFn | None) -> None:
@@ -369,17 +350,19 @@ class _ProductBuilder(ConversationBuilder):
         )
         self.recording_notices = begin_recording(record, self.notify, self.undo)
 
-    def _open_folders(self) -> None:
-        if self.recorder is not None:
-            session_id = self.recorder.session_id
-            self.folders = SessionFolders.below(self.store.folder / session_id, session_id)
+    def _session_folders(self) -> SessionFolders:
+        session_id = self.recorder.session_id if self.recorder is not None else ""
+        if session_id:
+            folder = self.store.folder / session_id
         else:
-            self.folders = SessionFolders.temporary()
-            self.resources.callback(self.folders.remove_temporary)
+            folder = Path(tempfile.mkdtemp(prefix="dirge-"))
+            self.resources.callback(shutil.rmtree, folder, ignore_errors=True)
+        output = folder / "output"
+        return SessionFolders(assets=folder / "assets", output=output, session_id=session_id)
 
     def conversation(self) -> Conversation:
         notices = self._restore_choices()
-        self.toolbox = self.tools.toolbox(self.folders, self.todo)
+        self.toolbox = self.tools.toolbox(self.todo)
         self.metadata = SessionMetadata()
         if self.recorder is not None:
             self.metadata = SessionMetadata(
@@ -466,7 +449,7 @@ class _ProductBuilder(ConversationBuilder):
             work_environment(self, place, self.toolbox, self.environment.shells),
             stream_fn,
             self.toolbox.loop_tools,
-            partial(self.tools.bound, self.folders, self.todo),
+            partial(self.tools.bound, self.todo),
         )
         self._open_log()
         return replace(

@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -279,20 +277,6 @@ class SessionFolders:
     session_id: str = ""
     """The id of the session; empty if it has no journal."""
 
-    @classmethod
-    def below(cls, folder: Path, session_id: str = "") -> "SessionFolders":
-        return cls(assets=folder / "assets", output=folder / "output", session_id=session_id)
-
-    @classmethod
-    def temporary(cls) -> "SessionFolders":
-        """Make folders for a conversation without a journal; call `remove_temporary` later."""
-        return cls.below(Path(tempfile.mkdtemp(prefix="dirge-")))
-
-    def remove_temporary(self) -> None:
-        """Remove the folders of a conversation without a journal."""
-        if not self.session_id:
-            shutil.rmtree(self.assets.parent, ignore_errors=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
@@ -324,22 +308,22 @@ class ToolFactory:
     """Offer tools, and services of tools."""
     redact: Redact
     """Removes secrets from results."""
+    folders: SessionFolders
+    """Where results are stored."""
 
-    def toolbox(self, folders: SessionFolders, todo: TodoList) -> Toolbox:
+    def toolbox(self, todo: TodoList) -> Toolbox:
         """The tools that settings and flags enable."""
         added = self.extensions.tools()
         built_in = chosen_tools(self.config, [tool.name for tool in added])
         tools = [*built_in, *enabled_tools(self.config, added)]
-        return Toolbox(tools, self.services(folders, todo), str(self.cwd))
+        return Toolbox(tools, self._services(todo), str(self.cwd))
 
-    def bound(
-        self, folders: SessionFolders, todo: TodoList, tools: Sequence[Tool[Any]]
-    ) -> Sequence[LoopTool]:
+    def bound(self, todo: TodoList, tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
         """These tools, bound to the same services."""
-        return Toolbox(tools, self.services(folders, todo), str(self.cwd)).loop_tools
+        return bound_tools(tools, self._services(todo), str(self.cwd))
 
-    def services(self, folders: SessionFolders, todo: TodoList) -> ToolServices:
-        config, asker = self.config, self.asker
+    def _services(self, todo: TodoList) -> ToolServices:
+        config, asker, folders = self.config, self.asker, self.folders
         web, memory = self.extensions.find(Web), self.extensions.find(Memory)
         return ToolServices(
             files=self.environment.workspace,
@@ -360,3 +344,14 @@ class ToolFactory:
             ),
             session_id=folders.session_id,
         )
+
+
+def bound_tools(
+    tools: Sequence[Tool[Any] | LoopTool], services: ToolServices, cwd: str
+) -> Sequence[LoopTool]:
+    """The tools bound for the loop, in their order; the last of a name counts."""
+    named = {tool.name: tool for tool in tools}
+    own = [tool for tool in named.values() if isinstance(tool, Tool)]
+    ready = {name: tool for name, tool in named.items() if not isinstance(tool, Tool)}
+    ready |= {tool.name: tool for tool in Toolbox(own, services, cwd).loop_tools}
+    return tuple(ready[name] for name in named if name in ready)

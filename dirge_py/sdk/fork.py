@@ -12,7 +12,7 @@ from dirge_py.config.schema import Config
 from dirge_py.context.attachments import Attacher
 from dirge_py.context.hooks import file_reader
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.conversation.deps import ForkEnvironment, ForkOptions, ReadTree, TreeState, WorkEnvironment
+from dirge_py.conversation.deps import ConversationDeps, ForkOptions, ReadTree, TreeState, WorkEnvironment
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
@@ -24,7 +24,7 @@ from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Shells
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory, open_fork_sandbox
+from dirge_py.sdk.environment import ExecutionEnvironment, ToolFactory, open_fork_sandbox
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import GuardParts, GuardedAttacher, Guards
 from dirge_py.sdk.options import BuildOptions
@@ -34,8 +34,10 @@ from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.questions import Asker
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
+
+_NO_ANCHORS = Anchors()
 
 
 class Parent(Protocol):
@@ -46,7 +48,6 @@ class Parent(Protocol):
     cwd: Path
     environment: ExecutionEnvironment
     tools: ToolFactory
-    folders: SessionFolders
     prompt: SystemPrompt
     gate: PermissionEngine
     guards: Guards
@@ -91,20 +92,18 @@ class Forks:
         roots = parent.environment.workspace.roots
         return TreeReader(project_around(parent.config, parent.cwd, roots))
 
-    async def make(self, options: ForkOptions, model: str) -> ForkEnvironment:
-        """Make the environment of a fork with this model.
+    async def make(self, options: ForkOptions, fork: ConversationDeps) -> ConversationDeps:
+        """Return the parts of a fork, with its own ones in place of those that it would share.
 
         Raises FileError: the project can't be copied; ConfigError: no required sandbox works.
         """
         extensions = self._parent.extensions.for_fork(options)
         if options.workspace == "shared":
-            return self._beside(model, extensions)
+            return self._beside(fork, extensions)
         async with AsyncExitStack() as undo:
-            if options.workspace == "read_only":
-                place = await self._read_only(undo)
-            else:
-                place = await self._copy(undo)
-            environment = _fork_in(self._parent, place, model, extensions, undo)
+            is_copy = options.workspace == "copy"
+            place = await (self._copy(undo) if is_copy else self._read_only(undo))
+            fork = _fork_in(self._parent, place, fork, extensions, undo)
             resources = undo.pop_all()
         self._open.add(resources)
 
@@ -112,7 +111,7 @@ class Forks:
             self._open.discard(resources)
             await resources.aclose()
 
-        return replace(environment, on_close=(close,))
+        return replace(fork, on_close=(close,))
 
     async def tree(self) -> TreeState:
         """Read the current state of the project's files.
@@ -126,13 +125,13 @@ class Forks:
         while self._open:
             await self._open.pop().aclose()
 
-    def _beside(self, model: str, extensions: ExtensionSet) -> ForkEnvironment:
-        parent = self._parent
-        own = parent.guards.for_fork(model, extensions)
-        return ForkEnvironment(
+    def _beside(self, fork: ConversationDeps, extensions: ExtensionSet) -> ConversationDeps:
+        own = self._parent.guards.for_fork(fork.model, extensions)
+        tools = self._parent.tools.toolbox(TodoList()).loop_tools
+        return replace(
+            fork,
             extensions=extensions,
-            configure=own.configure,
-            tools=parent.tools.toolbox(parent.folders, TodoList()).loop_tools,
+            run=replace(fork.run, configure=own.configure, tools=tools),
             sinks=own.sinks,
             on_close=(own.context.close,),
         )
@@ -142,14 +141,7 @@ class Forks:
         parent = self._parent
         workspace = Workspace(parent.environment.workspace.roots, parent.cwd)
         undo.callback(workspace.close)
-        gate = open_engine(
-            parent.config,
-            parent.options,
-            workspace,
-            parent.folders.output,
-            project_rules=parent.options.project_rules,
-            make=partial(ForkPermissionEngine, parent=parent.gate, granted=[], only_looks=True),
-        )
+        gate = self._gate(workspace, granted=[], only_looks=True)
         sandbox = await self._sandbox((), undo)
         if isinstance(sandbox, NoSandbox):
             isolation = f"{sandbox.reason}: only read-only commands"
@@ -205,26 +197,38 @@ class Forks:
             for root in roots
             for pattern in (quoted_path(root), f"{quoted_path(root)}/**")
         ]
-        return open_engine(
-            parent.config,
-            parent.options,
+        return self._gate(
             workspace,
-            parent.folders.output,
             is_sandboxed=is_sandboxed,
-            project_rules=parent.options.project_rules,
             anchors=Anchors(
                 folders=(str(parent.cwd), os.path.realpath(parent.cwd), *roots),
                 copies=((copy.top, copy.project.root),),
             ),
-            make=partial(
-                ForkPermissionEngine,
-                parent=parent.gate,
-                granted=self._granted,
-                only_looks=False,
-                first=seen,
-                # In a sandbox the kernel keeps these folders unchanged.
-                kept=() if is_sandboxed else originals,
-            ),
+            granted=self._granted,
+            only_looks=False,
+            first=seen,
+            # In a sandbox the kernel keeps these folders unchanged.
+            kept=() if is_sandboxed else originals,
+        )
+
+    def _gate(
+        self,
+        workspace: Workspace,
+        *,
+        is_sandboxed: bool = False,
+        anchors: Anchors = _NO_ANCHORS,
+        **more: Any,
+    ) -> PermissionEngine:
+        parent = self._parent
+        return open_engine(
+            parent.config,
+            parent.options,
+            workspace,
+            parent.tools.folders.output,
+            is_sandboxed=is_sandboxed,
+            project_rules=parent.options.project_rules,
+            anchors=anchors,
+            make=partial(ForkPermissionEngine, parent=parent.gate, **more),
         )
 
     async def _sandbox(self, writable: Sequence[str], undo: AsyncExitStack) -> Sandbox | NoSandbox:
@@ -243,15 +247,19 @@ class Forks:
 
 
 def _fork_in(
-    parent: Parent, place: WorkFolder, model: str, extensions: ExtensionSet, undo: AsyncExitStack
-) -> ForkEnvironment:
-    """The environment of a fork that works in `place`; `undo` gets what closes it."""
+    parent: Parent,
+    place: WorkFolder,
+    fork: ConversationDeps,
+    extensions: ExtensionSet,
+    undo: AsyncExitStack,
+) -> ConversationDeps:
+    """The parts of a fork that works in `place`; `undo` gets what closes it."""
     workplace = parent.environment.make_workplace(place.workspace, place.sandbox)
     undo.callback(workplace.read_only.close)
     undo.push_async_callback(workplace.runner.shutdown)
     undo.push_async_callback(workplace.shells.shutdown)
     tools = replace(parent.tools, environment=workplace, cwd=place.cwd)
-    toolbox = tools.toolbox(parent.folders, TodoList())
+    toolbox = tools.toolbox(TodoList())
     authorizer = parent.authorizer.for_fork(
         place.gate,
         place.workspace,
@@ -265,12 +273,13 @@ def _fork_in(
         context = replace(parts.context, read_file=read_file, reread=place.prompt.reread)
         return replace(parts, context=context, authorizer=authorizer, validate=toolbox.validate)
 
-    guards = parent.guards.for_fork(model, extensions, in_place)
+    guards = parent.guards.for_fork(fork.model, extensions, in_place)
     undo.push_async_callback(guards.context.close)
-    return ForkEnvironment(
+    return replace(
+        fork,
         extensions=extensions,
-        configure=guards.configure,
-        tools=toolbox.loop_tools,
+        run=replace(fork.run, configure=guards.configure, tools=toolbox.loop_tools),
+        session=replace(fork.session, uncommitted=None),
         environment=work_environment(parent, place, toolbox, workplace.shells),
         sinks=guards.sinks,
     )
@@ -280,7 +289,8 @@ def work_environment(
     parent: Parent, place: WorkFolder, toolbox: Toolbox, shells: Shells
 ) -> WorkEnvironment:
     """Return the environment of a conversation in `place`: of `parent` itself or of a fork."""
-    attacher = Attacher(cwd=place.cwd, asset_dir=parent.folders.assets)
+    assets = parent.tools.folders.assets
+    attacher = Attacher(cwd=place.cwd, asset_dir=assets)
     explainer = Explainer(
         gate=place.gate, toolbox=toolbox, workspace=place.workspace, cwd=str(place.cwd)
     )
@@ -295,6 +305,6 @@ def work_environment(
         read_only_profile=lambda: str(parent.environment.read_only.mechanism),
         isolation=place.isolation,
         read_tree=place.tree,
-        asset_dir=parent.folders.assets,
+        asset_dir=assets,
         instruction_files=parent.prompt.project_files.paths,
     )

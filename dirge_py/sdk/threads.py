@@ -30,29 +30,23 @@ _MADE: WeakKeyDictionary[Conversation, Continuation] = WeakKeyDictionary()
 """The newest continuation of each conversation without a journal."""
 
 
-class ThreadState:
-    """Makes the continuations of a thread without a journal."""
-
-    def __init__(self, thread: str | None) -> None:
-        self._thread = thread
-        self.conversation: Conversation | None = None
-        """The conversation of the thread, set once it is built."""
-
-    def continuation(self, outcome: AwaitingConfirmation) -> Mapping[str, Any]:
-        assert self.conversation is not None, "a run has a conversation"
-        messages = self.conversation.messages
-        used = (m.usage for m in messages if isinstance(m, AssistantMessage) and m.usage)
-        made = continuation_at(
-            messages,
-            session_id=self._thread or MAIN,
-            journal_seq=len(messages),
-            turn=sum(map(is_turn, messages)),
-            usage=sum(used, Usage()),
-            description=outcome.description,
-        )
-        assert made is not None, "a run that waits has a call that waits"
-        _MADE[self.conversation] = made
-        return made.as_json()
+def continue_in_memory(
+    conversation: Conversation, thread: str | None, outcome: AwaitingConfirmation
+) -> Mapping[str, Any]:
+    """The continuation of a thread without a journal."""
+    messages = conversation.messages
+    used = (m.usage for m in messages if isinstance(m, AssistantMessage) and m.usage)
+    made = continuation_at(
+        messages,
+        session_id=thread or MAIN,
+        journal_seq=len(messages),
+        turn=sum(map(is_turn, messages)),
+        usage=sum(used, Usage()),
+        description=outcome.description,
+    )
+    assert made is not None, "a run that waits has a call that waits"
+    _MADE[conversation] = made
+    return made.as_json()
 
 
 def read_resume(resume: Resume) -> Continuation:

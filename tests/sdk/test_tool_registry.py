@@ -5,12 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dirge_py import Agent, Hints, ToolFailed, tool
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.sdk.options import BuildOptions, SessionChoice
@@ -20,9 +15,14 @@ from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
-from dirge_py.types.tools import LoopToolResult, Proceed, ToolCall
+from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, tool_log
+from typing import Any
+
+import pytest
+
 
 
 @pytest.fixture(autouse=True)
@@ -256,6 +256,23 @@ def test_definitions_are_the_same_json_in_every_process() -> None:
     assert [each["name"] for each in json.loads(written[0])] == ["echo", "deploy"]
 
 
+class Ready:
+    """A tool of the loop itself, which needs no services."""
+
+    name = label = description = "ready"
+    parameters: Mapping[str, Any] = {"type": "object", "properties": {}}
+    execution_mode = None
+
+    def prepare_arguments(self, arguments: Any) -> Any:
+        return arguments
+
+    def claims(self, arguments: Mapping[str, Any]) -> list[Claim]:
+        return [Claim("read", os.path.abspath("note.txt"))]
+
+    async def execute(self, *_call: object) -> LoopToolResult:
+        return text_result("ran")
+
+
 async def test_the_tools_of_the_product_are_called_by_its_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,6 +292,9 @@ async def test_the_tools_of_the_product_are_called_by_its_settings(
         read = await agent.tools.execute("read", {"path": "note.txt"})
         wrote = await agent.tools.execute("write", {"path": "new.txt", "content": "x"})
         looked = await agent.tools.execute("lookup", {"key": "a"})
+
+        agent.tools.register(Ready())
+        assert (await agent.tools.execute("ready")).text == "ran"
 
     assert "plover" in read.text and looked.text == "lookup a"
     assert wrote.details["outcome"] == "denied" and not (project / "new.txt").exists()
