@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dirge_py.extensions.plugins.calls import as_exception, as_plugin, call_plugin, is_async
 from dirge_py.extensions.plugins.hooks import PluginStop, PromptChange, describe_error
@@ -20,7 +20,6 @@ from dirge_py.extensions.plugins.registration import (
     Registration,
     check_point,
 )
-from dirge_py.tools.base import Tool
 from dirge_py.tools.function_tool import FunctionTool
 from dirge_py.types.errors import DirgeError, ToolFailed
 from dirge_py.types.extensions import (
@@ -36,6 +35,7 @@ from dirge_py.types.tools import Operation, ToolExecutionMode
 
 _COMMAND_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 Fn = Callable[..., Any]
+Added = TypeVar("Added", FunctionTool[..., Any], Command, KeyBinding)
 
 
 class Plugin:
@@ -48,36 +48,24 @@ class Plugin:
         self.state: Literal["on", "off", "failed"] = "on"
         self.problem = ""
         self.hooks: list[Registration] = []
-        self.tools: list[tuple[Registration, Tool[Any]]] = []
-        self.commands: list[tuple[Registration, Command]] = []
-        self.keys: list[KeyBinding] = []
+        self.added: list[tuple[Registration, FunctionTool[..., Any] | Command | KeyBinding]] = []
 
     def at(self, point: str) -> list[Registration]:
         """Return the functions registered at `point`, in order."""
         return [hook for hook in self.hooks if hook.point == point and hook.is_on]
 
-    @property
-    def live_tools(self) -> Sequence[Tool[Any]]:
-        return [tool for handle, tool in self.tools if handle.is_on]
-
-    @property
-    def live_commands(self) -> Sequence[Command]:
-        return [command for handle, command in self.commands if handle.is_on]
-
-    @property
-    def live_keys(self) -> Sequence[KeyBinding]:
-        """The keys of commands that are still registered."""
-        gone = {command.name for handle, command in self.commands if not handle.is_on}
-        return [key for key in self.keys if key.id not in gone] if self.state == "on" else []
+    def live(self, kind: type[Added]) -> Sequence[Added]:
+        """Return the tools, commands or keys that are still registered."""
+        return [each for handle, each in self.added if isinstance(each, kind) and handle.is_on]
 
     def drop(self, state: Literal["off", "failed"], problem: str = "") -> None:
         """Remove everything that it added."""
         self.state, self.problem = state, problem
-        for handle in (*self.hooks, *(handle for handle, _ in (*self.tools, *self.commands))):
+        for handle in (*self.hooks, *(handle for handle, _ in self.added)):
             handle.close()
         if state == "failed":
             # The names of what it added before it failed are free again.
-            self.hooks, self.tools, self.commands, self.keys = [], [], [], []
+            self.hooks, self.added = [], []
 
     def report(self) -> PluginReport:
         return PluginReport(
@@ -89,8 +77,8 @@ class Plugin:
                 HookReport(point=h.point, name=h.name, failures=h.failures, is_on=h.is_on)
                 for h in self.hooks
             ),
-            tools=tuple(tool.name for tool in self.live_tools),
-            commands=tuple(command.name for command in self.live_commands),
+            tools=tuple(tool.name for tool in self.live(FunctionTool)),
+            commands=tuple(command.name for command in self.live(Command)),
         )
 
 
@@ -128,26 +116,22 @@ class PluginApi:
     def on(self, point: str, fn: Fn | None = None) -> Any:
         """Register a function at a hook point or an event, also later than in `register`."""
         check_point(point)
-        return self._hook(fn, lambda f: Registration(self.name, point, f))
+        return self._hook(point, fn)
 
     def around_tool(self, tool: str | Fn, fn: Fn | None = None) -> Any:
         """Wrap the calls of `tool`, or of all tools: `async def fn(call, proceed)`."""
         if not isinstance(tool, str):
             return self.around_tool("", tool)
+        return self._hook(AROUND_TOOL, fn, tool)
 
-        def make(f: Fn) -> Registration:
-            if not is_async(f):
-                raise PluginError("a function around a tool has to be an `async def`.")
-            return Registration(self.name, AROUND_TOOL, f, tool=tool)
-
-        return self._hook(fn, make)
-
-    def _hook(self, fn: Fn | None, make: Callable[[Fn], Registration]) -> Any:
+    def _hook(self, point: str, fn: Fn | None, tool: str = "") -> Any:
         def register(function: Fn) -> Registration:
             if not callable(function):
                 raise PluginError(f"{function!r} is no function.")
             self._check_loaded()
-            handle = make(function)
+            if point == AROUND_TOOL and not is_async(function):
+                raise PluginError("a function around a tool has to be an `async def`.")
+            handle = Registration(self.name, point, function, tool=tool)
             self._plugin.hooks.append(handle)
             return handle
 
@@ -178,13 +162,13 @@ class PluginApi:
             handle = Registration(self.name, "tool", function)
             body = _guard_function(handle)
             made = FunctionTool(body, name=name, op=op, resource=resource, mode=mode, **manner)
-            own = {known.name: "this plugin" for _, known in self._plugin.tools}
-            if owner := self._taken.get(made.name) or own.get(made.name):
+            own = {each.name for _, each in self._plugin.added if isinstance(each, FunctionTool)}
+            if owner := self._taken.get(made.name) or "this plugin" * (made.name in own):
                 raise PluginError(
                     f"the tool `{made.name}` cannot be added: {owner} has that name.",
                     hint="Give it another name: `dirge.tool(name=…)`.",
                 )
-            self._plugin.tools.append((handle, made))
+            self._plugin.added.append((handle, made))
             return handle
 
         return register if fn is None else register(fn)
@@ -217,7 +201,7 @@ class PluginApi:
                 while_running=while_running,
                 headless=headless,
             )
-            self._plugin.commands.append((handle, command))
+            self._plugin.added.append((handle, command))
             return handle
 
         return register if fn is None else register(fn)
@@ -239,13 +223,14 @@ class PluginApi:
         if isinstance(command, str):
             line = command.removeprefix("/")
             binding = KeyBinding(id=f"{self.name}: {line}", keys=names, command=line, summary=help)
-            self._plugin.keys.append(binding)
+            self._plugin.added.append((Registration(self.name, "key", self.key), binding))
             return binding
 
         def register(function: Fn) -> Registration:
             name = getattr(function, "__name__", "").replace("_", "-").strip("-")
             handle: Registration = self.command(name, help, function)
-            self._plugin.keys.append(KeyBinding(id=name, keys=names, command=name, summary=help))
+            binding = KeyBinding(id=name, keys=names, command=name, summary=help)
+            self._plugin.added.append((handle, binding))
             return handle
 
         return register if command is None else register(command)

@@ -34,6 +34,7 @@ from dirge_py.extensions.plugins.registration import (
 )
 from dirge_py.lib.nearest import nearest
 from dirge_py.tools.base import Tool
+from dirge_py.tools.function_tool import FunctionTool
 from dirge_py.types.errors import UsageError
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.extensions import (
@@ -98,7 +99,7 @@ class PluginHost(Plugins):
             for plugin in self._active
             for bundle in hook_bundles(self._caller, plugin.name, plugin.hooks)
         ]
-        if not any(plugin.tools for plugin in self._plugins):
+        if not self._all_tools():
             return hooks
         tools = Hooks(
             name="plugins",
@@ -128,13 +129,13 @@ class PluginHost(Plugins):
         return [each for each in self._plugins if allowed is None or each.name in allowed]
 
     def tools(self) -> Sequence[Tool[Any]]:
-        return [tool for plugin in self._plugins for tool in plugin.live_tools]
+        return [tool for plugin in self._plugins for tool in plugin.live(FunctionTool)]
 
     def commands(self) -> Sequence[Command]:
-        return [command for plugin in self._plugins for command in plugin.live_commands]
+        return [command for plugin in self._plugins for command in plugin.live(Command)]
 
     def key_bindings(self) -> Sequence[KeyBinding]:
-        return [key for plugin in self._plugins for key in plugin.live_keys]
+        return [key for plugin in self._plugins for key in plugin.live(KeyBinding)]
 
     def prompt_checks(self) -> Sequence[PromptCheck]:
         """Return a check that asks the functions at `before_prompt`."""
@@ -221,7 +222,9 @@ class PluginHost(Plugins):
             unload_module(plugin.name)
             self._tell(f"plugin `{plugin.name}` is not loaded: {plugin.problem} ({found.where})")
         api.end_registering()
-        self._taken |= {tool.name: f"the plugin `{plugin.name}`" for tool in plugin.live_tools}
+        self._taken |= {
+            tool.name: f"the plugin `{plugin.name}`" for tool in plugin.live(FunctionTool)
+        }
         return plugin
 
     def _tell(self, text: str) -> None:
@@ -235,8 +238,12 @@ class PluginHost(Plugins):
 
     def _dropped_tools(self) -> set[str]:
         """The names of tools whose plugin is off, or may not act now."""
-        ours = {tool.name for plugin in self._plugins for _, tool in plugin.tools}
-        return ours - {tool.name for plugin in self._active for tool in plugin.live_tools}
+        live = {tool.name for plugin in self._active for tool in plugin.live(FunctionTool)}
+        return self._all_tools() - live
+
+    def _all_tools(self) -> set[str]:
+        every = (each for plugin in self._plugins for _, each in plugin.added)
+        return {each.name for each in every if isinstance(each, FunctionTool)}
 
     def _refuse_dropped_tools(self, _info: TurnInfo, call: ToolCall) -> ToolOverride | None:
         if self._allowed is None or call.name not in self._dropped_tools():
