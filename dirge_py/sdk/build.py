@@ -22,11 +22,14 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.extensions.todo.extension import Todo
+from dirge_py.extensions.web.extension import Web
+from dirge_py.files.assets import AssetStore
 from dirge_py.files.log_file import Log, keep_off_the_screen
 from dirge_py.files.workspace import Workspace
 from dirge_py.guards.judge import SideModels
 from dirge_py.guards.limits import LimitsInForce, SideUsage
 from dirge_py.lib.garbage_collector import begin_collecting
+from dirge_py.lib.lazy import late
 from dirge_py.lib.redaction import Redactor
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine
@@ -39,7 +42,7 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import begin_recording, recording_client
-from dirge_py.sdk.environment import ExecutionEnvironment, SessionFolders, ToolFactory
+from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools
 from dirge_py.sdk.extensions import BuildHost, load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards
@@ -51,21 +54,25 @@ from dirge_py.sdk.working_tree import WorkingTree
 from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder, SessionMetadata
 from dirge_py.session.store import Store, continuation_reader
-from dirge_py.tools.base import Redact
+from dirge_py.tools.base import Redact, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
+from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.extensions import Extension
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
-from dirge_py.types.questions import Asker
+from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
 from functools import partial
 from pathlib import Path
 from typing import Any, TYPE_CHECKING
 
+
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
-
+    from dirge_py.tools.syntax_check import check_syntax
+else:
+    check_syntax = late("dirge_py.tools.syntax_check", "check_syntax")
 
 
 
@@ -315,16 +322,8 @@ class _ProductBuilder(ConversationBuilder):
         )
         todo = self.extensions.find(Todo)
         self.todo = todo.list if todo is not None else TodoList()
-        self.folders = self._session_folders()
-        self.tools = ToolFactory(
-            config=config,
-            cwd=self.cwd,
-            environment=self.environment.workplace,
-            asker=asker,
-            extensions=self.extensions,
-            redact=self.redactor.redact,
-            folders=self.folders,
-        )
+        self.session_id = self.recorder.session_id if self.recorder is not None else ""
+        self.folder = self._session_folder()
         self.prompt = make_system_prompt(
             config,
             options,
@@ -350,19 +349,47 @@ class _ProductBuilder(ConversationBuilder):
         )
         self.recording_notices = begin_recording(record, self.notify, self.undo)
 
-    def _session_folders(self) -> SessionFolders:
-        session_id = self.recorder.session_id if self.recorder is not None else ""
-        if session_id:
-            folder = self.store.folder / session_id
-        else:
-            folder = Path(tempfile.mkdtemp(prefix="dirge-"))
-            self.resources.callback(shutil.rmtree, folder, ignore_errors=True)
-        output = folder / "output"
-        return SessionFolders(assets=folder / "assets", output=output, session_id=session_id)
+    def _session_folder(self) -> Path:
+        """The folder for what the session stores beside its journal."""
+        if self.session_id:
+            return self.store.folder / self.session_id
+        folder = Path(tempfile.mkdtemp(prefix="dirge-"))
+        self.resources.callback(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+
+    def make_tools(self, workplace: Workplace, cwd: Path, todo: TodoList) -> Toolbox:
+        """The tools that settings and flags enable, of extensions, too, for work in `workplace`."""
+        added = self.extensions.tools()
+        built_in = chosen_tools(self.config, [tool.name for tool in added])
+        tools = [*built_in, *enabled_tools(self.config, added)]
+        return Toolbox(tools, self._tool_services(workplace, todo), str(cwd))
+
+    def _tool_services(self, workplace: Workplace, todo: TodoList) -> ToolServices:
+        config, asker = self.config, self.asker
+        web, memory = self.extensions.find(Web), self.extensions.find(Memory)
+        return ToolServices(
+            files=workplace.workspace,
+            processes=workplace.runner,
+            shells=workplace.shells,
+            web=web.service if web is not None else None,
+            outputs=OutputStore(self.folder / "output"),
+            assets=AssetStore(self.folder / "assets"),
+            todo=todo,
+            syntax=check_syntax,
+            redact=self.redactor.redact,
+            memory=memory.provider if memory is not None else None,
+            ask=asker.question if isinstance(asker, SupportsForms) else None,
+            limits=ToolLimits(
+                command_timeout_s=config.timeouts.bash_s,
+                quiet_s=config.timeouts.quiet_s,
+                budget_chars=config.tools.result_budget_chars,
+            ),
+            session_id=self.session_id,
+        )
 
     def conversation(self) -> Conversation:
         notices = self._restore_choices()
-        self.toolbox = self.tools.toolbox(self.todo)
+        self.toolbox = self.make_tools(self.environment.workplace, self.cwd, self.todo)
         self.metadata = SessionMetadata()
         if self.recorder is not None:
             self.metadata = SessionMetadata(
@@ -386,7 +413,7 @@ class _ProductBuilder(ConversationBuilder):
             config,
             self.options,
             self.workspace,
-            self.folders.output,
+            self.folder / "output",
             is_sandboxed=bool(self.environment.sandbox),
             project_rules=self.options.project_rules,
         )
@@ -449,7 +476,11 @@ class _ProductBuilder(ConversationBuilder):
             work_environment(self, place, self.toolbox, self.environment.shells),
             stream_fn,
             self.toolbox.loop_tools,
-            partial(self.tools.bound, self.todo),
+            partial(
+                bound_tools,
+                services=self._tool_services(self.environment.workplace, self.todo),
+                cwd=str(self.cwd),
+            ),
         )
         self._open_log()
         return replace(
@@ -538,14 +569,14 @@ class _ProductBuilder(ConversationBuilder):
             judges.ask,
             usable_model(config, "summarize"),
             read_file=file_reader(self.workspace),
-            relay=relay_to(OutputStore(self.folders.output)),
+            relay=relay_to(OutputStore(self.folder / "output")),
             redact=redact,
             standing=partial(describe_open_work, self.todo, self.metadata),
             reread=self.prompt.reread,
         )
         self.guard(
             context,
-            self.folders.assets,
+            self.folder / "assets",
             validate=self.toolbox.validate,
             gates=GateServices(
                 judges=judges,

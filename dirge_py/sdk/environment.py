@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.deps import EventForwarder
-from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.extensions.memory.extension import Memory
-from dirge_py.extensions.web.extension import Web, search_key_variables
-from dirge_py.files.assets import AssetStore
+from dirge_py.extensions.web.extension import search_key_variables
 from dirge_py.files.safe_read import read_regular
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lazy import late
@@ -24,27 +21,22 @@ from dirge_py.lib.paths import is_below
 from dirge_py.lib.redaction import Redactor, secret_values
 from dirge_py.permission.settings import key_variables
 from dirge_py.processes.environment import EnvironmentPolicy, block_inspection
-from dirge_py.processes.output import OutputStore
 from dirge_py.processes.runner import Runner, Shells, ended_notice
 from dirge_py.processes.sandbox.mount_plan import is_git_directory, repository_of, toolchains
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox, SandboxProfile
 from dirge_py.processes.sandbox.proxy import HostList
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
 from dirge_py.sdk.options import BuildOptions
-from dirge_py.tools.base import Redact, Tool, ToolLimits, ToolServices
-from dirge_py.tools.todo_list import TodoList
+from dirge_py.tools.base import Tool, ToolServices
 from dirge_py.tools.toolbox import Toolbox, discover_tools, tool_names
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.events import SystemNotice
-from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import LoopTool
 
 if TYPE_CHECKING:
     from dirge_py.processes.sandbox.probe import find_sandbox
-    from dirge_py.tools.syntax_check import check_syntax
 else:
     find_sandbox = late("dirge_py.processes.sandbox.probe", "find_sandbox")
-    check_syntax = late("dirge_py.tools.syntax_check", "check_syntax")
 
 
 class ExecutionEnvironment:
@@ -86,8 +78,7 @@ class ExecutionEnvironment:
         self._environment = passed_on
         self.workplace = self.make_workplace(self.workspace, self.sandbox)
         self.runner, self.shells = self.workplace.runner, self.workplace.shells
-        self.read_only = self.workplace.read_only
-        resources.callback(self.read_only.close)
+        resources.callback(self.workplace.read_only.close)
         if self.sandbox is None:
             # In a sandbox commands don't see our processes, and the sandbox has to inspect us.
             block_inspection()
@@ -267,18 +258,6 @@ def enabled_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionFolders:
-    """The folders for what a conversation stores beside its journal."""
-
-    assets: Path
-    """Images."""
-    output: Path
-    """The whole output of calls whose results were shortened."""
-    session_id: str = ""
-    """The id of the session; empty if it has no journal."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
     """The folders and commands that tools work with."""
 
@@ -290,60 +269,6 @@ class Workplace:
     """Runs commands in the background."""
     read_only: ReadOnlyProfile
     """Keeps commands that run unasked read-only."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolFactory:
-    """Makes tools ready for the loop: built-in ones, those of extensions, and later ones."""
-
-    config: Config
-    """The settings."""
-    cwd: Path
-    """The working folder."""
-    environment: Workplace
-    """The folders and commands they work with."""
-    asker: Asker
-    """Answers their questions."""
-    extensions: ExtensionSet
-    """Offer tools, and services of tools."""
-    redact: Redact
-    """Removes secrets from results."""
-    folders: SessionFolders
-    """Where results are stored."""
-
-    def toolbox(self, todo: TodoList) -> Toolbox:
-        """The tools that settings and flags enable."""
-        added = self.extensions.tools()
-        built_in = chosen_tools(self.config, [tool.name for tool in added])
-        tools = [*built_in, *enabled_tools(self.config, added)]
-        return Toolbox(tools, self._services(todo), str(self.cwd))
-
-    def bound(self, todo: TodoList, tools: Sequence[Tool[Any] | LoopTool]) -> Sequence[LoopTool]:
-        """These tools, bound to the same services."""
-        return bound_tools(tools, self._services(todo), str(self.cwd))
-
-    def _services(self, todo: TodoList) -> ToolServices:
-        config, asker, folders = self.config, self.asker, self.folders
-        web, memory = self.extensions.find(Web), self.extensions.find(Memory)
-        return ToolServices(
-            files=self.environment.workspace,
-            processes=self.environment.runner,
-            shells=self.environment.shells,
-            web=web.service if web is not None else None,
-            outputs=OutputStore(folders.output),
-            assets=AssetStore(folders.assets),
-            todo=todo,
-            syntax=check_syntax,
-            redact=self.redact,
-            memory=memory.provider if memory is not None else None,
-            ask=asker.question if isinstance(asker, SupportsForms) else None,
-            limits=ToolLimits(
-                command_timeout_s=config.timeouts.bash_s,
-                quiet_s=config.timeouts.quiet_s,
-                budget_chars=config.tools.result_budget_chars,
-            ),
-            session_id=folders.session_id,
-        )
 
 
 def bound_tools(

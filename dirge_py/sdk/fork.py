@@ -24,7 +24,7 @@ from dirge_py.permission.rules import Anchors, Rule
 from dirge_py.permission.settings import open_engine
 from dirge_py.processes.runner import Shells
 from dirge_py.processes.sandbox.profile import NoSandbox, Sandbox
-from dirge_py.sdk.environment import ExecutionEnvironment, ToolFactory, open_fork_sandbox
+from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, open_fork_sandbox
 from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.guards import GuardParts, GuardedAttacher, Guards
 from dirge_py.sdk.options import BuildOptions
@@ -47,7 +47,7 @@ class Parent(Protocol):
     options: BuildOptions
     cwd: Path
     environment: ExecutionEnvironment
-    tools: ToolFactory
+    folder: Path
     prompt: SystemPrompt
     gate: PermissionEngine
     guards: Guards
@@ -56,6 +56,7 @@ class Parent(Protocol):
     asker: Asker
 
     def show_notice(self, text: str, /) -> None: ...
+    def make_tools(self, workplace: Workplace, cwd: Path, todo: TodoList) -> Toolbox: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,11 +128,12 @@ class Forks:
 
     def _beside(self, fork: ConversationDeps, extensions: ExtensionSet) -> ConversationDeps:
         own = self._parent.guards.for_fork(fork.model, extensions)
-        tools = self._parent.tools.toolbox(TodoList()).loop_tools
+        parent = self._parent
+        own_tools = parent.make_tools(parent.environment.workplace, parent.cwd, TodoList())
         return replace(
             fork,
             extensions=extensions,
-            run=replace(fork.run, configure=own.configure, tools=tools),
+            run=replace(fork.run, configure=own.configure, tools=own_tools.loop_tools),
             sinks=own.sinks,
             on_close=(own.context.close,),
         )
@@ -224,7 +226,7 @@ class Forks:
             parent.config,
             parent.options,
             workspace,
-            parent.tools.folders.output,
+            parent.folder / "output",
             is_sandboxed=is_sandboxed,
             project_rules=parent.options.project_rules,
             anchors=anchors,
@@ -258,8 +260,7 @@ def _fork_in(
     undo.callback(workplace.read_only.close)
     undo.push_async_callback(workplace.runner.shutdown)
     undo.push_async_callback(workplace.shells.shutdown)
-    tools = replace(parent.tools, environment=workplace, cwd=place.cwd)
-    toolbox = tools.toolbox(TodoList())
+    toolbox = parent.make_tools(workplace, place.cwd, TodoList())
     authorizer = parent.authorizer.for_fork(
         place.gate,
         place.workspace,
@@ -289,7 +290,7 @@ def work_environment(
     parent: Parent, place: WorkFolder, toolbox: Toolbox, shells: Shells
 ) -> WorkEnvironment:
     """Return the environment of a conversation in `place`: of `parent` itself or of a fork."""
-    assets = parent.tools.folders.assets
+    assets = parent.folder / "assets"
     attacher = Attacher(cwd=place.cwd, asset_dir=assets)
     explainer = Explainer(
         gate=place.gate, toolbox=toolbox, workspace=place.workspace, cwd=str(place.cwd)
@@ -302,7 +303,7 @@ def work_environment(
         explain=explainer.decide,
         shells=shells,
         sandbox=place.sandbox.kind if place.sandbox is not None else "",
-        read_only_profile=lambda: str(parent.environment.read_only.mechanism),
+        read_only_profile=lambda: str(parent.environment.workplace.read_only.mechanism),
         isolation=place.isolation,
         read_tree=place.tree,
         asset_dir=assets,
