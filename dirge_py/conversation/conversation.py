@@ -34,6 +34,7 @@ from dirge_py.session.rewind import Rewinder
 from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepository
 from dirge_py.types.errors import DirgeError
 from dirge_py.types.events import (
+    EMBED,
     OF_TURNS,
     AgentEnd,
     ContextCompacted,
@@ -514,7 +515,8 @@ class Conversation:
         if isinstance(event, AgentEnd):
             self._emit_notices(run)  # before the end of the run
         is_asked = run or self.is_compacting or self.side_questions or self.exclusive_owner
-        self._log.record(event, is_idle=not is_asked)
+        is_embedding = isinstance(event, UsageReported) and event.role == EMBED
+        self._log.record(event, is_idle=not (is_asked or is_embedding))
         if run is not None:
             run.count(event)
         self.journal_seq = None

@@ -57,10 +57,11 @@ from dirge_py.session.store import Store, continuation_reader
 from dirge_py.tools.base import Redact, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
-from dirge_py.types.events import SystemNotice
+from dirge_py.types.events import EMBED, SystemNotice, UsageReported
 from dirge_py.types.extensions import Extension
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
+from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
 from functools import partial
@@ -522,9 +523,18 @@ class _ProductBuilder(ConversationBuilder):
     async def _embed(
         self, texts: Sequence[str], *, model: str, notice: Callable[[str], None]
     ) -> "Embeddings":
-        from dirge_py.providers.embeddings import embed_texts  # noqa: PLC0415 - for one command
+        from dirge_py.providers import embeddings  # noqa: PLC0415 - for one command
 
-        return await embed_texts(self.config, self.client, texts, model=model, notice=notice)
+        config = self.config
+        answer = await embeddings.embed_texts(
+            config, self.client, texts, model=model, notice=notice
+        )
+        if tokens := answer.usage.prompt_tokens or answer.usage.total_tokens:
+            alias = embeddings.split_model_name(config, model)[0] or self.directory.main.alias
+            usage, name = Usage(input=tokens), f"{alias}/{answer.model}"
+            self.spending.add(usage, name)
+            self.relay(UsageReported(usage=usage, model=name, role=EMBED))
+        return answer
 
     def _notices(self, of_choices: Sequence[str]) -> Sequence[str]:
         loaded = self.loaded

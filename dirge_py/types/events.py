@@ -161,6 +161,8 @@ class ToolExecutionEnd:
 
 OF_TURNS = ("", "escalate", "fallback")
 """The roles of calls that answer a turn; all other calls are side calls."""
+EMBED = "embed"
+"""The role of requests for embeddings: a command asked for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,32 @@ async def test_the_nearest_in_meaning_come_first_and_are_embedded_once(
     assert again.shown[0].splitlines()[2].strip() == "The deploy is done."
 
 
+async def test_embeddings_count_in_the_cost_of_the_session_also_after_a_resume(
+    spoken: ScriptedProject, service: FakeService
+) -> None:
+    def embed_one(request: ReceivedRequest) -> Any:
+        reply = embed(request)
+        body = {**json.loads(reply.body), "model": "text-embedding-3-small"}
+        body["usage"] = {"prompt_tokens": 1_000_000}
+        return RawReply(body=json.dumps(body), headers=reply.headers)
+
+    service.replies = [ComputedReply(embed_one)] * 2
+    await talk(spoken)
+    async with spoken.open("newest") as conversation:
+        before = conversation.usage.input
+        await run_command("/recall --semantic which parser", conversation)
+        asked = [(each.model, each.role, each.cost_usd) for each in conversation.reported]
+        cost, used = conversation.least_usd, conversation.usage.input - before
+        text = (await run_command("/cost", conversation)).text
+        idle = conversation.idle_requests
+    async with spoken.open("newest") as conversation:
+        again = conversation.least_usd
+
+    assert asked == [("fake/text-embedding-3-small", "embed", 0.02)] * 2
+    assert (cost, used, idle) == (0.04, 2_000_000, 0) and again == cost
+    assert "embed" in text
+
+
 async def test_a_damaged_file_of_vectors_is_written_anew(
     spoken: ScriptedProject, service: FakeService
 ) -> None:
