@@ -9,23 +9,46 @@ import hashlib
 import stat
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import Any, TypeAlias
+
 from dirge_py.config.schema import Config, ReminderTable
 from dirge_py.context.compaction import effective_window
 from dirge_py.context.shape import OmittedMessage
 from dirge_py.context.summary import MOST_FILE_BYTES, ReadFile
 from dirge_py.context.system_prompt import SystemPrompt
-from dirge_py.context.view import BUDGET_CHARS, Compaction, ContextParts, ContextReport, ContextRequest, ContextView, PreparedContext, Relay
+from dirge_py.context.view import (
+    BUDGET_CHARS,
+    Compaction,
+    ContextParts,
+    ContextReport,
+    ContextRequest,
+    ContextView,
+    PreparedContext,
+    Relay,
+)
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.text import cut_middle, fair_shares
 from dirge_py.processes.output import OutputStore
-from dirge_py.types.events import CompactionStarted, ContextCompacted, ContextReplaced, HistoryMoved, LoopEvent, Sink
+from dirge_py.types.events import (
+    CompactionStarted,
+    ContextCompacted,
+    ContextReplaced,
+    HistoryMoved,
+    LoopEvent,
+    Sink,
+)
 from dirge_py.types.extensions import Summarize
 from dirge_py.types.hooks import Context, Hooks, StopRun, TurnInfo
-from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, cut_texts, text_sizes, user_text
+from dirge_py.types.messages import (
+    AssistantMessage,
+    Message,
+    ToolResultMessage,
+    cut_texts,
+    text_sizes,
+    user_text,
+)
 from dirge_py.types.outcomes import Failed
-from dirge_py.types.tools import LoopTool, MAX_RESULT_CHARS
-from typing import Any, TypeAlias
-
+from dirge_py.types.tools import MAX_RESULT_CHARS, LoopTool
 
 _TAIL_SHARE = 0.2
 _MARKER_CHARS = 200

@@ -12,6 +12,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Protocol, cast
+
 from dirge_py.config.load import decode
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
@@ -19,11 +24,6 @@ from dirge_py.lib.nearest import nearest
 from dirge_py.lib.own_file import UnsafeFile
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.tools import PathLimit
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from typing import Any, Literal, Protocol, cast
-
 
 _MAX_BYTES = 256 * 1024
 _MARKED = re.compile(r"---[ \t]*\n(?P<head>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)

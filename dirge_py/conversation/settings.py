@@ -1,14 +1,15 @@
 """The settings of a conversation that the user may change: model, mode, grants, folders."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from dirge_py.conversation.deps import ConversationDeps
 from dirge_py.permission.decision import Decision, DecisionLog
 from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
-from dirge_py.types.errors import DirgeError, UsageError
+from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.llm import ModelOption, ThinkingLevel
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 LIMITS = "limits"
 """The name under which a session stores limits that were set for it."""
+BEFORE_PROMPT = "model_before_prompt"
+"""The name under which it stores the model of the prompt in use, and the model and thinking level
+that were selected before it."""
 
 
 class ConversationSettings:
@@ -32,8 +36,7 @@ class ConversationSettings:
         """The selected thinking level."""
         self.prompts = deps.run.prompts
         """The prompts kept in files; a selected one holds from the next run on."""
-        self._model_before: tuple[str, str, ThinkingLevel] | None = None
-        """The model of the prompt in use, and what was selected before it."""
+        self._metadata = deps.session.metadata
         self.limits = deps.run.limits
         """The limits of runs and of the session."""
         self.answer_schema: AnswerSchema | None = None
@@ -72,14 +75,23 @@ class ConversationSettings:
         if prompt is not None and prompt.model:
             self._models.resolve(prompt.model)
         self.prompts.choose(name)
-        before, self._model_before = self._model_before, None
-        if before is not None and self.model == before[0]:
-            _, self.model, self.thinking = before
-            self._note_model()
+        match self._metadata.get(BEFORE_PROMPT):
+            case [self.model, str(before), level] if level in get_args(ThinkingLevel):
+                self._go_back(before, level)
+        replaced = None
         if prompt is not None and prompt.model:
             was = (self.model, self.thinking)
-            self._model_before = (self.set_model(prompt.model), *was)
+            replaced = [self.set_model(prompt.model), *was]
+        if replaced != self._metadata.get(BEFORE_PROMPT):
+            self._metadata.put(BEFORE_PROMPT, replaced)
         return prompt
+
+    def _go_back(self, model: str, level: ThinkingLevel) -> None:
+        """Select the model from before a prompt, unless a resumed session can't use it now."""
+        with suppress(ConfigError):
+            if self._models.resolve(model)[0] == model:
+                self.model, self.thinking = model, level
+                self._note_model()
 
     def set_thinking(self, level: ThinkingLevel) -> None:
         self.thinking = level

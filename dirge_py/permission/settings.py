@@ -3,17 +3,24 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
 from dirge_py.config.access import key_files
 from dirge_py.config.paths import config_dir, config_file, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.config.services import SERVICES
 from dirge_py.files.workspace import Workspace
 from dirge_py.permission.engine import PermissionEngine
-from dirge_py.permission.rules import Anchors, PolicySet, Rule, make_rule, parse_claude_rules, parse_rule
+from dirge_py.permission.rules import (
+    Anchors,
+    PolicySet,
+    Rule,
+    make_rule,
+    parse_claude_rules,
+    parse_rule,
+)
 from dirge_py.types.errors import ConfigError
-from pathlib import Path
-from typing import Protocol
-
 
 _NO_ANCHORS = Anchors()
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

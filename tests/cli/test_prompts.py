@@ -249,6 +249,49 @@ async def test_a_prompts_model_is_used_with_it_and_the_one_before_comes_back(
         assert conversation.settings.model == "fake/other"
 
 
+async def test_the_model_before_a_prompt_comes_back_in_a_resumed_session(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1:high\n---\nBe quick.")
+    project.model.will_say("Hi.")
+    async with project.open() as conversation:
+        before = conversation.settings.thinking
+        await typed("/prompt fast", conversation)
+        await conversation.send("hi")
+    async with project.open("newest") as conversation:
+        settings = conversation.settings
+        assert (settings.model, settings.thinking) == ("fake/gpt-4.1", "high")
+        await typed("/prompt none", conversation)
+        assert (settings.model, settings.thinking) == ("fake/gpt-4o", before)
+    async with project.open("newest") as conversation:
+        await typed("/prompt terse", conversation)
+        assert conversation.settings.model == "fake/gpt-4o"
+
+
+async def test_the_model_before_a_prompt_that_a_flag_names_comes_back(
+    project: ScriptedProject, tmp_path: Path
+) -> None:
+    prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
+    async with project.open(prompt="fast") as conversation:
+        assert conversation.settings.model == "fake/gpt-4.1"
+        await typed("/prompt none", conversation)
+        assert conversation.settings.model == "fake/gpt-4o"
+
+
+@pytest.mark.parametrize(
+    "stored", ["fast", ["fake/gpt-4.1", "gone/m", "off"], ["fake/gpt-4.1", "fake/x", "?"], [1]]
+)
+async def test_a_model_before_a_prompt_that_cannot_be_used_is_ignored(
+    project: ScriptedProject, tmp_path: Path, stored: object
+) -> None:
+    prompt(tmp_path / "config", "fast", "---\nmodel: fake/gpt-4.1\n---\nBe quick.")
+    async with project.open() as conversation:
+        await typed("/prompt fast", conversation)
+        conversation.session.metadata.load("model_before_prompt", stored)
+        await typed("/prompt none", conversation)
+        assert conversation.settings.model == "fake/gpt-4.1"
+
+
 async def test_a_prompt_whose_model_does_not_exist_changes_nothing(
     project: ScriptedProject, tmp_path: Path
 ) -> None:

@@ -1,14 +1,14 @@
 import os
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
 from dirge_py.files import workspace as workspace_module
 from dirge_py.files.resolve import FILE, open_beneath, open_folder_handle, walk_beneath
 from dirge_py.files.workspace import LocatedPath, Workspace, WriteTarget
 from dirge_py.types.errors import FileError
-from pathlib import Path
 from tests.support.requirements import lacking
-
-import pytest
-
 
 
 @pytest.fixture

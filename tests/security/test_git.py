@@ -2,16 +2,16 @@
 
 import shutil
 from collections.abc import Iterator
-from dirge_py.permission.git.files import ACTING_SETTINGS
 from pathlib import Path
-from tests.permission.conftest import Project
-from tests.permission.test_git_acting_settings import Hostile, SECRET
-from tests.permission.test_git_config import HOSTILE, marker
-from tests.security.sizes import ASKED, count
-from tests.support.authorizer_driver import AuthorizerDriver
 
 import pytest
 
+from dirge_py.permission.git.files import ACTING_SETTINGS
+from tests.permission.conftest import Project
+from tests.permission.test_git_acting_settings import SECRET, Hostile
+from tests.permission.test_git_config import HOSTILE, marker
+from tests.security.sizes import ASKED, count
+from tests.support.authorizer_driver import AuthorizerDriver
 
 COMMANDS = [
     "git status", "git diff", "git diff --stat", "git diff HEAD", "git diff --cached", "git log -p",

@@ -5,13 +5,13 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dirge_py.files.workspace import CallFiles, Workspace, WriteTarget
-from dirge_py.types.errors import FileError
 from pathlib import Path
-from tests.security.sizes import count, size
 
 import pytest
 
+from dirge_py.files.workspace import CallFiles, Workspace, WriteTarget
+from dirge_py.types.errors import FileError
+from tests.security.sizes import count, size
 
 WRITES = size(400, 100_000)
 SECRET = b"outside, and nobody's business"
