@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -479,7 +480,8 @@ class Conversation:
             bundles = (*request.bundles, answer.bundle())
             request = replace(request, answer=answer, bundles=bundles)
         run = Run(
-            self,
+            steer=self.steer,
+            follow_up=self.follow_up,
             prompts=request.prompts or (),
             backpressure=self._deps.run.backpressure,
             on_notice=self._deps.late_notices.append,
@@ -499,8 +501,7 @@ class Conversation:
                 is_owned=self._owner is not None,
                 log=self._log,
                 queues=self._queues,
-                emit=lambda event: self._emit(run, event),
-                decisions=request.decisions,
+                emit=partial(self._emit, run),
             )
             outcome = await executor.execute()
         finally:

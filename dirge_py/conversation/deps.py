@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dirge_py.context.prompts import PromptBook
     from dirge_py.context.system_prompt import CachePrefixMonitor
     from dirge_py.context.view import ContextReport
+    from dirge_py.files.tree_hash import TreeDigest
     from dirge_py.processes.runner import Shells
     from dirge_py.providers.embeddings import Embeddings
     from dirge_py.session.file_states import UncommittedDiff
@@ -110,18 +111,8 @@ Pictures: TypeAlias = Mapping[str, bytes]
 """Images of a text, by their names in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeState:
-    """The files of a project at one moment, without those that git ignores."""
-
-    sha256: str
-    """The SHA-256 of all files."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The SHA-256 of each file by its relative path, with `/`."""
-
-
-ReadTree: TypeAlias = Callable[[], Awaitable[TreeState]]
-"""The files as they are now. Raises FileError where they cannot be read."""
+ReadTree: TypeAlias = "Callable[[], Awaitable[TreeDigest]]"
+"""The files of a project that git does not ignore, as they are now. Raises FileError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,10 +24,12 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from dirge_py.files.atomic import atomic_write
 from dirge_py.files.safe_read import read_regular
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.session.recorder import Recorder
@@ -88,19 +90,7 @@ class SignalBox:
             )
         signal_id = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
         make_folders(self._folder)
-        path = self._folder / f"{signal_id}-{name}.json"
-        draft = path.with_suffix(".new")
-        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with open(fd, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(fd)
-            os.rename(draft, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            raise
+        atomic_write(self._folder / f"{signal_id}-{name}.json", content, mode=0o600)
         return Signal(id=signal_id, name=name, payload=payload)
 
     def waiting(self, name: str | None = None) -> Iterator[Signal]:
@@ -297,29 +287,24 @@ class LocalDurable:
         replay: Replay,
         options: ActivityOptions = UNBOUNDED,
     ) -> LoopToolResult:
-        async def bounded() -> LoopToolResult:
-            if options is UNBOUNDED:
-                return await proceed()
-            return await run_activity(proceed, options, replay=replay, sleep=self._sleep)
-
-        return await self._write_ahead(call, bounded)
+        if options is not UNBOUNDED:
+            proceed = partial(run_activity, proceed, options, replay=replay, sleep=self._sleep)
+        return await self._write_ahead(call, proceed)
 
     async def wait_for_signal(self, name: str, timeout_s: float | None = None) -> Any | None:
         if self._signals is None:
             if timeout_s is not None:
                 await self._sleep(timeout_s)
             return None
-        waited_s = 0.0
+        left_s = math.inf if timeout_s is None else timeout_s
         while True:
             for signal in self._signals.waiting(name):
                 if self._receive(signal):
                     return signal.payload
-            left_s = _POLL_INTERVAL_S if timeout_s is None else timeout_s - waited_s
             if left_s <= 0:
                 return None
-            step_s = min(left_s, _POLL_INTERVAL_S)
-            await self._sleep(step_s)
-            waited_s += step_s
+            await self._sleep(min(left_s, _POLL_INTERVAL_S))
+            left_s -= _POLL_INTERVAL_S
 
     def should_continue_as_new(self) -> bool:
         """Return False: a long journal continues in its next segment by itself."""
@@ -398,9 +383,8 @@ Engine: TypeAlias = Callable[[DurableContext], DurableContext]
 
 def open_durable(store: Store, recorder: Recorder | None, engine: Engine | None) -> DurableContext:
     """Return the engine of one conversation; without a `recorder` it stores nothing."""
-    if recorder is None:
-        local = LocalDurable()
-    else:
+    local = LocalDurable()
+    if recorder is not None:
         local = LocalDurable(
             log=recorder,
             signals=SignalBox(store.folder / recorder.session_id / "signals"),

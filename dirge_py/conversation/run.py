@@ -4,11 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass as mutable
-from dataclasses import field, replace
-from functools import partial
-from typing import Any, Protocol
-
+from dataclasses import dataclass as mutable, field, replace
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.history import is_turn, open_calls
 from dirge_py.agent_loop.merge import compose
@@ -26,44 +22,16 @@ from dirge_py.session.recovery import complete_decisions, result_of_skipped_call
 from dirge_py.session.transcript import closed_calls_text
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import (
-    AgentEnd,
-    AgentStart,
-    LoopEvent,
-    MessageEnd,
-    PermissionAnswered,
-    Sink,
-    SystemNotice,
-    UsageReported,
-)
-from dirge_py.types.hooks import (
-    CallDecision,
-    Context,
-    Hooks,
-    LoopConfig,
-    ToolOverride,
-    TurnInfo,
-    TurnUpdate,
-)
+from dirge_py.types.events import AgentEnd, AgentStart, LoopEvent, MessageEnd, PermissionAnswered, Sink, SystemNotice, UsageReported
+from dirge_py.types.hooks import CallDecision, Context, Hooks, LoopConfig, ToolOverride, TurnInfo, TurnUpdate
 from dirge_py.types.llm import LlmContext, StreamEvent, StreamFn, StreamOptions, closing
 from dirge_py.types.messages import Message, Usage, UserMessage
-from dirge_py.types.outcomes import (
-    AwaitingConfirmation,
-    Cancelled,
-    Done,
-    Failed,
-    HookTerminated,
-    NeedsMoreTurns,
-    Outcome,
-)
+from dirge_py.types.outcomes import AwaitingConfirmation, Cancelled, Done, Failed, HookTerminated, NeedsMoreTurns, Outcome
 from dirge_py.types.tools import ToolCall
+from typing import Any, TypeAlias
 
 
-class Queueing(Protocol):
-    """Queues a run's input; its conversation does."""
-
-    def steer(self, prompt: str | UserMessage) -> QueuedInput: ...
-    def follow_up(self, prompt: str | UserMessage) -> QueuedInput: ...
+Queue: TypeAlias = Callable[[str | UserMessage], QueuedInput]
 
 
 class Run:
@@ -71,12 +39,14 @@ class Run:
 
     def __init__(
         self,
-        conversation: Queueing,
         *,
+        steer: Queue,
+        follow_up: Queue,
         prompts: Sequence[UserMessage],
         backpressure: BackpressurePolicy,
         on_notice: Callable[[str], None],
     ) -> None:
+        self.steer, self.follow_up = steer, follow_up
         self.id = ""
         self.signal = AbortSignal()
         self.started_at = time.monotonic()
@@ -86,7 +56,6 @@ class Run:
         self.cost_usd: float | None = 0.0
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.broadcaster = EventBroadcaster(backpressure, on_detached=on_notice)
-        self._conversation = conversation
         self._is_over = False
         self._unsent = list(prompts)
 
@@ -106,12 +75,6 @@ class Run:
     def events(self) -> EventStream:
         """Return the events of this run; a late reader gets the earlier ones, too, if they fit."""
         return self.broadcaster.subscribe()
-
-    def steer(self, prompt: str | UserMessage) -> QueuedInput:
-        return self._conversation.steer(prompt)
-
-    def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
-        return self._conversation.follow_up(prompt)
 
     def interject(self) -> None:
         self.signal.interject()
@@ -222,7 +185,7 @@ class RunExecutor:
     queues: Queues
     emit: Sink
     """Receives every event of the run."""
-    decisions: Sequence[CallDecision] = ()
+    decisions: Sequence[CallDecision] = field(init=False)
     """The decisions of the request, completed for interrupted calls."""
     ended: AgentEnd | None = None
     """The end of the run, once the loop has emitted it."""
@@ -231,6 +194,7 @@ class RunExecutor:
     """How long the run may take."""
 
     def __post_init__(self) -> None:
+        self.decisions = self.request.decisions
         self.max_s = self.deps.run.limits.most.time_s
 
     async def execute(self) -> Outcome:
@@ -297,11 +261,9 @@ class RunExecutor:
     async def _early_end(self) -> Outcome | None:
         """Return the outcome if a check holds a prompt back from the history; else None."""
         checks = self.deps.run.prompt_checks
-        prompts = self.request.prompts if checks else None
-        for prompt in prompts or ():
+        for prompt in (self.request.prompts or ()) if checks else ():
             try:
-                checking = objection(checks, prompt)
-                reason = await until_aborted(checking, self.run.signal)
+                reason = await until_aborted(objection(checks, prompt), self.run.signal)
             except Aborted:
                 return Cancelled(reason=self.run.signal.reason)
             if reason is not None:
@@ -334,18 +296,17 @@ class RunExecutor:
         if request.answer is not None:
             stream_fn = request.answer.around_model(stream_fn)
         decided = [each for each in self.decisions if each.allow or each.answer]
-        drive: Callable[..., Awaitable[object]] = (
-            partial(run_agent_loop_continue, decisions=decided)
-            if request.prompts is None
-            else partial(run_agent_loop, request.prompts)
-        )
-        await drive(
-            context=context,
-            config=config,
-            signal=run.signal,
-            emit=self._on_event,
-            stream_fn=stream_fn,
-        )
+        more: dict[str, Any] = {
+            "context": context,
+            "config": config,
+            "signal": run.signal,
+            "emit": self._on_event,
+            "stream_fn": stream_fn,
+        }
+        if request.prompts is None:
+            await run_agent_loop_continue(decisions=decided, **more)
+        else:
+            await run_agent_loop(request.prompts, **more)
 
     def _answer_open_calls(self) -> None:
         """Answer calls that are still open, without events: they aren't part of this run."""

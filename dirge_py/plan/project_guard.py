@@ -14,7 +14,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import TreeState
+from dirge_py.files.tree_hash import TreeDigest
 from dirge_py.files.walk import is_build_artifact
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import clean
@@ -43,7 +43,7 @@ class ProjectChanges:
     """Whether some of those changes couldn't be undone."""
 
 
-async def read_tree(conversation: Conversation) -> TreeState | None:
+async def read_tree(conversation: Conversation) -> TreeDigest | None:
     """Return the files that the conversation works on; None if they can't be read."""
     read = conversation.environment.read_tree
     try:
@@ -61,9 +61,9 @@ class ProjectGuard:
 
     def __init__(self, conversation: Conversation) -> None:
         self._conversation = conversation
-        self._before: TreeState | None = None
+        self._before: TreeDigest | None = None
         self._snapshot: Snapshot | None = None
-        self._starts: dict[str, TreeState] = {}
+        self._starts: dict[str, TreeDigest] = {}
         self._own: dict[str, str | None] = {}
         self._is_mixed = False
 
@@ -117,7 +117,7 @@ class ProjectGuard:
             is_left=is_left and is_its_own,
         )
 
-    def _note_changes(self, start: TreeState, now: TreeState) -> None:
+    def _note_changes(self, start: TreeDigest, now: TreeDigest) -> None:
         """Note the files that changed while a command ran, unless others changed them before."""
         before = self._before.files if self._before is not None else {}
         for path in _changed_paths(start, now):
@@ -144,7 +144,7 @@ class ProjectGuard:
         return not failed, words
 
 
-def _changed_paths(before: TreeState, after: TreeState) -> tuple[str, ...]:
+def _changed_paths(before: TreeDigest, after: TreeDigest) -> tuple[str, ...]:
     paths = {*before.files, *after.files}
     return tuple(sorted(path for path in paths if before.files.get(path) != after.files.get(path)))
 

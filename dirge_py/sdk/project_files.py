@@ -6,48 +6,26 @@ import threading
 from collections.abc import Callable, Sequence, Set
 from contextlib import AsyncExitStack, suppress
 from dataclasses import field, replace
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
-from dirge_py.conversation.deps import TreeState
 from dirge_py.files.resolve import reason_of
-from dirge_py.files.tree_hash import TreeDigest, TreeHash, sha256_of_files
+from dirge_py.files.tree_hash import TreeDigest, TreeHash
 from dirge_py.files.walk import is_build_artifact, is_dependency_folder, list_unignored
-from dirge_py.files.working_copy import (
-    CopyFolder,
-    CopyResult,
-    WorkingCopy,
-    place_for_copies,
-    remove_abandoned_copies,
-    remove_tree,
-)
+from dirge_py.files.working_copy import CopyFolder, CopyResult, WorkingCopy, place_for_copies, remove_abandoned_copies, remove_tree
 from dirge_py.git.objects import read_names
-from dirge_py.git.repository import (
-    GitFolders,
-    UnreadableRepository,
-    git_folders,
-    repository_setting,
-    work_tree_of,
-)
+from dirge_py.git.repository import GitFolders, UnreadableRepository, git_folders, repository_setting, work_tree_of
 from dirge_py.git.repository_copy import make_git_folder, make_index_folder
-from dirge_py.git.runner import (
-    OWN_FILE,
-    Git,
-    GitFailed,
-    find_git,
-    ignore_options,
-    personal_excludes,
-    private_git,
-)
+from dirge_py.git.runner import Git, GitFailed, OWN_FILE, find_git, ignore_options, personal_excludes, private_git
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.paths import is_below_any
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
 from dirge_py.processes.sandbox.mount_plan import repository_of
 from dirge_py.types.errors import FileError
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
 
 MOST_FILES = 100_000
 _LIST_S = 60.0
@@ -269,12 +247,10 @@ class TreeReader:
         self._hash = TreeHash(project.root)
         self._lock = asyncio.Lock()
 
-    async def __call__(self) -> TreeState:
+    async def __call__(self) -> TreeDigest:
         """Read the current state of the files. Raises FileError: they cannot be listed or read."""
         async with self._lock:
-            listed = await self.project.files()
-            hashed = await hashed_files(self._hash, listed.written)
-            return TreeState(sha256=hashed.sha256, files=hashed.files)
+            return await hashed_files(self._hash, (await self.project.files()).written)
 
 
 async def hashed_files(hashes: TreeHash, paths: Sequence[str]) -> TreeDigest:
@@ -304,7 +280,7 @@ class ProjectCopy:
     hashes: TreeHash
     """Hashes the files of the copy."""
 
-    async def tree(self) -> TreeState:
+    async def tree(self) -> TreeDigest:
         """Read the current state of the copied files.
 
         It also differs from the project's state at the first call after files were changed and
@@ -313,9 +289,9 @@ class ProjectCopy:
         """
         hashed = await hashed_files(self.hashes, self.paths)
         moved = [path for path in self.linked if not self._is_linked(path)]
-        files = hashed.files | dict.fromkeys(hashed.rewritten, "changed back")
-        files |= dict.fromkeys(moved, "replaced")
-        return TreeState(sha256=sha256_of_files(files), files=files)
+        hashed.files |= dict.fromkeys(hashed.rewritten, "changed back")
+        hashed.files |= dict.fromkeys(moved, "replaced")
+        return hashed
 
     def _is_linked(self, path: str) -> bool:
         try:
