@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dirge_py.config.access import key_files, open_key_files, provider_access
@@ -163,17 +164,15 @@ def check_ownership(environment: Mapping[str, str], config: Config | None) -> It
     yield from found or [passed(_NAME, f"only you can change the files in {folder}")]
 
 
-def _own_file_results(files: list[Path]) -> Iterator[CheckResult]:
-    fixes: set[str] = set()
+def _own_file_results(files: list[Path]) -> Iterable[CheckResult]:
+    found: dict[str, CheckResult] = {}
     for path in dict.fromkeys(files):
-        try:
-            weakness = weakness_of(str(path)) if path.is_file() else None
-        except OSError:
-            continue
-        # One file of a folder that others can write is enough: one command fixes them all.
-        if weakness is not None and weakness.fix not in fixes:
-            fixes.add(weakness.fix)
-            yield failed(_NAME, f"{path} {weakness.words}", weakness.fix)
+        with suppress(OSError):
+            if path.is_file() and (weakness := weakness_of(str(path))):
+                # One file of a folder that others can write is enough: one command fixes them all.
+                words, fix = f"{path} {weakness.words}", weakness.fix
+                found.setdefault(fix, failed(_NAME, words, fix))
+    return found.values()
 
 
 def check_programs(environment: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -239,22 +238,17 @@ def _pager(environment: Mapping[str, str]) -> CheckResult:
 
 def _is_there(command: str) -> bool:
     try:
-        words = shlex.split(command)
-    except ValueError:
+        program = shlex.split(command)[0]
+    except (ValueError, IndexError):
         return False
-    if not words:
-        return False
-    is_path = "/" in words[0]
-    return (shutil.which(words[0]) if is_path else find_program(words[0])) is not None
+    return (shutil.which(program) if "/" in program else find_program(program)) is not None
 
 
 def _version(program: str) -> str:
     """The first line of `--version`; empty if the program is missing or fails."""
-    if not find_program(program):
-        return ""
     try:
         ended = run_program((program, "--version"), limit_s=_LIMIT_S)
     except ProcessError:
         return ""
-    said = ended.out.decode(errors="replace").strip().splitlines()
-    return said[0] if ended.code == 0 and said else ""
+    said = ended.out.decode(errors="replace").strip() if ended.code == 0 else ""
+    return said.partition("\n")[0]

@@ -77,12 +77,12 @@ async def _findings(
     config: Config, alias: str, client: HttpClient, limit_s: float, listed: set[str]
 ) -> Sequence[CheckResult]:
     """Check one provider and its models; adds its address to `listed` if it lists its models."""
-    standing = _standing(config, alias)
-    if standing.state != "skipped" or all_entries(config)[alias].type in OFFLINE:
+    standing, provider_type = _standing(config, alias), all_entries(config)[alias].type
+    if standing.state != "skipped" or provider_type in OFFLINE:
         return [standing]
+    if provider_type not in PROVIDER_TYPES:
+        return [_of_package(provider_type, _name(alias))]
     is_main = _is_main(config, alias)
-    if standing_of_package := _of_package(all_entries(config)[alias].type, _name(alias)):
-        return [standing_of_package]
     access = provider_access(config, alias, is_main=is_main)
     settings = provider_settings(config, alias, Redactor(), is_main=is_main)
     where = f"{settings.base_url}, {key_words(config, access)}"
@@ -97,10 +97,8 @@ async def _findings(
     return [told, *_missing(config, alias, models)]
 
 
-def _of_package(provider_type: str, name: str) -> CheckResult | None:
-    """Whether a type of an installed package can be loaded; None for dirge's own types."""
-    if provider_type in PROVIDER_TYPES:
-        return None
+def _of_package(provider_type: str, name: str) -> CheckResult:
+    """Whether a type of an installed package can be loaded."""
     try:
         find_provider(provider_type)
     except ConfigError as error:
@@ -133,9 +131,7 @@ def _failed(config: Config, alias: str, where: str, error: ProviderError) -> Che
 
 def _missing(config: Config, alias: str, models: Sequence[str]) -> Iterator[CheckResult]:
     """Findings about configured models that the service does not list."""
-    if not models:
-        return
-    for wanted in _wanted(config, alias):
+    for wanted in _wanted(config, alias) if models else ():
         if not _is_listed(wanted, models):
             near = nearest(wanted, models)
             better = f"`{near}`" if near else f"one of its {len(models)}: `-m {alias}/…`"

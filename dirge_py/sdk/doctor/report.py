@@ -1,47 +1,37 @@
 """The results of checks, and their report as text and as JSON."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.lib.text import clean
+from dirge_py.lib.text import clean, plural
 
 State: TypeAlias = Literal["ok", "warning", "problem", "skipped"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CheckResult:
     """The result of one check."""
 
     name: str
     """What was checked."""
-    state: State
-    """Its result."""
     words: str
     """The finding, in words."""
     fix: str = ""
     """The exact command or setting that fixes it; empty if there is no problem."""
     tmux_line: str = ""
     """The line of `~/.tmux.conf` that is the fix."""
+    state: State = "ok"
+    """Its result: a warning is something that works less well than it could."""
 
 
-def passed(name: str, words: str) -> CheckResult:
-    return CheckResult(name=name, state="ok", words=words)
-
-
-def warn(name: str, words: str, fix: str = "", *, tmux_line: str = "") -> CheckResult:
-    """Something works less well than it could."""
-    return CheckResult(name=name, state="warning", words=words, fix=fix, tmux_line=tmux_line)
-
-
-def failed(name: str, words: str, fix: str = "") -> CheckResult:
-    """Something does not work."""
-    return CheckResult(name=name, state="problem", words=words, fix=fix)
-
-
-def skipped(name: str, words: str) -> CheckResult:
-    return CheckResult(name=name, state="skipped", words=words)
+passed = CheckResult
+warn = partial(CheckResult, state="warning")
+failed = partial(CheckResult, state="problem")
+skipped = partial(CheckResult, state="skipped")
 
 
 def as_text(findings: Sequence[CheckResult]) -> str:
@@ -73,12 +63,11 @@ def exit_code(findings: Sequence[CheckResult]) -> int:
 
 
 def _summary(findings: Sequence[CheckResult]) -> str:
-    problems = sum(finding.state == "problem" for finding in findings)
-    warnings = sum(finding.state == "warning" for finding in findings)
-    if not problems and not warnings:
+    counts = Counter(finding.state for finding in findings)
+    if not counts["problem"] and not counts["warning"]:
         return "All is well."
-    return f"{_count(problems, 'problem')}, {_count(warnings, 'warning')}."
+    return f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}."
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+    return plural(number, what) if number else f"no {what}s"
