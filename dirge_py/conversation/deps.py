@@ -137,7 +137,7 @@ class WorkEnvironment:
     """Describes what confines read-only commands; "" if unknown. Blocks the first time."""
     isolation: str = ""
     """What keeps the commands of a fork from changing the project, for people; "" elsewhere."""
-    read_tree: ReadTree | None = None
+    read_tree: "ReadTree | None" = None
     """Hashes the files of the project; None if it can't."""
     asset_dir: Path | None = None
     """The folder of attached images; None: they are not stored."""
