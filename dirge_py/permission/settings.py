@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class RuleOptions(Protocol):
-    """The rules that flags add to the settings; `sdk.options.BuildOptions` implements this.
+    """The rules that flags and the project add; `sdk.options.BuildOptions` implements this.
 
     `allow` and `deny` hold rules as `op:pattern`, the others rules in Claude Code's syntax.
     """
@@ -41,6 +41,10 @@ class RuleOptions(Protocol):
     @property
     def disallowed_tools(self) -> Sequence[str]: ...
 
+    @property
+    def project_rules(self) -> Sequence[Rule]:
+        """The rules of a trusted project."""
+
 
 def open_engine(
     config: Config,
@@ -49,18 +53,17 @@ def open_engine(
     output_dir: Path | None,
     *,
     is_sandboxed: bool = False,
-    project_rules: Sequence[Rule] = (),
     anchors: Anchors = _NO_ANCHORS,
     make: Callable[..., PermissionEngine] = PermissionEngine,
 ) -> PermissionEngine:
     """Return the permission engine of one conversation.
 
     `output_dir` holds its own output, and is readable. `is_sandboxed`: commands run in a sandbox
-    that was tested. `project_rules` are those of a trusted project. `anchors` are added to those of
-    the workspace; `make` is the class of the engine. Raises UsageError if a flag holds an invalid
-    rule, and ConfigError if a `[[permission.rule]]` is invalid, or a project wants to allow one.
+    that was tested. `anchors` are added to those of the workspace; `make` is the class of the
+    engine. Raises UsageError if a flag holds an invalid rule, and ConfigError if a
+    `[[permission.rule]]` is invalid, or a project wants to allow something.
     """
-    for rule in project_rules:
+    for rule in options.project_rules:
         if rule.effect == "allow":
             raise ConfigError(
                 f"{rule.source or 'the project'}: the rule `{rule}` would allow something.",
@@ -72,7 +75,7 @@ def open_engine(
         workspace,
         PolicySet(
             rules=_rules(config, options),
-            project_rules=tuple(project_rules),
+            project_rules=tuple(options.project_rules),
             mode=config.permission.mode,
             is_sandboxed=is_sandboxed,
             anchors=anchors,

@@ -250,11 +250,8 @@ def chosen_tools(config: Config, others: Collection[str] = ()) -> list[Tool[Any]
 def enabled_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]:
     """Return the tools that `[tools]` and the flags enable."""
     enabled, disabled = config.tools.enabled, config.tools.disabled
-    return [
-        tool
-        for tool in tools
-        if (enabled is None or tool.name in enabled) and tool.name not in disabled
-    ]
+    wanted = [tool for tool in tools if enabled is None or tool.name in enabled]
+    return [tool for tool in wanted if tool.name not in disabled]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,6 @@ def open_explainer(config: Config, options: BuildOptions, *, cwd: str) -> Explai
         workspace,
         None,
         is_sandboxed=would_be_sandboxed(config),
-        project_rules=options.project_rules,
     )
     follow_prompt(make_prompt_book(config, options), gate)
     runner = Runner(EnvironmentPolicy())

@@ -229,7 +229,6 @@ class Forks:
             workspace,
             parent.folder / "output",
             is_sandboxed=is_sandboxed,
-            project_rules=parent.options.project_rules,
             anchors=anchors,
             make=partial(ForkPermissionEngine, parent=parent.gate, **more),
         )

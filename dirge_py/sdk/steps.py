@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from dirge_py.conversation.conversation import Conversation
@@ -10,7 +11,7 @@ from dirge_py.conversation.run import Run
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.tools.base import Tool
 from dirge_py.types.events import ContextCompacted, LoopEvent
-from dirge_py.types.hooks import Context, Hooks, TurnInfo, TurnUpdate
+from dirge_py.types.hooks import Hooks, TurnInfo, TurnUpdate
 from dirge_py.types.messages import Message, ToolCallBlock, ToolResultMessage, user_text
 from dirge_py.types.outcomes import AgentResult, Done, Outcome
 from dirge_py.types.tools import LoopTool
@@ -91,15 +92,11 @@ class _SharedState:
         """The changes that were made during the pause."""
         messages, tools, injected = self.messages, self.tools, self.injected
         self.messages, self.tools, self.injected = None, None, []
-        context = None
-        if messages is not None or tools is not None:
-            context = Context(
-                system_prompt=info.context.system_prompt,
-                messages=info.context.messages if messages is None else messages,
-                tools=info.context.tools if tools is None else tools,
-            )
-        if context is None and not injected:
+        changed = {"messages": messages, "tools": tools}
+        changes: dict[str, Any] = {k: value for k, value in changed.items() if value is not None}
+        if not changes and not injected:
             return None
+        context = replace(info.context, **changes) if changes else None
         return TurnUpdate(context=context, continue_with=injected or None)
 
     def _add(self, step: Step) -> None:

@@ -90,9 +90,7 @@ def _guard_reads(
             roots = [root, own] if own.is_dir() else [root]
             workspace = Workspace(roots, root)
             stack.callback(workspace.close)
-            gate = open_engine(
-                config, options, workspace, None, project_rules=options.project_rules
-            )
+            gate = open_engine(config, options, workspace, None)
             gate.mode = "standard"
             return gate.withholds
 

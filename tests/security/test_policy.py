@@ -4,13 +4,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
-
 from dirge_py.config.load import load
 from dirge_py.files.workspace import Workspace
 from dirge_py.lib.shell_lexer import NotPlain, screen
@@ -22,9 +15,16 @@ from dirge_py.sdk.explain import Explainer
 from dirge_py.sdk.options import BuildOptions
 from dirge_py.types.errors import ConfigError
 from dirge_py.types.tools import Operation
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from pathlib import Path
 from tests.permission.conftest import Project
 from tests.security.sizes import count, size
-from tests.support.authorizer_driver import NO, YES, AuthorizerDriver
+from tests.support.authorizer_driver import AuthorizerDriver, NO, YES
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 
 MODES: tuple[Mode, ...] = ("standard", "accept", "restrictive", "plan", "yolo")
 RANK: dict[Effect, int] = {"allow": 0, "ask": 1, "deny": 2}
@@ -152,13 +152,8 @@ def test_a_project_that_wants_to_allow_something_is_an_error(
     workspace = Workspace([project.root], project.root)
 
     with pytest.raises(ConfigError, match="would allow"):
-        open_engine(
-            config,
-            BuildOptions(),
-            workspace,
-            None,
-            project_rules=[parse_rule("execute:*", "allow", source=".dirge/config.toml")],
-        )
+        rules = (parse_rule("execute:*", "allow", source=".dirge/config.toml"),)
+        open_engine(config, BuildOptions(project=SimpleNamespace(rules=rules)), workspace, None)
     workspace.close()
 
 
