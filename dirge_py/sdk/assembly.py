@@ -5,14 +5,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import field, replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
-
 from dirge_py.agent_loop.model_call import complete
 from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
 from dirge_py.config.models import THINKING_LEVELS
-from dirge_py.config.schema import Config
+from dirge_py.config.schema import Config, GuardrailPlace
 from dirge_py.config.services import SERVICES
 from dirge_py.config.sources import Origin, Overrides
 from dirge_py.context.view import ContextParts
@@ -34,12 +30,7 @@ from dirge_py.permission.settings import settings_folders, state_folders
 from dirge_py.processes.environment import EnvironmentPolicy
 from dirge_py.processes.runner import Runner
 from dirge_py.processes.sandbox.read_only import ReadOnlyProfile
-from dirge_py.providers.catalog import (
-    ASSUMED_WINDOW_TOKENS,
-    ModelProfile,
-    cost_usd,
-    find_model_profile,
-)
+from dirge_py.providers.catalog import ASSUMED_WINDOW_TOKENS, ModelProfile, cost_usd, find_model_profile
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
@@ -60,6 +51,10 @@ from dirge_py.types.hooks import Hooks
 from dirge_py.types.llm import LlmContext, ModelOption, StreamFn, StreamOptions, ThinkingLevel
 from dirge_py.types.messages import Usage, UserMessage, user_text
 from dirge_py.types.tools import Interceptor, LoopTool, fatal_error_problem
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
 
 
 class ProgramHooks(Extension):
@@ -80,33 +75,29 @@ class ProgramHooks(Extension):
         return self._interceptors
 
 
-Place = Literal["input", "output", "tool_result"]
 Check: TypeAlias = Guardrail | Callable[[str], Verdict | Awaitable[Verdict]]
-Checks: TypeAlias = Sequence[Check] | Mapping[Place, Sequence[Check]]
+Checks: TypeAlias = Sequence[Check] | Mapping[GuardrailPlace, Sequence[Check]]
 """Checks by place; a sequence applies to all three: prompts, answers and tool results."""
 
 
-class ProgramGuardrails(Guardrails):
-    """The checks that a program gave its `Agent`."""
-
-    def __init__(self, checks: Checks, notice: Callable[[str], None]) -> None:
-        super().__init__((), redact=lambda text: text, notice=notice)
-        by_place = checks if isinstance(checks, Mapping) else dict.fromkeys(get_args(Place), checks)
-        self._checks = {
-            place: [
-                _Function(name=getattr(check, "__name__", "check"), check=check)
-                if callable(check)
-                else check
-                for check in by_place.get(place, ())
-            ]
-            for place in get_args(Place)
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Function:
-    name: str
     check: Callable[[str], Verdict | Awaitable[Verdict]]
+
+    @property
+    def name(self) -> str:
+        return getattr(self.check, "__name__", "check")
+
+
+def _guardrails(checks: Checks, notice: Callable[[str], None]) -> Guardrails:
+    """The checks that a program gave its `Agent`."""
+    places: tuple[GuardrailPlace, ...] = get_args(GuardrailPlace)
+    given = checks if isinstance(checks, Mapping) else dict.fromkeys(places, checks)
+    by_place = {
+        place: [_Function(each) if callable(each) else each for each in given.get(place, ())]
+        for place in places
+    }
+    return Guardrails(by_place, notice)
 
 
 HookSource = Hooks | Callable[[], Hooks]
@@ -187,9 +178,7 @@ class _ProgramBuilder(ConversationBuilder):
         if plan.store is not None:
             choice = SessionChoice(kind="new" if thread is None else "named", id=thread or "")
             self.open_session(plan.store, choice)
-        self.load_extensions(
-            [plan.hooks, ProgramGuardrails(plan.guardrails, self.notify)], settings=None
-        )
+        self.load_extensions([plan.hooks, _guardrails(plan.guardrails, self.notify)], settings=None)
 
     def conversation(self, thread: str | None) -> Conversation:
         plan = self.plan

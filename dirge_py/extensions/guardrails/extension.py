@@ -2,8 +2,10 @@
 
 import operator
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import get_args
 
 from dirge_py.agent_loop.model_call import on_complete
 from dirge_py.config.schema import GuardrailPlace
@@ -42,7 +44,7 @@ _RESULT = (
 class Guardrails(Extension):
     """The checks of a conversation, by the place of the text.
 
-    `redact` is used by the check for secrets; `notice` gets warnings about prompts and answers.
+    `notice` gets warnings about prompts and answers.
     """
 
     name = "guardrails"
@@ -51,20 +53,10 @@ class Guardrails(Extension):
 
     def __init__(
         self,
-        tables: Sequence[Table],
-        *,
-        redact: Callable[[str], str],
+        checks: Mapping[GuardrailPlace, Sequence[Guardrail]],
         notice: Callable[[str], None],
     ) -> None:
-        self._notice = notice
-        self._checks: Mapping[GuardrailPlace, Sequence[Guardrail]] = {
-            place: [
-                _make_guardrail(table, number, redact)
-                for number, table in enumerate(tables, start=1)
-                if place in ([table.on] if isinstance(table.on, str) else table.on)
-            ]
-            for place in ("input", "output", "tool_result")
-        }
+        self._checks, self._notice = checks, notice
 
     def prompt_checks(self) -> Sequence[PromptCheck]:
         """Return the check of prompts: one that trips reaches neither a model nor the history."""
@@ -81,7 +73,7 @@ class Guardrails(Extension):
         """Return the checks of results, and the hook by which a withheld answer ends the run."""
         hooks = Hooks(name="guardrails")
         if self._checks["output"]:
-            withhold = _UnfinishedAnswers(self._judge).withhold
+            withhold = partial(self._withhold_unfinished, {})
             hooks = replace(hooks, transform_context=withhold, prepare_next_turn=_end_if_withheld)
         if self._checks["tool_result"]:
             hooks = replace(hooks, after_tool_call=self._check_result)
@@ -124,34 +116,42 @@ class Guardrails(Extension):
             is_error=True,
         )
 
-
-def make(host: ExtensionHost) -> Guardrails:
-    return Guardrails(host.settings.guardrail, redact=host.redact, notice=host.notify)
-
-
-class _UnfinishedAnswers:
-    """Checks incomplete answers before they are sent again."""
-
-    def __init__(self, judge: Callable[[GuardrailPlace, str], Awaitable[Verdict]]) -> None:
-        self._judge = judge
-        self._reasons: dict[str, str] = {}
-
-    async def withhold(self, info: TurnInfo) -> Context | None:
-        messages = [await self._viewed(message) for message in info.context.messages]
+    async def _withhold_unfinished(
+        self, judged: dict[str, Verdict], info: TurnInfo
+    ) -> Context | None:
+        """Check incomplete answers before they are sent again; `judged` are those of this run."""
+        messages = [await self._viewed(judged, message) for message in info.context.messages]
         if all(map(operator.is_, messages, info.context.messages)):
             return None
         return replace(info.context, messages=messages)
 
-    async def _viewed(self, message: Message) -> Message:
+    async def _viewed(self, judged: dict[str, Verdict], message: Message) -> Message:
         if not isinstance(message, AssistantMessage) or message.withheld:
             return message
-        if message.stop_reason not in ("aborted", "error") or not message.text:
+        if message.stop_reason not in ("aborted", "error"):
             return message
-        if message.text not in self._reasons:
-            verdict = await self._judge("output", message.text)
-            self._reasons[message.text] = verdict.reason if isinstance(verdict, Trip) else ""
-        reason = self._reasons[message.text]
-        return _withheld(message, reason) if reason else message
+        if message.text not in judged:
+            judged[message.text] = await self._judge("output", message.text)
+        verdict = judged[message.text]
+        return _withheld(message, verdict.reason) if isinstance(verdict, Trip) else message
+
+
+def make(host: ExtensionHost) -> Guardrails:
+    return Guardrails(checks_of(host.settings.guardrail, host.redact), host.notify)
+
+
+def checks_of(
+    tables: Sequence[Table], redact: Callable[[str], str]
+) -> Mapping[GuardrailPlace, Sequence[Guardrail]]:
+    """The checks of the `[[guardrail]]` tables; `redact` finds secrets."""
+    return {
+        place: [
+            _make_guardrail(table, number, redact)
+            for number, table in enumerate(tables, start=1)
+            if place in ([table.on] if isinstance(table.on, str) else table.on)
+        ]
+        for place in get_args(GuardrailPlace)
+    }
 
 
 def _end_if_withheld(info: TurnInfo) -> None:

@@ -7,8 +7,6 @@ import asyncio
 import re
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
-from pathlib import Path
-
 from dirge_py.config.paths import config_dir, state_dir
 from dirge_py.config.schema import Config
 from dirge_py.files.atomic import atomic_write
@@ -17,15 +15,10 @@ from dirge_py.lib.file_lock import hold_lock
 from dirge_py.lib.text import clean
 from dirge_py.session.ids import project_id, project_root
 from dirge_py.types.errors import DirgeError, FileError
-from dirge_py.types.memory import (
-    ENTRY_CHARS,
-    MemoryConflict,
-    MemoryProvider,
-    MemoryUpdate,
-    RecalledMemory,
-    StoreName,
-)
+from dirge_py.types.memory import ENTRY_CHARS, MemoryConflict, MemoryProvider, MemoryUpdate, RecalledMemory, StoreName
 from dirge_py.types.messages import Message
+from pathlib import Path
+
 
 MAX_CHARS = 20_000
 FILE_BYTES = 1024 * 1024
@@ -101,7 +94,7 @@ class FileMemory:
                 if change.expected is not None and old != change.expected:
                     text = f"{path.name} has changed since it was read; nothing was written."
                     raise MemoryConflict(text, hint="Read it again.")
-                new = _apply_change(old, change, content, path.name)
+                new, words = _apply_change(old, change, content, path.name)
                 if new == old:
                     return f"{path.name} contains that already."
                 if len(encoded := new.encode()) > FILE_BYTES:
@@ -110,7 +103,6 @@ class FileMemory:
         except OSError as error:
             raise _unusable(path, error, "written") from error
         is_redacted = content != clean(change.content).strip()
-        words = _describe_change(change, path.name, len(matching_entries(old, change.match)))
         return words + (" A secret was left out." if is_redacted else "")
 
     def _text(self, path: Path) -> str:
@@ -145,30 +137,24 @@ def _check_change(change: MemoryUpdate, content: str) -> None:
         )
 
 
-def _apply_change(old: str, change: MemoryUpdate, content: str, name: str) -> str:
+def _apply_change(old: str, change: MemoryUpdate, content: str, name: str) -> tuple[str, str]:
+    """Return the new text, and a description of the change."""
     if change.action == "add":
-        return add_entry(old, content)
+        return add_entry(old, content), f"Added to {name}."
     if not change.match:
-        return f"{content}\n" if content else ""
-    if not matching_entries(old, change.match):
+        return f"{content}\n" if content else "", f"{name} was rewritten."
+    count = len(matching_entries(old, change.match))
+    if not count:
         shown = clean(" ".join(change.match.split()))[:80]
         nearest = [f"`{clean(line)}`" for line in nearest_entries(old, change.match)]
         raise DirgeError(
             f"No entry of {name} contains `{shown}`; nothing was changed.",
             hint=f"Nearest: {'; '.join(nearest)}." if nearest else f"{name} has nothing like it.",
         )
-    if change.action == "remove":
-        return remove_entries(old, change.match)
-    return replace_entries(old, change.match, content)
-
-
-def _describe_change(change: MemoryUpdate, name: str, count: int) -> str:
     entries = "1 entry" if count == 1 else f"{count} entries"
-    if change.action == "add":
-        return f"Added to {name}."
     if change.action == "remove":
-        return f"Removed {entries} from {name}."
-    return f"Replaced {entries} in {name}." if change.match else f"{name} was rewritten."
+        return remove_entries(old, change.match), f"Removed {entries} from {name}."
+    return replace_entries(old, change.match, content), f"Replaced {entries} in {name}."
 
 
 def _unusable(path: Path, error: OSError, done: str) -> FileError:

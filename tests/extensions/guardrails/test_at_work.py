@@ -10,7 +10,7 @@ import pytest
 from dirge_py.agent_loop import Context, Hooks, compose
 from dirge_py.config.schema import GuardrailTable as Table
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.extensions.guardrails.extension import Guardrails
+from dirge_py.extensions.guardrails.extension import Guardrails, checks_of
 from dirge_py.lib.redaction import Redactor
 from dirge_py.providers.scripted import Reply
 from dirge_py.session.codec import decode_message, encode_message
@@ -27,11 +27,8 @@ KEY = "sk-proj-4hTq9xZ2LmB7vKc3"
 
 
 def guards(*tables: dict[str, Any], told: list[str] | None = None) -> Guardrails:
-    return Guardrails(
-        [Table(**table) for table in tables],
-        redact=Redactor().redact,
-        notice=(told if told is not None else []).append,
-    )
+    checks = checks_of([Table(**table) for table in tables], Redactor().redact)
+    return Guardrails(checks, (told if told is not None else []).append)
 
 
 def secrets(on: Any, action: str = "trip") -> dict[str, Any]:
@@ -244,7 +241,7 @@ async def test_a_check_that_crashes_trips(place: str, tmp_path: Path) -> None:
     def crash(text: str) -> str:
         raise RuntimeError(text)
 
-    checks = Guardrails([Table(**secrets(place))], redact=crash, notice=lambda text: None)
+    checks = Guardrails(checks_of([Table(**secrets(place))], crash), lambda text: None)
     model = ScriptedModel().will_call_all(("read", {}), text="words").will_say("Done.")
     run = await guarded(checks, model, reading("a result"))
     if place == "input":

@@ -19,7 +19,7 @@ from dirge_py.extensions.guardrails.checks import (
     Warn,
     run_guardrails,
 )
-from dirge_py.extensions.guardrails.extension import Guardrails
+from dirge_py.extensions.guardrails.extension import Guardrails, checks_of
 from dirge_py.lib.redaction import Redactor
 from dirge_py.types.extensions import PromptCheck
 from dirge_py.types.messages import user_text
@@ -51,7 +51,7 @@ class Waiting(Saying):
 def prompt_check(redact: Callable[[str], str], **table: Any) -> PromptCheck:
     """The check of prompts by one `[[guardrail]]` table."""
     tables = [GuardrailTable(on="input", **table)]
-    (check,) = Guardrails(tables, redact=redact, notice=lambda text: None).prompt_checks()
+    (check,) = Guardrails(checks_of(tables, redact), lambda text: None).prompt_checks()
     return check
 
 
