@@ -36,6 +36,7 @@ from dirge_py.providers.models import ModelDirectory, with_sampling
 from dirge_py.sdk.agent_inputs import Asking, as_asker
 from dirge_py.sdk.build import ConversationBuilder
 from dirge_py.sdk.environment import bound_tools
+from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.guards import Clock, WallClock
 from dirge_py.sdk.options import BuildOptions, SessionChoice
 from dirge_py.sdk.threads import continue_in_memory
@@ -148,7 +149,7 @@ def assemble(plan: Blueprint, thread: str | None) -> Conversation:
     """
     keep_off_the_screen()
     with ExitStack() as undo:
-        conversation = _ProgramBuilder(plan, thread, undo).conversation(thread)
+        conversation = _ProgramBuilder(plan, thread, undo).make(thread)
         undo.pop_all()
     return conversation
 
@@ -164,7 +165,7 @@ class _ProgramBuilder(ConversationBuilder):
         super().__init__(config, cwd=plan.cwd, redactor=redactor, undo=undo)
         self.plan = plan
         self.client = HttpClient()
-        self.store = plan.store
+        self.sessions = plan.store
         self.workspace = Workspace([plan.cwd], plan.cwd)
         self.resources.callback(self.workspace.close)
         self.workspace.originals.unkept = lambda _real: NOTHING_KEPT
@@ -178,9 +179,10 @@ class _ProgramBuilder(ConversationBuilder):
         if plan.store is not None:
             choice = SessionChoice(kind="new" if thread is None else "named", id=thread or "")
             self.open_session(plan.store, choice)
-        self.load_extensions([plan.hooks, _guardrails(plan.guardrails, self.notify)], settings=None)
+        given = [plan.hooks, _guardrails(plan.guardrails, self.notify)]
+        self.extensions = load_extensions(self, given)
 
-    def conversation(self, thread: str | None) -> Conversation:
+    def make(self, thread: str | None) -> Conversation:
         plan = self.plan
         session_id = self.recorder.session_id if self.recorder is not None else ""
         services = ToolServices(
@@ -209,7 +211,7 @@ class _ProgramBuilder(ConversationBuilder):
             or (lambda outcome: continue_in_memory(conversation, thread, outcome)),
             backpressure=BackpressurePolicy(clock=plan.clock, sleep=plan.clock.sleep),
         )
-        self.host.conversation = conversation = Conversation(replace(deps, run=run))
+        self.conversation = conversation = Conversation(replace(deps, run=run))
         return conversation
 
     def _open_models(self) -> StreamFn:

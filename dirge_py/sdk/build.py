@@ -6,7 +6,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
@@ -44,7 +44,7 @@ from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import begin_recording, recording_client
 from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools
-from dirge_py.sdk.extensions import BuildHost, load_extensions
+from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
@@ -59,7 +59,6 @@ from dirge_py.tools.base import Redact, ToolLimits, ToolServices
 from dirge_py.tools.todo_list import TodoList
 from dirge_py.tools.toolbox import Toolbox
 from dirge_py.types.events import EMBED, SystemNotice, UsageReported
-from dirge_py.types.extensions import Extension
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
 from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.messages import Usage
@@ -108,20 +107,20 @@ def build(
         builder = _ProductBuilder(
             config, asker, options or BuildOptions(), stream_fn, engine, memory, undo
         )
-        conversation = builder.conversation()
+        conversation = builder.make()
         undo.pop_all()
     return conversation
 
 
 class ConversationBuilder:
-    """Builds one conversation; a subclass chooses its parts.
+    """Builds one conversation, as the `ExtensionHost` of its extensions; a subclass chooses parts.
 
     `resources` close with the conversation. `undo` closes them if the building fails, and removes
     what is useless then.
     """
 
     client: HttpClient
-    store: Store | None
+    sessions: Store | None
     models: Models
     model: str
     thinking: ThinkingLevel
@@ -129,15 +128,20 @@ class ConversationBuilder:
     runner: Runner
     gate: PermissionEngine
     limits: LimitsInForce
-    host: BuildHost
     extensions: ExtensionSet
     authorizer: Authorizer
     guards: Guards
+
+    settings: Config | None = None
+    """The settings, for extensions; None in a program that uses dirge as a library."""
+    project: ProjectTrust | None = None
+    conversation: Conversation | None = None
 
     def __init__(self, config: Config, *, cwd: Path, redactor: Redactor, undo: ExitStack) -> None:
         self.config = config
         self.cwd = cwd
         self.redactor = redactor
+        self.redact, self.add_secret = redactor.redact, redactor.add
         self.undo = undo
         self.resources = undo.enter_context(ExitStack())
         self.late_notices: list[str] = []
@@ -150,6 +154,10 @@ class ConversationBuilder:
     def show_notice(self, text: str, /) -> None:
         """Show the person a notice."""
         self.relay(SystemNotice(text))
+
+    def store(self, name: str) -> Path:
+        """Return the folder where an extension may store files. It may not exist yet."""
+        return state_dir(self.config.origin.environment) / "extensions" / name
 
     def open_session(self, store: Store, choice: SessionChoice) -> Sequence[str]:
         """Open the session for writing, and load it; returns notices.
@@ -166,27 +174,6 @@ class ConversationBuilder:
             self.undo.callback(store.discard, journal.id)
         self.loaded = self.recorder.load()
         return notices
-
-    def load_extensions(
-        self,
-        given: Iterable[Extension] = (),
-        *,
-        settings: Config | None,
-        project: ProjectTrust | None = None,
-    ) -> None:
-        """Make the extensions; `given` ones replace the listed ones of the same name."""
-        self.host = BuildHost(
-            settings=settings,
-            cwd=self.cwd,
-            workspace=self.workspace,
-            runner=self.runner,
-            notify=self.notify,
-            redact=self.redactor.redact,
-            add_secret=self.redactor.add,
-            recorder=self.recorder,
-            project=project,
-        )
-        self.extensions = load_extensions(self.host, given)
 
     def authorize(self, asker: Asker, **more: Any) -> None:
         """Make what decides about calls; `more` are further arguments of `Authorizer`."""
@@ -243,8 +230,8 @@ class ConversationBuilder:
     ) -> ConversationDeps:
         """The parts of the conversation."""
         on_waiting = None
-        if self.store is not None and self.recorder is not None:
-            on_waiting = continuation_reader(self.store, self.recorder.session_id)
+        if self.sessions is not None and self.recorder is not None:
+            on_waiting = continuation_reader(self.sessions, self.recorder.session_id)
         return ConversationDeps(
             environment=environment,
             run=RunDeps(
@@ -289,7 +276,7 @@ class ConversationBuilder:
 class _ProductBuilder(ConversationBuilder):
     """Builds a conversation from settings and flags."""
 
-    store: Store
+    sessions: Store
 
     def __init__(
         self,
@@ -311,17 +298,15 @@ class _ProductBuilder(ConversationBuilder):
             config, options, self.resources, cwd=self.cwd, redactor=self.redactor, relay=self.relay
         )
         self.workspace, self.runner = self.environment.workspace, self.environment.runner
-        self.store = open_store(config, self.cwd)
+        self.sessions = open_store(config, self.cwd)
         if options.session.kind == "view":
-            self.loaded = self.store.view(options.session.id)
+            self.loaded = self.sessions.view(options.session.id)
         self.session_notices = (
-            self.open_session(self.store, options.session) if config.session.save else ()
+            self.open_session(self.sessions, options.session) if config.session.save else ()
         )
-        self.load_extensions(
-            [Memory(memory, self.notify)] if memory else (),
-            settings=config,
-            project=options.project,
-        )
+        self.settings, self.project = config, options.project
+        given = [Memory(memory, self.notify)] if memory else []
+        self.extensions = load_extensions(self, given)
         todo = self.extensions.find(Todo)
         self.todo = todo.list if todo is not None else TodoList()
         self.session_id = self.recorder.session_id if self.recorder is not None else ""
@@ -333,7 +318,7 @@ class _ProductBuilder(ConversationBuilder):
             edits=(self.extensions.edit_prompt,),
             sections=self.extensions.prompt_sections,
         )
-        self.durable = open_durable(self.store, self.recorder, engine)
+        self.durable = open_durable(self.sessions, self.recorder, engine)
 
     def _open_models(self, stream_fn: StreamFn | None) -> None:
         config, record = self.config, self.options.record
@@ -354,7 +339,7 @@ class _ProductBuilder(ConversationBuilder):
     def _session_folder(self) -> Path:
         """The folder for what the session stores beside its journal."""
         if self.session_id:
-            return self.store.folder / self.session_id
+            return self.sessions.folder / self.session_id
         folder = Path(tempfile.mkdtemp(prefix="dirge-"))
         self.resources.callback(shutil.rmtree, folder, ignore_errors=True)
         return folder
@@ -389,7 +374,7 @@ class _ProductBuilder(ConversationBuilder):
             session_id=self.session_id,
         )
 
-    def conversation(self) -> Conversation:
+    def make(self) -> Conversation:
         self.metadata = SessionMetadata()
         if self.recorder is not None:
             self.metadata = SessionMetadata(
@@ -397,7 +382,7 @@ class _ProductBuilder(ConversationBuilder):
             )
         notices = self._restore_choices()
         self.toolbox = self.make_tools(self.environment.workplace, self.cwd, self.todo)
-        self.host.conversation = conversation = Conversation(self._deps(notices))
+        self.conversation = conversation = Conversation(self._deps(notices))
         restore(
             conversation,
             self.loaded,
@@ -493,7 +478,7 @@ class _ProductBuilder(ConversationBuilder):
                 deps.run,
                 prompts=self.prompt.prompts,
                 prompt_checks=(
-                    *refuse_to_send(self.store, self.options.session),
+                    *refuse_to_send(self.sessions, self.options.session),
                     *deps.run.prompt_checks,
                 ),
                 watch=self.prompt.watch,
@@ -503,7 +488,7 @@ class _ProductBuilder(ConversationBuilder):
             session=replace(
                 deps.session,
                 metadata=self.metadata,
-                list_sessions=self.store.list,
+                list_sessions=self.sessions.list,
                 uncommitted=self._working_tree().text,
                 view=view,
                 context_report=partial(
@@ -560,7 +545,7 @@ class _ProductBuilder(ConversationBuilder):
 
     def _guard(self) -> None:
         config, asker, recorder = self.config, self.asker, self.recorder
-        redact = self.redactor.redact
+        redact = self.redact
         judges = SideModels(
             config=config,
             stream_fn=self.call_model,

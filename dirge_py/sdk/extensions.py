@@ -4,25 +4,13 @@ A new one is a folder below `extensions/` whose module `extension` has `make(hos
 `EXTENSIONS`.
 """
 
-import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass as mutable
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.conversation.extensions import ExtensionSet
-from dirge_py.files.workspace import Workspace
 from dirge_py.lib.lean_dataclass import dataclass
-from dirge_py.processes.runner import Runner
-from dirge_py.session.recorder import Recorder
 from dirge_py.types.extensions import Extension, ExtensionHost
-
-if TYPE_CHECKING:
-    from dirge_py.conversation.conversation import Conversation
-    from dirge_py.permission.project_trust import ProjectTrust
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +44,6 @@ EXTENSIONS: list[ExtensionEntry] = [
 ]
 """Hooks are called in this order within their stage; of two extensions with the same tool or
 command, the first one keeps it."""
-
-
-@mutable(slots=True, kw_only=True, eq=False, repr=False)
-class BuildHost:
-    """The `ExtensionHost` of one conversation under construction."""
-
-    settings: Config | None
-    cwd: Path
-    workspace: Workspace
-    runner: Runner
-    notify: Callable[[str], None]
-    redact: Callable[[str], str]
-    add_secret: Callable[[str], None]
-    recorder: Recorder | None
-    project: "ProjectTrust | None"
-    conversation: "Conversation | None" = None
-
-    def store(self, name: str) -> Path:
-        """Return the folder where an extension may store files. It may not exist yet."""
-        environment = self.settings.origin.environment if self.settings is not None else os.environ
-        return state_dir(environment) / "extensions" / name
 
 
 def load_extensions(host: ExtensionHost, given: Iterable[Extension] = ()) -> ExtensionSet:
