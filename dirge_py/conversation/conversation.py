@@ -81,13 +81,13 @@ class Conversation:
 
     def __init__(self, deps: ConversationDeps) -> None:
         self._deps = deps
-        session = deps.session
+        session, loaded = deps.session, deps.session.loaded
         self.settings = ConversationSettings(deps)
         """Model, mode, grants and folders, which the user may change."""
         self.extensions = deps.extensions
         """The capabilities, in order."""
         self._log = ConversationLog(
-            session.history, session.usage, session.cost_usd, session.least_usd
+            loaded.messages, loaded.usage, loaded.cost_usd, loaded.least_usd
         )
         if deps.run.limits.session_used is None:
             # A fork shares the limits of its parent, and its usage is reported there.
@@ -118,7 +118,7 @@ class Conversation:
         )
         self.timeline.uncommitted = session.uncommitted
         """Moves the session to other points of its history, and back."""
-        self.unsent = SessionDrafts(session.recorder, has_begun=bool(session.history))
+        self.unsent = SessionDrafts(session.recorder, has_begun=bool(loaded.messages))
         """Drafts and queued input, stored for the next start."""
         self.journal_seq: int | None = None
         """The journal record of the event that sinks receive now."""
@@ -370,16 +370,15 @@ class Conversation:
         conversation can't compact.
         """
         self.check_idle()
-        if self.session.compact is None:
+        view = self.session.view
+        if view is None:
             raise DirgeError("this conversation cannot compact its context.")
         self.is_compacting = True
         try:
-            compacted = await self.session.compact(tuple(self.messages), focus)
+            compacted = await view.compact(tuple(self.messages), focus, emit=self.report)
         finally:
             self.is_compacting = False
-        if compacted is not None:
-            self.report(compacted)
-        return compacted
+        return self._reported(compacted)
 
     def omitted_messages(self) -> "Sequence[OmittedMessage]":
         """Return the messages that compactions leave out or shorten, in order."""
@@ -398,7 +397,9 @@ class Conversation:
         self, change: "Callable[[ContextHooks], ContextCompacted | None]"
     ) -> ContextCompacted | None:
         self.check_idle()
-        compacted = change(self.session.view) if self.session.view is not None else None
+        return self._reported(change(self.session.view) if self.session.view is not None else None)
+
+    def _reported(self, compacted: ContextCompacted | None) -> ContextCompacted | None:
         if compacted is not None:
             self.report(compacted)
         return compacted

@@ -13,15 +13,16 @@ from dirge_py.guards.limits import LimitsInForce
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.decision import Decision
 from dirge_py.permission.engine import PermissionEngine
+from dirge_py.session.history import LoadedSession
 from dirge_py.session.recorder import Recorder, SessionMetadata
 from dirge_py.session.store import SessionSummary
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import DirgeError
-from dirge_py.types.events import ContextCompacted, LoopEvent, Sink
+from dirge_py.types.events import LoopEvent, Sink
 from dirge_py.types.extensions import PromptCheck, RunContext
 from dirge_py.types.hooks import Hooks, LoopConfig
 from dirge_py.types.llm import Models, StreamFn, ThinkingLevel
-from dirge_py.types.messages import Message, Usage, UserMessage
+from dirge_py.types.messages import Message, UserMessage
 from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import LoopTool
 
@@ -185,24 +186,16 @@ class SessionDeps:
 
     recorder: Recorder | None = None
     """Writes the journal; None: nothing is stored."""
-    history: Sequence[Message] = ()
-    """The messages it starts with."""
-    usage: Usage = field(default_factory=Usage)
-    """The tokens that those messages have used."""
-    cost_usd: float | None = 0.0
-    """The cost of those messages; None if a part of it is unknown."""
-    least_usd: float = 0.0
-    """The part of that cost for which prices are known."""
+    loaded: LoadedSession = field(default_factory=LoadedSession)
+    """The messages it starts with, and what they have used."""
     metadata: SessionMetadata = field(default_factory=SessionMetadata)
     """Small values that the session stores by name."""
     list_sessions: Callable[[], Sequence[SessionSummary]] = tuple
     """The sessions of this project."""
     uncommitted: "UncommittedDiff | None" = None
     """Returns the difference from the last commit."""
-    compact: Callable[[Sequence[Message], str], Awaitable[ContextCompacted | None]] | None = None
-    """Does the work of `Conversation.compact`, for these messages and with this focus."""
     view: "ContextHooks | None" = None
-    """Undoes compactions."""
+    """Compacts the context, and undoes compactions."""
     context_report: Callable[[Sequence[Message]], "ContextReport"] | None = None
     """Describes what would be sent of these messages."""
     embed: "Callable[..., Awaitable[Embeddings]] | None" = None
@@ -267,7 +260,9 @@ class ConversationDeps:
             model=model,
             thinking=level,
             session=SessionDeps(
-                history=tuple(history) if options.history == "frozen" else (),
+                loaded=LoadedSession(
+                    messages=tuple(history) if options.history == "frozen" else ()
+                ),
                 list_sessions=self.session.list_sessions,
                 uncommitted=self.session.uncommitted,
                 durable=self.session.durable,

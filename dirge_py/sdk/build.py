@@ -9,6 +9,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
@@ -16,8 +20,20 @@ from dirge_py.context.hooks import Ask, context_parts, file_reader, relay_to, su
 from dirge_py.context.prompts import NamedPrompt, follow_prompt
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
-from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
+from dirge_py.conversation.deps import (
+    ConversationDeps,
+    EventForwarder,
+    RunDeps,
+    SessionDeps,
+    WorkEnvironment,
+)
+from dirge_py.conversation.durable import (
+    Engine,
+    RemotelyAnswered,
+    durable_interceptor,
+    durable_stream,
+    open_durable,
+)
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.conversation.settings import BEFORE_PROMPT
 from dirge_py.extensions.memory.extension import Memory
@@ -43,12 +59,29 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import begin_recording, recording_client
-from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools
+from dirge_py.sdk.environment import (
+    ExecutionEnvironment,
+    Workplace,
+    bound_tools,
+    chosen_tools,
+    enabled_tools,
+)
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
+from dirge_py.sdk.sessions import (
+    changes_since,
+    drop_grants,
+    open_journal,
+    open_store,
+    queued_again,
+    refuse_to_send,
+    restore,
+    restore_mode,
+    session_limits,
+    typed_dir,
+)
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -64,10 +97,6 @@ from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
-from functools import partial
-from pathlib import Path
-from typing import Any, TYPE_CHECKING
-
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
@@ -247,11 +276,8 @@ class ConversationBuilder:
             ),
             session=SessionDeps(
                 recorder=self.recorder,
-                history=self.loaded.messages,
-                usage=self.loaded.usage,
-                cost_usd=self.loaded.cost_usd,
-                least_usd=self.loaded.least_usd,
-                compact=partial(self.guards.context.compact, emit=self.relay),
+                loaded=self.loaded,
+                view=self.guards.context,
                 context_report=self.guards.context.report,
             ),
             models=self.models,
@@ -458,7 +484,7 @@ class _ProductBuilder(ConversationBuilder):
             prompt=self.prompt,
             tree=forks.tree,
         )
-        stream_fn, view, config = self.call_model, self.guards.context, self.config
+        stream_fn, config = self.call_model, self.config
         if self.engine is not None:
             stream_fn = durable_stream(self.durable, stream_fn)
         deps = self.deps(
@@ -490,9 +516,8 @@ class _ProductBuilder(ConversationBuilder):
                 metadata=self.metadata,
                 list_sessions=self.sessions.list,
                 uncommitted=self._working_tree().text,
-                view=view,
                 context_report=partial(
-                    view.report, prompt=self.prompt, tools=self.toolbox.loop_tools
+                    self.guards.context.report, prompt=self.prompt, tools=self.toolbox.loop_tools
                 ),
                 embed=self._embed,
                 durable=self.durable,
