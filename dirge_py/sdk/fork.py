@@ -103,8 +103,7 @@ class Forks:
         if options.workspace == "shared":
             return self._beside(fork, extensions)
         async with AsyncExitStack() as undo:
-            is_copy = options.workspace == "copy"
-            place = await (self._copy(undo) if is_copy else self._read_only(undo))
+            place = await self._place(undo, is_copy=options.workspace == "copy")
             fork = _fork_in(self._parent, place, fork, extensions, undo)
             resources = undo.pop_all()
         self._open.add(resources)
@@ -139,49 +138,31 @@ class Forks:
             on_close=(own.context.close,),
         )
 
-    async def _read_only(self, undo: AsyncExitStack) -> WorkFolder:
-        """The parent's folder, with commands that can only read."""
-        parent = self._parent
-        workspace = Workspace(parent.environment.workspace.roots, parent.cwd)
+    async def _place(self, undo: AsyncExitStack, *, is_copy: bool) -> WorkFolder:
+        """A copy of the project, or the parent's folder with commands that can only read."""
+        parent, copy = self._parent, None
+        roots: Sequence[str] = parent.environment.workspace.roots
+        cwd, writable = parent.cwd, tuple[str, ...]()
+        if is_copy:
+            folders, notify = parent.gate.folders, parent.show_notice
+            copy = await copy_project(self._tree.project, folders, undo, notify)
+            roots, cwd, writable = copy.roots, Path(copy.cwd), (copy.top,)
+        workspace = Workspace(roots, cwd)
         undo.callback(workspace.close)
-        gate = self._gate(workspace, granted=[], only_looks=True)
-        sandbox = await self._sandbox((), undo)
-        if isinstance(sandbox, NoSandbox):
-            isolation = f"{sandbox.reason}: only read-only commands"
+        found = await self._sandbox(writable, undo)
+        sandbox = found if isinstance(found, Sandbox) else None
+        if copy is not None:
+            gate = self._gate_of_copy(copy, workspace, is_sandboxed=sandbox is not None)
         else:
-            isolation = f"read-only: {sandbox.kind}"
+            gate = self._gate(workspace, granted=[], only_looks=True)
         return WorkFolder(
-            cwd=parent.cwd,
+            cwd=cwd,
             workspace=workspace,
             gate=gate,
-            sandbox=sandbox if isinstance(sandbox, Sandbox) else None,
-            isolation=isolation,
-            prompt=parent.prompt,
-            tree=self._tree,
-        )
-
-    async def _copy(self, undo: AsyncExitStack) -> WorkFolder:
-        """A copy of the project."""
-        parent = self._parent
-        copy = await copy_project(self._tree.project, parent.gate.folders, undo, parent.show_notice)
-        workspace = Workspace(copy.roots, copy.cwd)
-        undo.callback(workspace.close)
-        sandbox = await self._sandbox([copy.top], undo)
-        gate = self._gate_of_copy(copy, workspace, is_sandboxed=isinstance(sandbox, Sandbox))
-        if isinstance(sandbox, NoSandbox):
-            isolation = f"a copy; {sandbox.reason}: commands ask as usual"
-        else:
-            isolation = f"a copy, without a network: {sandbox.kind}"
-            if sandbox.kind == "landlock":
-                isolation += ", where modes and times of other files can be changed"
-        return WorkFolder(
-            cwd=Path(copy.cwd),
-            workspace=workspace,
-            gate=gate,
-            sandbox=sandbox if isinstance(sandbox, Sandbox) else None,
-            isolation=isolation,
-            prompt=parent.prompt.at(Path(copy.cwd)),
-            tree=copy.tree,
+            sandbox=sandbox,
+            isolation=_isolation(found, is_copy=is_copy),
+            prompt=parent.prompt.at(cwd) if is_copy else parent.prompt,
+            tree=copy.tree if copy is not None else self._tree,
         )
 
     def _gate_of_copy(
@@ -246,6 +227,17 @@ class Forks:
             return sandbox
 
         return await in_thread(find)
+
+
+def _isolation(sandbox: Sandbox | NoSandbox, *, is_copy: bool) -> str:
+    """What keeps the commands of a fork from changing the project, in words for people."""
+    if isinstance(sandbox, NoSandbox):
+        words = f"{sandbox.reason}: commands ask as usual"
+        return f"a copy; {words}" if is_copy else f"{sandbox.reason}: only read-only commands"
+    if not is_copy:
+        return f"read-only: {sandbox.kind}"
+    hole = ", where modes and times of other files can be changed"
+    return f"a copy, without a network: {sandbox.kind}{hole * (sandbox.kind == 'landlock')}"
 
 
 def _fork_in(

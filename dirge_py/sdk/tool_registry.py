@@ -14,10 +14,6 @@ from dirge_py.types.events import Sink
 from dirge_py.types.tools import LoopTool, LoopToolResult
 
 
-def _ignore(_event: object) -> None:
-    pass
-
-
 class ToolRegistry:
     """The tools of an `Agent`, in a fixed order: given and built-in ones, then registered ones.
 
@@ -93,7 +89,9 @@ class ToolRegistry:
                 near = nearest(name, names)
                 hint = f"Did you mean `{near}`?" if near else f"Tools: {', '.join(names)}."
                 raise UsageError(f"There is no tool `{name}`.", hint=hint)
-            return await conversation.call_tool(tool, dict(arguments or {}), on_event or _ignore)
+            return await conversation.call_tool(
+                tool, dict(arguments or {}), on_event or (lambda event: None)
+            )
         finally:
             self.threads.release(thread)
             await asyncio.shield(self.threads.wait_released(thread))
