@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,15 +34,18 @@ def with_compactor(conversation: Conversation, answer: ContextCompacted | None) 
     asked: list[Any] = []
     relay = conversation._deps.relay
 
-    async def compact(messages: Sequence[Message], focus: str) -> ContextCompacted | None:
+    async def compact(
+        messages: Sequence[Message], focus: str, *, emit: Any
+    ) -> ContextCompacted | None:
         asked.append((len(messages), focus))
-        relay(CompactionStarted(tokens_before=1000))
+        emit(CompactionStarted(tokens_before=1000))
         relay(UsageReported(usage=Usage(input=500, output=50), model="fake/gpt-4o"))
         await asyncio.sleep(0)
         return answer
 
     conversation._deps = replace(
-        conversation._deps, session=replace(conversation.session, compact=compact)
+        conversation._deps,
+        session=replace(conversation.session, view=SimpleNamespace(compact=compact)),
     )
     return asked
 
@@ -82,7 +86,7 @@ async def test_only_one_thing_happens_at_a_time(project: ScriptedProject) -> Non
     async with project.open() as conversation:
         with pytest.raises(DirgeError, match="cannot compact"):
             conversation._deps = replace(
-                conversation._deps, session=replace(conversation.session, compact=None)
+                conversation._deps, session=replace(conversation.session, view=None)
             )
             await conversation.compact()
         with_compactor(conversation, COMPACTED)
