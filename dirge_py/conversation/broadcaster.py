@@ -128,11 +128,15 @@ class Subscription:
         self.has_changed.set()
         return entry.event, entry.journal_seq
 
+    def end(self, *, is_detached: bool = False) -> None:
+        """Add nothing more; what is unread can still be read."""
+        self.is_over, self.is_detached = True, is_detached
+        self.has_changed.set()
+
     def close(self) -> None:
         """Drop what is unread; the reader is gone."""
         self._entries.clear()
-        self.is_over = True
-        self.has_changed.set()
+        self.end()
 
 
 class EventStream(AsyncIterator[LoopEvent]):
@@ -218,8 +222,7 @@ class EventBroadcaster:
         """End the subscriptions; what they hold can still be read."""
         self._is_over = True
         for subscription in self._subscriptions:
-            subscription.is_over = True
-            subscription.has_changed.set()
+            subscription.end()
         self._subscriptions.clear()
 
     def backpressure(self) -> Awaitable[None] | None:
@@ -264,8 +267,7 @@ class EventBroadcaster:
         return list(self._subscriptions)
 
     def _detach(self, subscription: Subscription) -> None:
-        subscription.is_detached = True
-        subscription.has_changed.set()
+        subscription.end(is_detached=True)
         self._subscriptions.remove(subscription)
         _logger.warning("an event reader was detached: it left %d events unread", len(subscription))
         self._on_detached(

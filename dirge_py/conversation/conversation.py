@@ -331,13 +331,13 @@ class Conversation:
 
     def steer(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for the next turn; while idle it waits for the next run."""
-        item = self._queues.steering.put(prompt)
-        self._save_queue()
-        return item
+        return self._queued(self._queues.steering.put(prompt))
 
     def follow_up(self, prompt: str | UserMessage) -> QueuedInput:
         """Queue input for when the agent would stop."""
-        item = self._queues.follow_ups.put(prompt)
+        return self._queued(self._queues.follow_ups.put(prompt))
+
+    def _queued(self, item: QueuedInput) -> QueuedInput:
         self._save_queue()
         return item
 

@@ -32,11 +32,7 @@ def _with_settings(config: Config | None) -> bool:
 EXTENSIONS: list[ExtensionEntry] = [
     ExtensionEntry("snapshots", "dirge_py.extensions.snapshots.extension", _with_settings),
     ExtensionEntry("todo", "dirge_py.extensions.todo.extension", _with_settings),
-    ExtensionEntry(
-        "memory",
-        "dirge_py.extensions.memory.extension",
-        lambda config: config is not None and config.memory.enabled,
-    ),
+    ExtensionEntry("memory", "dirge_py.extensions.memory.extension", _with_settings),
     ExtensionEntry("web", "dirge_py.extensions.web.extension", _with_settings),
     ExtensionEntry("plan", "dirge_py.plan.extension", lambda config: True),
     ExtensionEntry("plugins", "dirge_py.extensions.plugins.extension", _with_settings),

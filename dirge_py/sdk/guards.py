@@ -4,9 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
-from pathlib import Path
-from typing import Protocol, get_args
-
 from dirge_py.agent_loop.cancellation import timeout_interceptor
 from dirge_py.agent_loop.merge import compose
 from dirge_py.config.models import level_of, role_choice
@@ -21,22 +18,9 @@ from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.extensions.plugins.registration import Plugins
 from dirge_py.guards.broken_answers import ask_again
 from dirge_py.guards.limits import LimitsInForce, Meter, SideUsage
-from dirge_py.guards.recovery import (
-    EscalationBudget,
-    announce_server_compaction,
-    escalate_on_failure,
-    resume_broken_answers,
-    shrink_on_overflow,
-)
+from dirge_py.guards.recovery import EscalationBudget, announce_server_compaction, escalate_on_failure, resume_broken_answers, shrink_on_overflow
 from dirge_py.guards.repetition import StormBreaker
-from dirge_py.guards.tool_hooks import (
-    end_at_fatal_errors,
-    hide_unavailable_tools,
-    limit_tool_calls,
-    limit_tool_retries,
-    offer_only,
-    redact_results,
-)
+from dirge_py.guards.tool_hooks import end_at_fatal_errors, hide_unavailable_tools, limit_tool_calls, limit_tool_retries, offer_only, redact_results
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.permission.authorizer import Authorizer
 from dirge_py.permission.engine import PermissionEngine, suggest_flags
@@ -49,6 +33,9 @@ from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ToolValidator
+from pathlib import Path
+from typing import Protocol, get_args
+
 
 
 class Clock(Protocol):
@@ -96,7 +83,7 @@ class GuardParts:
     """What the stop checks use; None: no stop checks."""
     touched: Callable[[], TouchedFolders] | None = None
     """Makes the hooks that send the model the instruction files of folders it touches."""
-    prompts: PromptBook | None = None
+    prompts: PromptBook = field(default_factory=lambda: PromptBook(()))
     """The prompt files that `/prompt` offers."""
     on_run: Callable[[], None] = lambda: None
     """Called when a prompt starts a run."""
@@ -159,8 +146,7 @@ class Guards:
         bundles = self._bundles(run, context)
         if (plugins := extensions.find(Plugins)) is not None:
             plugins.note_order(bundles)
-        book = self._parts.prompts
-        prompt = book.current if book is not None else None
+        prompt = self._parts.prompts.current
         base = LoopConfig(
             model=run.model,
             provider=run.model.partition("/")[0],
@@ -225,7 +211,7 @@ class Guards:
         ]
 
     def _allowed_tools(self) -> Sequence[Hooks]:
-        prompt = self._parts.prompts.current if self._parts.prompts is not None else None
+        prompt = self._parts.prompts.current
         if prompt is None or prompt.allow_tools is None:
             return ()
         return [offer_only(prompt.allow_tools, f"prompt {prompt.name}")]

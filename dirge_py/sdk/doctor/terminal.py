@@ -270,30 +270,30 @@ _TMUX_OPTIONS = (
 
 def _check_options(show: Show) -> Iterator[CheckResult]:
     for option, good, lost, setting in _TMUX_OPTIONS:
-        value = show(option)
-        if value in good:
-            yield passed(option, value)
-        elif not value:
-            yield warn(option, f"unknown to this tmux: {lost}", "use tmux 3.3 or newer")
+        value, line = show(option), f"set {setting.format(option)}"
+        if value:
+            yield _option(option, value, f"{value}: {lost}", line, is_good=value in good)
         else:
-            yield _missing_line(option, f"{value}: {lost}", f"set {setting.format(option)}")
+            yield warn(option, f"unknown to this tmux: {lost}", "use tmux 3.3 or newer")
     delay = show("escape-time")
-    if delay.isdecimal() and int(delay) > _SLOW_ESCAPE_MS:
-        yield _missing_line("escape-time", f"{delay} ms: every Esc waits", "set -sg escape-time 10")
-    else:
-        yield passed("escape-time", f"{delay or 'unknown'} ms")
+    words, line = f"{delay} ms: every Esc waits", "set -sg escape-time 10"
+    is_good = not (delay.isdecimal() and int(delay) > _SLOW_ESCAPE_MS)
+    yield _option("escape-time", f"{delay or 'unknown'} ms", words, line, is_good=is_good)
     term = show("default-terminal")
-    if re.match(r"(tmux|screen)-(256color|direct)", term):
-        yield passed("default-terminal", term)
-    else:
-        line = 'set -g default-terminal "tmux-256color"'
-        yield _missing_line("default-terminal", f"{term or 'unknown'}: few colours", line)
+    words, line = f"{term or 'unknown'}: few colours", 'set -g default-terminal "tmux-256color"'
+    is_good = re.match(r"(tmux|screen)-(256color|direct)", term) is not None
+    yield _option("default-terminal", term, words, line, is_good=is_good)
     features = show("terminal-features") + show("terminal-overrides")
-    if re.search(r"\bRGB\b|\bTc\b", features):
-        yield passed("24-bit colours", "passed on")
-    else:
-        line = 'set -as terminal-features ",*:RGB"'
-        yield _missing_line("24-bit colours", "tmux draws with 256", line)
+    words, line = "tmux draws with 256", 'set -as terminal-features ",*:RGB"'
+    is_good = re.search(r"\bRGB\b|\bTc\b", features) is not None
+    yield _option("24-bit colours", "passed on", words, line, is_good=is_good)
+
+
+def _option(name: str, good: str, bad: str, line: str, *, is_good: bool) -> CheckResult:
+    """The result for one option of tmux; `line` of `~/.tmux.conf` sets it."""
+    if is_good:
+        return passed(name, good)
+    return warn(name, bad, f"put `{line}` into ~/.tmux.conf", tmux_line=line)
 
 
 def missing_lines(findings: Iterator[CheckResult] | list[CheckResult]) -> list[str]:
@@ -322,10 +322,6 @@ def append_lines(lines: list[str], home: Path) -> Path | None:
     added = "\n".join(["# for dirge", *lines]) + "\n"
     atomic_write(settings, before + gap + added.encode())
     return copy
-
-
-def _missing_line(name: str, words: str, line: str) -> CheckResult:
-    return warn(name, words, f"put `{line}` into ~/.tmux.conf", tmux_line=line)
 
 
 def _show_option(option: str) -> str:
