@@ -126,7 +126,7 @@ class WorkEnvironment:
     """Makes the system prompt for the tools of these names; called once for each run."""
     attach: Callable[[str, Pictures], Awaitable[UserMessage]]
     """Reads the `@path` attachments of a prompt."""
-    gate: PermissionEngine | None = None
+    gate: PermissionEngine
     """The permission engine."""
     explain: Callable[[str, str], Decision] | None = None
     """The decision that a call would get, from the tool's name and input."""
@@ -156,10 +156,10 @@ class RunDeps:
     """Calls the model that `options.model` names."""
     configure: Callable[[RunSettings], LoopConfig]
     """Makes the configuration of one run, with fresh guards."""
+    prompts: "PromptBook"
+    """The prompts that are stored in files; a selected one is used from the next run on."""
     bind_tools: Callable[[Sequence[Any]], Sequence[LoopTool]] = tuple
     """Binds further tools for the loop."""
-    prompts: "PromptBook | None" = None
-    """The prompts that are stored in files; a selected one is used from the next run on."""
     prompt_checks: Sequence[PromptCheck] = ()
     """Check every typed message before it enters the history; the first reason holds it back."""
     on_run_end: Callable[[Sequence[Message], AbortSignal], Awaitable[None]] | None = None

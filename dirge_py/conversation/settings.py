@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, get_args
 
 from dirge_py.conversation.deps import ConversationDeps
 from dirge_py.permission.decision import Decision, DecisionLog
-from dirge_py.permission.engine import PermissionEngine
 from dirge_py.permission.rules import Mode, Rule
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
 from dirge_py.types.llm import ModelOption, ThinkingLevel
@@ -28,7 +27,7 @@ class ConversationSettings:
 
     def __init__(self, deps: ConversationDeps) -> None:
         self._models = deps.models
-        self._environment = deps.environment
+        self._gate, self._explain = deps.environment.gate, deps.environment.explain
         self._recorder = deps.session.recorder
         self.model = deps.model
         """The selected model, as `alias/id`."""
@@ -69,8 +68,6 @@ class ConversationSettings:
 
         Raises UsageError: there is no such prompt; ConfigError: it or its model can't be used.
         """
-        if self.prompts is None:
-            raise UsageError("There are no prompts.")
         prompt = self.prompts.find(name) if name is not None else None
         if prompt is not None and prompt.model:
             self._models.resolve(prompt.model)
@@ -169,15 +166,9 @@ class ConversationSettings:
 
     def why(self, tool: str, input_text: str) -> Decision:
         """Return the decision that this call would get, with its reason. Executes nothing."""
-        if self._environment.explain is None:
+        if self._explain is None:
             raise DirgeError("this conversation has no permission engine to ask.")
-        return self._environment.explain(tool, input_text)
-
-    @property
-    def _gate(self) -> PermissionEngine:
-        if self._environment.gate is None:
-            raise DirgeError("this conversation has no permission engine.")
-        return self._environment.gate
+        return self._explain(tool, input_text)
 
     def _note_model(self) -> None:
         if self._recorder:

@@ -4,36 +4,18 @@
 `ConversationBuilder` with other parts (`sdk/assembly.py`).
 """
 
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
 from dirge_py.config.models import unusable_roles, usable_model, with_own_model
 from dirge_py.config.paths import state_dir
 from dirge_py.config.schema import Config
 from dirge_py.context.hooks import Ask, context_parts, file_reader, relay_to, summarise_with
-from dirge_py.context.prompts import NamedPrompt, follow_prompt
+from dirge_py.context.prompts import NamedPrompt, PromptBook, follow_prompt
 from dirge_py.context.view import ContextParts
 from dirge_py.conversation.conversation import Conversation
-from dirge_py.conversation.deps import (
-    ConversationDeps,
-    EventForwarder,
-    RunDeps,
-    SessionDeps,
-    WorkEnvironment,
-)
-from dirge_py.conversation.durable import (
-    Engine,
-    RemotelyAnswered,
-    durable_interceptor,
-    durable_stream,
-    open_durable,
-)
+from dirge_py.conversation.deps import ConversationDeps, EventForwarder, RunDeps, SessionDeps, WorkEnvironment
+from dirge_py.conversation.durable import Engine, RemotelyAnswered, durable_interceptor, durable_stream, open_durable
 from dirge_py.conversation.extensions import ExtensionSet
 from dirge_py.conversation.settings import BEFORE_PROMPT
 from dirge_py.extensions.memory.extension import Memory
@@ -59,29 +41,12 @@ from dirge_py.processes.runner import Runner
 from dirge_py.providers.client import HttpClient
 from dirge_py.providers.models import ModelDirectory, model_calls, with_sampling
 from dirge_py.providers.recording import begin_recording, recording_client
-from dirge_py.sdk.environment import (
-    ExecutionEnvironment,
-    Workplace,
-    bound_tools,
-    chosen_tools,
-    enabled_tools,
-)
+from dirge_py.sdk.environment import ExecutionEnvironment, Workplace, bound_tools, chosen_tools, enabled_tools, temporary_folder
 from dirge_py.sdk.extensions import load_extensions
 from dirge_py.sdk.fork import Forks, WorkFolder, work_environment
 from dirge_py.sdk.guards import GuardParts, Guards
 from dirge_py.sdk.options import BuildOptions, SessionChoice
-from dirge_py.sdk.sessions import (
-    changes_since,
-    drop_grants,
-    open_journal,
-    open_store,
-    queued_again,
-    refuse_to_send,
-    restore,
-    restore_mode,
-    session_limits,
-    typed_dir,
-)
+from dirge_py.sdk.sessions import changes_since, drop_grants, open_journal, open_store, queued_again, refuse_to_send, restore, restore_mode, session_limits, typed_dir
 from dirge_py.sdk.stop_checks import GateServices
 from dirge_py.sdk.system_prompt import make_system_prompt
 from dirge_py.sdk.working_tree import WorkingTree
@@ -97,6 +62,10 @@ from dirge_py.types.memory import MemoryProvider
 from dirge_py.types.messages import Usage
 from dirge_py.types.questions import Asker, SupportsForms
 from dirge_py.types.tools import Interceptor, LoopTool, changes_something
+from functools import partial
+from pathlib import Path
+from typing import Any, TYPE_CHECKING
+
 
 if TYPE_CHECKING:
     from dirge_py.providers.embeddings import Embeddings
@@ -267,6 +236,7 @@ class ConversationBuilder:
                 tools=tools,
                 stream_fn=self.extensions.around_model(stream_fn),
                 configure=self.guards.configure,
+                prompts=PromptBook(()),
                 bind_tools=bind_tools,
                 prompt_checks=self.extensions.prompt_checks(),
                 on_run_end=self.extensions.on_run_end,
@@ -336,7 +306,11 @@ class _ProductBuilder(ConversationBuilder):
         todo = self.extensions.find(Todo)
         self.todo = todo.list if todo is not None else TodoList()
         self.session_id = self.recorder.session_id if self.recorder is not None else ""
-        self.folder = self._session_folder()
+        self.folder = (
+            self.sessions.folder / self.session_id
+            if self.session_id
+            else temporary_folder(self.resources)
+        )
         self.prompt = make_system_prompt(
             config,
             options,
@@ -361,14 +335,6 @@ class _ProductBuilder(ConversationBuilder):
             config, self.directory, route, self.show_notice
         )
         self.recording_notices = begin_recording(record, self.notify, self.undo)
-
-    def _session_folder(self) -> Path:
-        """The folder for what the session stores beside its journal."""
-        if self.session_id:
-            return self.sessions.folder / self.session_id
-        folder = Path(tempfile.mkdtemp(prefix="dirge-"))
-        self.resources.callback(shutil.rmtree, folder, ignore_errors=True)
-        return folder
 
     def make_tools(self, workplace: Workplace, cwd: Path, todo: TodoList) -> Toolbox:
         """The tools that settings and flags enable, of extensions, too, for work in `workplace`."""

@@ -2,6 +2,8 @@
 
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -252,6 +254,13 @@ def enabled_tools(config: Config, tools: Iterable[Tool[Any]]) -> list[Tool[Any]]
     enabled, disabled = config.tools.enabled, config.tools.disabled
     wanted = [tool for tool in tools if enabled is None or tool.name in enabled]
     return [tool for tool in wanted if tool.name not in disabled]
+
+
+def temporary_folder(resources: ExitStack) -> Path:
+    """Make the folder for what a conversation without a journal stores; `resources` removes it."""
+    folder = Path(tempfile.mkdtemp(prefix="dirge-"))
+    resources.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,7 @@ async def effort(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 def _prompt_names(conversation: "Conversation") -> list[str]:
     book = conversation.settings.prompts
-    return [*book.names, _NONE] if book is not None else []
+    return [*book.names, _NONE]
 
 
 @command(
@@ -137,7 +137,7 @@ def _prompt_names(conversation: "Conversation") -> list[str]:
 )
 async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     book = conversation.settings.prompts
-    if book is None or not book.names:
+    if not book.names:
         hint = "Write one into `prompts/<name>.md` beside your config.toml."
         raise UsageError("There are no prompts.", hint=hint)
     name: str | None = args
@@ -263,7 +263,7 @@ def _settings_rows(front: FrontEnd) -> Iterator[tuple[str, str]]:
 def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:
     yield "reads", ", ".join(conversation.environment.instruction_files) or "no instruction files"
     book = conversation.settings.prompts
-    yield "prompt", book.current.name if book is not None and book.current else ""
+    yield "prompt", book.current.name if book.current else ""
     yield "tools", ", ".join([*conversation.tool_names][:_MOST_TOOLS]) or "none"
     for extension in conversation.extensions.all:
         status = extension.status()

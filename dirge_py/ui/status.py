@@ -163,8 +163,8 @@ def plan_words(phase: PhaseName, step: int) -> str:
 
 def prompt_in_use(conversation: "Conversation") -> str:
     """Return the name of the chosen system prompt; "" for none."""
-    prompts = conversation.settings.prompts
-    return prompts.current.name if prompts is not None and prompts.current is not None else ""
+    current = conversation.settings.prompts.current
+    return current.name if current is not None else ""
 
 
 def running_shells(conversation: "Conversation") -> int:
