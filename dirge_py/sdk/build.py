@@ -158,10 +158,7 @@ class ConversationBuilder:
         return state_dir(self.config.origin.environment) / "extensions" / name
 
     def open_session(self, store: Store, choice: SessionChoice) -> Sequence[str]:
-        """Open the session for writing, and load it; returns notices.
-
-        Raises SessionError: it can't be opened.
-        """
+        """Open the session to write, and load it; returns notices. Raises SessionError."""
         journal, notices = open_journal(store, choice)
         if journal is None:
             return notices

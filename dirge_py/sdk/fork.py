@@ -115,10 +115,7 @@ class Forks:
         return replace(fork, on_close=(close,))
 
     async def tree(self) -> TreeDigest:
-        """Read the current state of the project's files.
-
-        Raises FileError: they can't be listed or read.
-        """
+        """Read the project's files as they are now. Raises FileError: they can't be read."""
         return await self._tree()
 
     async def aclose(self) -> None:

@@ -42,10 +42,7 @@ _RESULT = (
 
 
 class Guardrails(Extension):
-    """The checks of a conversation, by the place of the text.
-
-    `notice` gets warnings about prompts and answers.
-    """
+    """The checks of a conversation by place; `notice` gets warnings about prompts and answers."""
 
     name = "guardrails"
     summary = "checks of prompts, answers and results of tools"

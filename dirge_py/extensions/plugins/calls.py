@@ -40,10 +40,8 @@ async def call_plugin(fn: Callable[..., Any], *args: Any, limit_s: float | None)
     """Call `fn`; return or raise what it does.
 
     A plain function runs in its own thread, so that it can't block the event loop; a late one
-    continues there. A late coroutine is cancelled and not waited for.
-
-    Raises:
-        PluginTimeout: it did not end within `limit_s`.
+    continues there. A late coroutine is cancelled and not waited for. Raises PluginTimeout: it did
+    not end within `limit_s`.
     """
     with as_plugin():
         task = asyncio.get_running_loop().create_task(run_function(fn, args))

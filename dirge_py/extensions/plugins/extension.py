@@ -32,10 +32,8 @@ def load_plugins(
 
     The user's win over others of the same name, then the packages'. A project's settings apply to
     its own plugins only, and the user's override them. `notify` gets the notices of plugins and
-    about their failures, from any thread.
-
-    Raises:
-        ConfigError: the project's settings contain something that a project may not set.
+    about their failures, from any thread. Raises ConfigError: the project's settings contain
+    something that a project may not set.
     """
     folder = config_dir(config.origin.environment) / "plugins"
     sources = [*find_files(folder), *find_installed()]

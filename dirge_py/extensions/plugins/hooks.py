@@ -152,9 +152,7 @@ class PluginStop(StopRun):
 def check_answer(point: str, answer: Any) -> Any:
     """Return the answer in the form that the loop takes; None for an event.
 
-    Raises:
-        PluginFailure: it is no valid answer at this point.
-        StopRun: the answer is a `StopRun`.
+    Raises PluginFailure: it is no valid answer at this point; StopRun: it is a `StopRun`.
     """
     if isinstance(answer, StopRun):
         raise answer

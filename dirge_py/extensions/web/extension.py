@@ -2,8 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from urllib.parse import urlsplit
-
 from dirge_py.config.schema import Config, WebTable
 from dirge_py.tools.web.dns_guard import DnsGuard, is_local_target
 from dirge_py.tools.web.search import BACKENDS, SearchBackend, WebSearch
@@ -11,6 +9,8 @@ from dirge_py.tools.web.service import WebService
 from dirge_py.tools.web.url import ParsedUrl, parse_url
 from dirge_py.types.errors import ConfigError, ToolFailed
 from dirge_py.types.extensions import Extension, ExtensionHost
+from urllib.parse import urlsplit
+
 
 SEARCH_KEY_VARIABLES = ("BRAVE_API_KEY", "EXA_API_KEY", "TAVILY_API_KEY")
 
@@ -34,10 +34,8 @@ def make(host: ExtensionHost) -> Web | None:
 def web_access(config: Config, keep_secret: Callable[[str], None]) -> WebService | None:
     """Return the service of a conversation; None if a rule denies the network to all calls.
 
-    `keep_secret` gets the key of the search service and the password of the proxy, or "".
-
-    Raises:
-        ConfigError: a setting of `[web]` is invalid.
+    `keep_secret` gets the key of the search service and the password of the proxy, or "". Raises
+    ConfigError: a setting of `[web]` is invalid.
     """
     for rule in config.permission.rule:
         if rule.effect == "deny" and rule.op in ("network", "*") and rule.match in ("*", "**"):
