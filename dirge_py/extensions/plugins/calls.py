@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import IO, Any
 
+from dirge_py.tools.threads import run_in_daemon_thread
 from dirge_py.types.events import LoopEvent
 from dirge_py.types.hooks import TurnInfo
 
@@ -75,8 +76,12 @@ def call_plugin_blocking(fn: Callable[..., Any], *args: Any, limit_s: float) -> 
         except BaseException as error:
             answer.set_exception(as_exception(error))
 
+    # A daemon: code that hangs must not keep the program from ending.
+    name = f"dirge-plugin-{getattr(fn, '__name__', 'hook')}"
+    thread = threading.Thread(target=body, name=name, daemon=True)
+    thread.start()
     # A coroutine is cancelled when its time is over, and gets a moment to end.
-    _daemon_thread(body, fn).join(limit_s + _CANCEL_GRACE_S)
+    thread.join(limit_s + _CANCEL_GRACE_S)
     if not answer.done():
         raise PluginTimeout(limit_s)
     return answer.result()
@@ -109,32 +114,17 @@ async def run_function(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 async def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(setter: Callable[[Any], None], value: Any) -> None:
-        if not answer.done():
-            setter(value)
-
-    def body() -> None:
+    def body() -> Any:
         try:
-            ended = answer.set_result, context.run(fn, *args)
+            return context.run(fn, *args)
         except BaseException as error:
-            ended = answer.set_exception, as_exception(error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, *ended)
+            if (ordinary := as_exception(error)) is error:
+                raise
+            raise ordinary from None
 
-    _daemon_thread(body, fn)
-    return await answer
-
-
-def _daemon_thread(body: Callable[[], None], fn: Callable[..., Any]) -> threading.Thread:
-    """Start a daemon thread: code that hangs must not keep the program from ending."""
-    name = getattr(fn, "__name__", "hook")
-    thread = threading.Thread(target=body, name=f"dirge-plugin-{name}", daemon=True)
-    thread.start()
-    return thread
+    return await run_in_daemon_thread(body)
 
 
 async def _await_limited(work: Coroutine[Any, Any, Any], limit_s: float) -> Any:
