@@ -111,6 +111,8 @@ class Conversation:
         self._owner_left.set()
         self.side_questions = 0
         """How many side questions are being answered now."""
+        self.program_calls = 0
+        """How many calls of the program itself are in progress."""
         self.run: Run | None = None
         """The current run."""
         self.timeline = Rewinder(
@@ -224,9 +226,13 @@ class Conversation:
         )
         context = Context(system_prompt="", messages=list(self.messages), tools=[tool])
         config = self._deps.run.configure(configured)
-        return await call_outside_run(
-            tool.name, arguments, context=context, config=config, emit=emit
-        )
+        self.program_calls += 1
+        try:
+            return await call_outside_run(
+                tool.name, arguments, context=context, config=config, emit=emit
+            )
+        finally:
+            self.program_calls -= 1
 
     @property
     def messages(self) -> Sequence[Message]:

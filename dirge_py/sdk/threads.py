@@ -170,9 +170,10 @@ class Threads:
         if (
             conversation is None
             or conversation.is_running
+            or conversation.program_calls
             or conversation.exclusive_owner is not None
         ):
-            return  # a newer run releases it
+            return  # a newer run or call releases it
         del self._held[name]
         queued = conversation.take_back()
         if queued:

@@ -6,11 +6,6 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
-from pathlib import Path
-from typing import Any
-
-import pytest
-
 from dirge_py import Agent, Hints, ToolFailed, tool
 from dirge_py.extensions.guardrails.checks import Pass, Trip, Verdict
 from dirge_py.sdk.options import BuildOptions, SessionChoice
@@ -21,8 +16,13 @@ from dirge_py.types.events import LoopEvent
 from dirge_py.types.messages import ToolResultMessage
 from dirge_py.types.questions import PermissionRequest
 from dirge_py.types.tools import Claim, LoopToolResult, Proceed, ToolCall, text_result
+from pathlib import Path
 from tests.support import agent_tools
 from tests.support.agent_tools import TOOLS, tool_log
+from typing import Any
+
+import pytest
+
 
 
 @pytest.fixture(autouse=True)
@@ -254,6 +254,29 @@ def test_definitions_are_the_same_json_in_every_process() -> None:
 
     assert written[0] == written[1]
     assert [each["name"] for each in json.loads(written[0])] == ["echo", "deploy"]
+
+
+async def test_a_run_that_ends_during_a_call_leaves_the_thread_open_for_it(
+    model: ScriptedModel, tmp_path: Path
+) -> None:
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool(op="read")
+    async def slow() -> str:
+        """Wait."""
+        began.set()
+        await may_end.wait()
+        return "end"
+
+    model.will_say("Hi.")
+    async with Agent(stream_fn=model.stream_fn, tools=[slow], journal=tmp_path / "j") as agent:
+        call = asyncio.ensure_future(agent.tools.execute("slow", thread="a"))
+        await began.wait()
+        await agent.run("hi", thread="a")
+        was_open = agent._threads.is_open("a")
+        may_end.set()
+        result = await call
+        assert (was_open, result.text, agent._threads.is_open("a")) == (True, "end", False)
 
 
 class Ready:
