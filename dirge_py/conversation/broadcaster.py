@@ -155,9 +155,6 @@ class EventStream(AsyncIterator[LoopEvent]):
         self.journal_seq: int | None = None
         """The record that stores the last event that was read, if any."""
 
-    def __aiter__(self) -> "EventStream":
-        return self
-
     async def __anext__(self) -> LoopEvent:
         while True:
             entry = self._subscription.pop()

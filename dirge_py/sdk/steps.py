@@ -147,9 +147,6 @@ class Steps(AsyncIterator[Step]):
         injected = user_text(message, "harness") if isinstance(message, str) else message
         self._shared.injected.append(injected)
 
-    def __aiter__(self) -> "Steps":
-        return self
-
     async def __anext__(self) -> Step:
         if self._is_over:
             raise StopAsyncIteration

@@ -4,8 +4,6 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 from dirge_py.config.paths import state_dir
 from dirge_py.lib.text import clean
 from dirge_py.processes.programs import search_path
@@ -16,14 +14,9 @@ from dirge_py.session.snapshots.repository import ProjectSnapshots, SnapshotRepo
 from dirge_py.types.events import AgentEnd, LoopEvent
 from dirge_py.types.extensions import ExtensionHost, RunContext
 from dirge_py.types.hooks import Hooks, TurnInfo
-from dirge_py.types.tools import (
-    Claim,
-    Interceptor,
-    LoopToolResult,
-    Proceed,
-    ToolCall,
-    changes_something,
-)
+from dirge_py.types.tools import Claim, Interceptor, LoopToolResult, Proceed, ToolCall, changes_something
+from typing import Any
+
 
 _LOG = logging.getLogger(__name__)
 
@@ -33,14 +26,14 @@ LAST_WAIT_S = 0.5
 """How long the end of the program waits for a snapshot after which nothing was changed."""
 
 
-def _open_repository(host: ExtensionHost, session: str) -> SnapshotRepository | None:
+def _open_repository(host: ExtensionHost) -> SnapshotRepository | None:
     config = host.settings.session
-    if not config.snapshots:
+    if not config.snapshots or host.recorder is None:
         return None
     return SnapshotRepository(
         state_dir(host.settings.origin.environment),
         host.cwd,
-        session=session,
+        session=host.recorder.session_id,
         # A git program in the workspace is not used.
         path=search_path(os.environ.get("PATH", os.defpath), host.workspace.roots),
         limits=SnapshotLimits(
@@ -205,10 +198,8 @@ def _edits(call: ToolCall) -> Sequence[Claim]:
 
 def make(host: ExtensionHost) -> RunSnapshots | None:
     """Return the snapshots of a stored session; None if they are switched off."""
-    recorder, repository = host.recorder, None
-    if recorder is not None:
-        repository = _open_repository(host, recorder.session_id)
+    repository = _open_repository(host)
     keep_originals(host.workspace.originals, repository, host.settings, host.cwd, host.notify)
     if repository is None:
         return None
-    return RunSnapshots(repository, note=recorder.note, notice=host.notify)
+    return RunSnapshots(repository, note=host.recorder.note, notice=host.notify)

@@ -12,8 +12,8 @@ class Todo(Extension):
     name = "todo"
     summary = "a list of what the model has set out to do"
 
-    def __init__(self, items: TodoList | None = None) -> None:
-        self.list = items or TodoList()
+    def __init__(self) -> None:
+        self.list = TodoList()
         """The list; the session records its changes."""
 
     def for_fork(self, options: Any) -> "Todo | None":
