@@ -184,16 +184,15 @@ class _ProgramBuilder(ConversationBuilder):
 
     def make(self, thread: str | None) -> Conversation:
         plan = self.plan
-        session_id = self.recorder.session_id if self.recorder is not None else ""
         services = ToolServices(
-            files=self.workspace, processes=self.runner, session_id=session_id, app=plan.app
+            files=self.workspace, processes=self.runner, session_id=self.session_id, app=plan.app
         )
         bind = partial(bound_tools, services=services, cwd=str(plan.cwd))
         self.authorize(as_asker(plan.asker))
         # All guards but the stop checks, which belong to the product.
         self.guard(
             self.context(self._ask, self.model),
-            plan.store.folder / session_id / "assets" if plan.store is not None else None,
+            plan.store.folder / self.session_id / "assets" if plan.store is not None else None,
             validate=Toolbox((), services, str(plan.cwd)).validate,
             clock=plan.clock,
         )

@@ -148,6 +148,8 @@ class ConversationBuilder:
         self.spending = SideUsage()
         self.recorder: Recorder | None = None
         self.loaded = LoadedSession()
+        self.session_id = ""
+        self.metadata = SessionMetadata()
 
     def show_notice(self, text: str, /) -> None:
         """Show the person a notice."""
@@ -162,12 +164,15 @@ class ConversationBuilder:
         journal, notices = open_journal(store, choice)
         if journal is None:
             return notices
-        self.recorder = Recorder(journal, redact=self.redactor.redact_known, on_notice=self.notify)
-        self.resources.callback(self.recorder.close)
+        redact = self.redactor.redact_known
+        self.recorder = recorder = Recorder(journal, redact=redact, on_notice=self.notify)
+        self.resources.callback(recorder.close)
         if choice.fork and choice.continuation is None:
             # The new session is on disk already, but useless without the conversation.
             self.undo.callback(store.discard, journal.id)
-        self.loaded = self.recorder.load()
+        self.loaded, self.session_id = recorder.load(), recorder.session_id
+        stored = self.loaded.choices.settings
+        self.metadata = SessionMetadata(stored, recorder.note_setting, recorder.begin)
         return notices
 
     def authorize(self, asker: Asker, **more: Any) -> None:
@@ -225,8 +230,8 @@ class ConversationBuilder:
     ) -> ConversationDeps:
         """The parts of the conversation."""
         on_waiting = None
-        if self.sessions is not None and self.recorder is not None:
-            on_waiting = continuation_reader(self.sessions, self.recorder.session_id)
+        if self.sessions is not None and self.session_id:
+            on_waiting = continuation_reader(self.sessions, self.session_id)
         return ConversationDeps(
             environment=environment,
             run=RunDeps(
@@ -244,6 +249,7 @@ class ConversationBuilder:
             session=SessionDeps(
                 recorder=self.recorder,
                 loaded=self.loaded,
+                metadata=self.metadata,
                 view=self.guards.context,
                 context_report=self.guards.context.report,
             ),
@@ -302,7 +308,6 @@ class _ProductBuilder(ConversationBuilder):
         self.extensions = load_extensions(self, given)
         todo = self.extensions.find(Todo)
         self.todo = todo.list if todo is not None else TodoList()
-        self.session_id = self.recorder.session_id if self.recorder is not None else ""
         self.folder = (
             self.sessions.folder / self.session_id
             if self.session_id
@@ -319,7 +324,7 @@ class _ProductBuilder(ConversationBuilder):
 
     def _open_models(self, stream_fn: StreamFn | None) -> None:
         config, record = self.config, self.options.record
-        self.client = recording_client(HttpClient(), record, self.redactor.redact)
+        self.client = recording_client(HttpClient(), record, self.redact)
         self.models = self.directory = ModelDirectory(
             config,
             self.client,
@@ -352,7 +357,7 @@ class _ProductBuilder(ConversationBuilder):
             assets=AssetStore(self.folder / "assets"),
             todo=todo,
             syntax=check_syntax,
-            redact=self.redactor.redact,
+            redact=self.redact,
             memory=memory.provider if memory is not None else None,
             ask=asker.question if isinstance(asker, SupportsForms) else None,
             limits=ToolLimits(
@@ -364,11 +369,6 @@ class _ProductBuilder(ConversationBuilder):
         )
 
     def make(self) -> Conversation:
-        self.metadata = SessionMetadata()
-        if self.recorder is not None:
-            self.metadata = SessionMetadata(
-                self.loaded.choices.settings, self.recorder.note_setting, self.recorder.begin
-            )
         notices = self._restore_choices()
         self.toolbox = self.make_tools(self.environment.workplace, self.cwd, self.todo)
         self.conversation = conversation = Conversation(self._deps(notices))
@@ -378,7 +378,7 @@ class _ProductBuilder(ConversationBuilder):
             todo=self.todo,
             workspace=self.workspace,
             typed_dir=typed_dir(self.config, self.cwd),
-            redact=self.redactor.redact,
+            redact=self.redact,
         )
         return conversation
 
@@ -476,7 +476,6 @@ class _ProductBuilder(ConversationBuilder):
             ),
             session=replace(
                 deps.session,
-                metadata=self.metadata,
                 list_sessions=self.sessions.list,
                 uncommitted=self._working_tree().text,
                 context_report=partial(
@@ -532,8 +531,7 @@ class _ProductBuilder(ConversationBuilder):
         )
 
     def _guard(self) -> None:
-        config, asker, recorder = self.config, self.asker, self.recorder
-        redact = self.redact
+        config, asker, recorder, redact = self.config, self.asker, self.recorder, self.redact
         judges = SideModels(
             config=config,
             stream_fn=self.call_model,
@@ -587,8 +585,7 @@ class _ProductBuilder(ConversationBuilder):
         if not self.options.log:
             return
         file = state_dir(self.config.origin.environment) / "log" / "dirge.jsonl"
-        session_id = self.recorder.session_id if self.recorder is not None else None
-        self.log = Log(file, self.redactor.redact, session_id=session_id)
+        self.log = Log(file, self.redact, session_id=self.session_id or None)
         self.log.record("session", model=self.directory.main.name, cwd=str(self.cwd))
         self.resources.callback(self.log.close)
 
