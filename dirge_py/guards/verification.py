@@ -2,10 +2,9 @@
 
 import os
 import re
-import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass as mutable
+from functools import cached_property
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 from dirge_py.guards.final_answer import reports_failure, reports_no_check
 from dirge_py.guards.stop_checks import StopCheck
 from dirge_py.guards.tool_hooks import claimed_paths, claims_of
-from dirge_py.lib.shell_lexer import without_here_documents, word_set
+from dirge_py.lib.shell_lexer import simple_commands, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
 from dirge_py.types.tools import LoopToolResult, ShellCommand, ToolCall
@@ -26,8 +25,7 @@ CODE_EXTENSIONS = word_set(
     "nim sh bash zsh fish ps1 proto"
 )
 
-# A call with one of these outcomes has changed nothing.
-_WITHOUT_EFFECT = word_set("error denied invalid unknown_tool suppressed")
+_DID_NOT_RUN = word_set("denied invalid unknown_tool suppressed")
 _RED = word_set("failed_command error timeout")
 _MARKERS = word_set(
     "test build check lint compile verify typecheck vet clippy pytest unittest doctest tox nox "
@@ -44,8 +42,7 @@ _RUNNERS = word_set(
     "npm pnpm yarn bun deno make gmake just task rake composer gradle gradlew mvn mvnw hatch poe "
     "pdm invoke"
 )
-_INTERPRETERS = word_set("sh bash zsh python python3 node ruby perl php")
-_WRAPPERS = word_set("sudo env time timeout nice nohup command exec")
+_WRAPPERS = word_set("sudo env time timeout nice nohup command exec npx")
 # They only read, move or print: they check nothing, whatever their arguments are.
 _READERS = word_set(
     "ls cat head tail less more grep egrep fgrep rg ag find fd tree stat wc file du diff echo "
@@ -54,22 +51,36 @@ _READERS = word_set(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+_SHELLS = word_set("sh bash zsh dash ksh fish")
+_RUNTIMES = _SHELLS | word_set(
+    "python pypy node nodejs ruby perl php lua luajit rscript julia elixir java groovy scala "
+    "kotlin ts-node tsx pwsh runghc ocaml clojure"
+)
+_VERSION = re.compile(r"[\d.]+$")
+_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|command)")
+_PACKAGERS = word_set("pip pip3 apt apt-get brew conda gem tar zip unzip gzip scp rsync ssh docker")
+_PROJECT_RUNNERS = _RUNNERS | word_set("cargo go dotnet swift zig mix flask cabal sbt flutter")
+_RUN_WORDS = word_set("run start dev serve")
+_LAUNCHERS = frozenset(
+    {(name, "run") for name in ("uv", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx")}
+    | {(name, "exec") for name in ("bundle", "npm", "pnpm", "yarn")}
+)
+_SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/opt/")
+_RESERVED = word_set("if then elif else do while until ! { } time")
+_ENTRY_POINT = re.compile(r"[\w.]+:\w+")
 
 
-@mutable(slots=True, eq=False)
+@mutable(eq=False)
 class _CodeEdit:
     """A call that edited code."""
 
     paths: tuple[str, ...]
     diff: str
     """The change, if it is of one file and the tool tells; else ""."""
-    is_real: bool | None = None
-    """Whether it changes more than comments; None: not looked at yet."""
 
+    @cached_property
     def changes_code(self) -> bool:
-        if self.is_real is None:
-            self.is_real = not changes_only_comments(self.paths[0], self.diff)
-        return self.is_real
+        return not changes_only_comments(self.paths[0], self.diff)
 
 
 class Verification:
@@ -87,28 +98,29 @@ class Verification:
     @property
     def edited(self) -> tuple[str, ...]:
         """The edited code files, in the order of their first edit."""
-        real = [each.paths for each in self._edits if each.changes_code()]
+        real = [each.paths for each in self._edits if each.changes_code]
         return tuple(dict.fromkeys(path for paths in real for path in paths))
 
     @property
     def status(self) -> VerificationStatus:
         """`red` and `green` refer to a check that ran after the last edit of code."""
-        if any(each.changes_code() for each in self._edits[self._checked_edits :]):
+        if any(each.changes_code for each in self._edits[self._checked_edits :]):
             return "unverified"
-        if not any(each.changes_code() for each in self._edits):
+        if not self.edited:
             return "untouched"
         return "red" if self.has_failed else "green"
 
     def observe(self, call: ToolCall, outcome: str, diff: str = "") -> None:
-        """Record a call that ran, its outcome, and the unified diff of what it changed."""
+        """Record a call, its outcome, and the unified diff of what it changed."""
+        if outcome in _DID_NOT_RUN:
+            return
         changed = claimed_paths(call, "edit")
         code = tuple(path for path in changed if is_code(path))
-        if code and outcome not in _WITHOUT_EFFECT:
+        if code and outcome != "error":
             self._edits.append(_CodeEdit(code, diff if len(changed) == 1 else ""))
-        resources = [claim.resource for claim in claims_of(call)]
-        for command in (each for each in resources if isinstance(each, ShellCommand)):
-            if outcome != "aborted":
-                self._observe_command(command, outcome)
+        for claim in claims_of(call) if outcome != "aborted" else ():
+            if isinstance(claim.resource, ShellCommand):
+                self._observe_command(claim.resource, outcome)
 
     def _observe_command(self, command: ShellCommand, outcome: str) -> None:
         has_failed = outcome in _RED
@@ -143,20 +155,24 @@ def is_code(path: str) -> bool:
 
 def is_verification(command: str) -> bool:
     """Whether a shell command builds, tests or lints, guessed from its words; never raises."""
-    lines = without_here_documents(command.replace("\\\n", " ").split("\n"))
-    segments = (segment for line in lines for segment in re.split(r"[&|;]", line))
-    return any(_checks(segment.split()) for segment in segments)
+    return any(map(_checks, simple_commands(command)))
+
+
+def runs_code(command: ShellCommand, paths: Sequence[str]) -> bool:
+    """Whether a command runs, imports or parses one of these files, or a program of the project.
+
+    Guessed from its words; never raises.
+    """
+    return _runs(command.text, _EditedFiles(paths, command.cwd))
 
 
 def _checks(words: Sequence[str]) -> bool:
-    plain = [each for word in words if (each := word.strip("\"'`()").lstrip("-").lower())]
-    if not plain or _NO_CHECKS.intersection(plain):
+    pieces = [piece for word in words for piece in re.split(r"[\s&|;]+", word.lower())]
+    plain = [piece.lstrip("-") for piece in pieces if piece.strip("-")]
+    name, program, rest = _launched(words)
+    if not name or name in _READERS or not _NO_CHECKS.isdisjoint(plain):
         return False
-    program, *rest = _without_wrappers([word.strip("\"'`()") for word in words]) or [""]
-    name = program.rpartition("/")[2].lower()
-    if name in _READERS or program.startswith("#"):
-        return False
-    if _MARKERS.intersection(plain) or _PAIRS.intersection(pairwise(plain)):
+    if not _MARKERS.isdisjoint(plain) or not _PAIRS.isdisjoint(pairwise(plain)):
         return True
     if name in _BUILDERS:
         # Without a target it builds everything.
@@ -165,27 +181,15 @@ def _checks(words: Sequence[str]) -> bool:
             for before, word in pairwise(["", *rest])
             if not (_is_flag(word) or _ASSIGNMENT.match(word) or before in ("-C", "-f", "-j"))
         ]
-        if not any(targets):
+        if not targets:
             return True
     if name in _RUNNERS:
         return any(_has_marker(word) for word in rest if "/" not in word)
     # The files that the command runs, as far as they are named.
     scripts = [program] if "/" in program else []
-    if name in _INTERPRETERS:
+    if _VERSION.sub("", name) in _RUNTIMES:
         scripts += [word for word in rest if not _is_flag(word)][:1]
     return any(_has_marker(word.rpartition("/")[2]) for word in scripts)
-
-
-def _without_wrappers(words: list[str]) -> list[str]:
-    """Return the words from the program on, without wrappers such as `env` and `timeout`."""
-    is_wrapped = False
-    for at, word in enumerate(words):
-        is_wrapper = word.rpartition("/")[2] in _WRAPPERS
-        is_setting = is_wrapped and (_is_flag(word) or _NUMBER.fullmatch(word))
-        if not (word == "" or is_wrapper or is_setting or _ASSIGNMENT.match(word)):
-            return words[at:]
-        is_wrapped = is_wrapped or is_wrapper
-    return []
 
 
 def _has_marker(word: str) -> bool:
@@ -195,25 +199,6 @@ def _has_marker(word: str) -> bool:
 
 def _is_flag(word: str) -> bool:
     return word.startswith("-")
-
-
-_SHELLS = word_set("sh bash zsh dash ksh fish")
-_RUNTIMES = _SHELLS | word_set(
-    "python pypy node nodejs ruby perl php lua luajit rscript julia elixir java groovy scala "
-    "kotlin ts-node tsx pwsh runghc ocaml clojure"
-)
-_VERSION = re.compile(r"[\d.]+$")
-_INLINE = re.compile(r"-\w*[cepr]|--(?:eval|print|command)")
-_PACKAGERS = word_set("pip pip3 apt apt-get brew conda gem tar zip unzip gzip scp rsync ssh docker")
-_PROJECT_RUNNERS = _RUNNERS | word_set("cargo go dotnet swift zig mix flask cabal sbt flutter")
-_RUN_WORDS = word_set("run start dev serve")
-_LAUNCHERS = frozenset(
-    {(name, "run") for name in ("uv", "poetry", "pdm", "hatch", "rye", "pipenv", "pipx")}
-    | {(name, "exec") for name in ("bundle", "npm", "pnpm", "yarn")}
-)
-_SYSTEM_FOLDERS = ("/usr/", "/bin/", "/sbin/", "/opt/")
-_RESERVED = word_set("if then elif else do while until ! { } time")
-_ENTRY_POINT = re.compile(r"[\w.]+:\w+")
 
 
 class _EditedFiles:
@@ -237,30 +222,21 @@ class _EditedFiles:
         return any(_ENTRY_POINT.fullmatch(word) and self.are_mentioned(word) for word in words)
 
     def are_mentioned(self, code: str) -> bool:
-        """Whether a name that would import one of them occurs in `code`."""
-        return not self.modules.isdisjoint(re.findall(r"\w+", code))
-
-
-def runs_code(command: ShellCommand, paths: Sequence[str]) -> bool:
-    """Whether a command runs, imports or parses one of these files, or a program of the project.
-
-    Guessed from its words; never raises.
-    """
-    return _runs(command.text, _EditedFiles(paths, command.cwd))
+        """Whether a name that would import one of them occurs in `code`; `b` in `a.b` is none."""
+        return not self.modules.isdisjoint(re.findall(r"(?<![\w.])\w+", code))
 
 
 def _runs(text: str, edited: _EditedFiles) -> bool:
-    for words in _simple_commands(text):
-        program, *rest = _launched(words) or [""]
-        name = program.rpartition("/")[2].lower()
-        if not name or name in _READERS or name in _PACKAGERS or name.startswith("#"):
+    for words in simple_commands(text):
+        name, program, rest = _launched(words)
+        operands = [word for word in rest if not _is_flag(word)]
+        if not name or name in _READERS or name in _PACKAGERS:
             continue
         if edited.are_named([program, *rest]) or name in edited.modules:
             return True
         if _VERSION.sub("", name) in _RUNTIMES:
             is_run = _runtime_runs(name, rest, text, edited)
         elif name in _PROJECT_RUNNERS:
-            operands = [word for word in rest if not _is_flag(word)]
             if name in _RUNNERS and operands[:1] == ["run"] and len(operands) > 1:
                 operands.pop(0)
             is_run = not _RUN_WORDS.isdisjoint(re.split(r"[-_.:]", "".join(operands[:1])))
@@ -283,32 +259,28 @@ def _runtime_runs(name: str, rest: Sequence[str], text: str, edited: _EditedFile
     return bool(operands)
 
 
-def _simple_commands(text: str) -> Iterator[list[str]]:
-    """Yield the words of each simple command, also of those in `$(…)`."""
-    lines = "\n".join(without_here_documents(text.replace("\\\n", " ").split("\n")))
-    for part in re.split(r"\$\(|`", lines):
-        lexer = shlex.shlex(part, posix=True, punctuation_chars="();<>|&\n")
-        lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
-        words: list[str] = []
-        # A quote without its partner raises ValueError.
-        with suppress(ValueError):
-            for word in lexer:
-                if word and set(word) <= set("();|&\n"):
-                    yield words
-                    words = []
-                else:
-                    words.append(word)
-        yield words
+def _launched(words: Sequence[str]) -> tuple[str, str, Sequence[str]]:
+    """Return the program's name, the word that starts it, and the words after it.
 
-
-def _launched(words: list[str]) -> list[str]:
-    """Return the words from the program on, without those that only start it."""
-    words = _without_wrappers(words)
-    while words and words[0] in _RESERVED:
-        words = _without_wrappers(words[1:])
-    if words[:1] == ["npx"]:
-        return words[1:]
-    return _without_wrappers(words[2:]) if tuple(words[:2]) in _LAUNCHERS else words
+    Words that only launch it are left out, such as `sudo` and `uv run`. A comment has no name.
+    """
+    is_wrapped, at = False, 0
+    while at < len(words):
+        word = words[at]
+        is_wrapper = word.rpartition("/")[2] in _WRAPPERS
+        if tuple(words[at : at + 2]) in _LAUNCHERS:
+            at += 1
+        elif not (
+            is_wrapper
+            or word in _RESERVED
+            or (is_wrapped and (_is_flag(word) or _NUMBER.fullmatch(word)))
+            or _ASSIGNMENT.match(word)
+        ):
+            name = word.rpartition("/")[2].lower()
+            return "" if name[:1] == "#" else name, word, words[at + 1 :]
+        is_wrapped = is_wrapped or is_wrapper
+        at += 1
+    return "", "", ()
 
 
 def changes_only_comments(path: str, diff: str) -> bool:

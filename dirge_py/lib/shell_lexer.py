@@ -11,6 +11,7 @@ where quotes or a backslash removed their meaning, a mark, a private-use charact
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Literal
 
 from dirge_py.lib.lean_dataclass import dataclass
@@ -139,22 +140,29 @@ def with_single_spaces(command: str) -> str:
     return _QUOTED_OR_SPACE.sub(lambda found: found[1] or " ", text)
 
 
+def simple_commands(text: str) -> Iterator[list[str]]:
+    """Yield the words of each simple command, also of those in `$(…)`. A guess; never raises."""
+    lines = "\n".join(without_here_documents(text.replace("\\\n", " ").split("\n")))
+    for part in re.split(r"\$\(|`", lines):
+        lexer = shlex.shlex(part, posix=True, punctuation_chars="();<>|&\n")
+        lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
+        words: list[str] = []
+        with suppress(ValueError):  # a quote is not closed
+            for word in lexer:
+                if word and (set(word) <= set("();|&\n") or word[0] == "\n"):
+                    yield words
+                    words = []
+                else:
+                    words.append(word)
+        yield words
+
+
 def starts_program(command: str, name: str) -> bool:
     """Whether a command line starts the program `name` by itself. A guess from its words."""
-    if name not in command:
-        return False
-    lines = without_here_documents(command.replace("\\\n", " ").split("\n"))
-    lexer = shlex.shlex("\n".join(lines), posix=True, punctuation_chars="();<>|&\n")
-    lexer.whitespace, lexer.whitespace_split, lexer.commenters = " \t\r", True, ""
-    is_head = True
-    try:
-        for token in lexer:
-            if is_head and token.rpartition("/")[2] == name:
-                return True
-            is_head = token[:1] in tuple("();|&\n") or (is_head and token in _BEFORE_COMMAND)
-    except ValueError:  # a quote is not closed
-        pass
-    return False
+    return name in command and any(
+        next((word for word in words if word not in _BEFORE_COMMAND), "").rpartition("/")[2] == name
+        for words in simple_commands(command)
+    )
 
 
 def _read_part(text: str, start: int, joint: Joint) -> tuple[Part | None, int]:

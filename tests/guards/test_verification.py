@@ -161,6 +161,12 @@ def test_an_edit_that_did_not_happen_is_none(outcome):
     assert status((EDIT, "ok"), (TEST, "ok"), (EDIT, outcome)) == "green"
 
 
+@pytest.mark.parametrize("outcome", ["denied", "invalid", "suppressed", "unknown_tool", "aborted"])
+def test_a_check_that_did_not_run_is_none(outcome):
+    assert status((EDIT, "ok"), (TEST, outcome)) == "unverified"
+    assert status((EDIT, "ok"), (TEST, "ok"), (TEST, outcome)) == "green"
+
+
 @pytest.mark.parametrize("outcome", ["aborted", "timeout"])
 def test_an_edit_that_may_have_happened_is_one(outcome):
     assert status((EDIT, outcome)) == "unverified"
@@ -264,6 +270,7 @@ RUNS_NOTHING = [
     "python3 -c 'print(1)'", "python3 --version", "pip install app", "python3 -m pip install x",
     "python3 -m venv .venv", "npm install", "npm run clean", "echo python3 app.py", "cd src", "",
     "source venv/bin/activate", "cat > a.md <<EOF\nrun app.py\nEOF", "curl http://localhost/app",
+    "python3 -m http.server", "python3 -c 'import http.server'",
     "# python3 app.py", "tar czf x.tgz app.py", "go fmt ./...", "touch app.py", "'", "/usr/bin/id",
 ]  # fmt: skip
 
