@@ -473,17 +473,20 @@ def _from_text(text: str, wanted: frozenset[str]) -> tuple[str, Any] | None:
     return ("bare_string_to_array", [text]) if "array" in wanted else None
 
 
-def _parsed(text: str, first: str, kind: type) -> Any:
-    if not text.lstrip().startswith(first):
-        return None
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text, also of one with slips; None if it cannot be read."""
     from dirge_py.lib.lenient_json import read_value  # noqa: PLC0415 - most JSON needs none
 
     try:
-        value = json.loads(text, strict=False)
+        return json.loads(text, strict=False)
     except RecursionError:
         return None
     except ValueError:
-        value = read_value(text)
+        return read_value(text)
+
+
+def _parsed(text: str, first: str, kind: type) -> Any:
+    value = read_json(text) if text.lstrip().startswith(first) else None
     return value if isinstance(value, kind) else None
 
 

@@ -18,13 +18,14 @@ Text in the answer may be an example: calls in code blocks, in quotes or behind 
 there. A call that would change anything never runs from text, nor does one that is cut off.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
+from dirge_py.agent_loop.argument_repair import read_json
 from dirge_py.agent_loop.tool_calls import prepare_call, signature
+from dirge_py.agent_loop.tool_names import known_tool_name
 from dirge_py.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from dirge_py.types.tools import LoopTool, ToolValidator, changes_something
 
@@ -45,32 +46,31 @@ _OPENING = re.compile(
     # The first line only saves time.
     rf"""
       (?=[<{{]|to=|function=)(?:
-      (?P<element><(?P<tag>(?:{_BAR}DSML{_BAR}|[\w-]{{1,20}}:)?(?:invoke|function|tool_call|tool))
+      (?P<element><(?P<element_tag>(?:{_BAR}DSML{_BAR}|[\w-]{{1,20}}:)?(?:invoke|function|tool_call|tool))
           \s+name="(?P<element_name>[^"<>]{{1,200}})"\s*>)
     | (?P<assigned><?\bfunction=(?P<assigned_name>{_TOOL})[ \t]{{0,3}}>?(?=\s*[{{<]))
-    | (?P<named><(?P<name_tag>tool_name|function_name|name)>\s*(?P<named_name>{_TOOL})\s*
-          </(?P=name_tag)>\s*<(?P<input_tag>parameters|arguments|params|args|input)>)
+    | (?P<named><(?P<inner_tag>tool_name|function_name|name)>\s*(?P<named_name>{_TOOL})\s*
+          </(?P=inner_tag)>\s*<(?P<named_tag>parameters|arguments|params|args|input)>)
     | (?P<keyed><tool_call>\s*(?P<keyed_name>{_TOOL})\s*(?=<arg_key>))
-    | (?P<wrapped><(?P<wrap_tag>tool_call|tool_use|function_call)>\s*(?={{))
+    | (?P<wrapped><(?:tool_call|tool_use|function_call)>\s*(?={{))
     | (?P<token><{_BAR}tool[_▁]call[_▁]begin{_BAR}>\s*(?:function\s*<{_BAR}tool[_▁]sep{_BAR}>)?\s*
           (?P<token_name>{_TOOL})(?::\d{{1,6}})?)
     | (?P<routed>\bto=(?P<routed_name>{_TOOL})
           (?:\s|<\|\w{{1,20}}\|>|commentary|analysis|json|code|assistant){{0,40}}(?={{))
-    | (?P<tags><(?P<tags_name>[A-Za-z_][\w-]{{0,80}})>(?=\s*<[A-Za-z_]))
+    | (?P<tags><(?P<tags_tag>(?P<tags_name>[A-Za-z_][\w-]{{0,80}}))>(?=\s*<[A-Za-z_]))
     | (?P<object>{{(?=\s*")))
     """,
     re.VERBOSE,
 )
-_PARAMETER = re.compile(
+_ARGUMENT = re.compile(
     rf"<((?:{_BAR}DSML{_BAR}|[\w-]{{1,20}}:)?parameter)"
     r'(?:\s+name="([^"<>]{1,200})"|=([^<>"\s]{1,200}))(?:\s+string="(true|false)")?\s*>'
+    r"|<arg_key>([^<>]{1,200})</arg_key>\s*<(arg_value)>|<([A-Za-z_][\w-]{0,80})>"
 )
-_KEY_AND_VALUE = re.compile(r"<arg_key>([^<>]{1,200})</arg_key>\s*<arg_value>")
-_TAG = re.compile(r"\s*<([A-Za-z_][\w-]{0,80})>")
 _BEFORE_OBJECT = re.compile(rf"\s*(?:<{_BAR}[^<>]{{1,40}}{_BAR}>)?\s*(?:```\w{{0,10}}\s*)?(?={{)")
 _NAME_IN_JSON = re.compile(rf"\{{[^{{}}]{{0,80}}['\"]name['\"]\s*:\s*['\"]({_TOOL})['\"]")
-_NAMESPACE = re.compile(r"^(?:functions|default_api|tools)\.")
 _JSON_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}"]', re.DOTALL)
+_CLOSED_BY = {"assigned": "function", "keyed": "tool_call"}
 _CODE_SPAN = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 # An indented line is code only after an empty one: elements are often indented.
 _SET_APART = re.compile(
@@ -79,13 +79,7 @@ _SET_APART = re.compile(
 _QUOTES = "\"'“”„«»‘’`"
 _NAME_KEYS = ("name", "tool_name", "tool", "function", "function_name", "action", "recipient_name")
 _ARGUMENTS_KEYS = (
-    "arguments",
-    "tool_args",
-    "parameters",
-    "args",
-    "input",
-    "tool_input",
-    "action_input",
+    *("arguments", "tool_args", "parameters", "args", "input", "tool_input", "action_input"),
 )
 
 
@@ -148,11 +142,9 @@ def tool_arguments(tools: Sequence[LoopTool]) -> ToolArguments:
     return {tool.name: tuple(tool.parameters.get("properties") or ()) for tool in tools}
 
 
-def find_calls(
-    text: str, tools: ToolArguments, shown: str | None = None, *, most: int | None = None
-) -> list[WrittenCall]:
+def find_calls(text: str, tools: ToolArguments, shown: str | None = None) -> list[WrittenCall]:
     """Return the whole calls in `text`, in order; `shown` is as in `scan`."""
-    return [call for call in scan(text, tools, shown) if call.is_whole][:most]
+    return [call for call in scan(text, tools, shown) if call.is_whole]
 
 
 def scan(text: str, tools: ToolArguments, shown: str | None = None) -> Iterator[WrittenCall]:
@@ -163,17 +155,19 @@ def scan(text: str, tools: ToolArguments, shown: str | None = None) -> Iterator[
     at, false_starts = 0, 0
     shown = text if shown is None else shown
     while false_starts < _MOST_FALSE_STARTS and (opening := _OPENING.search(shown, at)):
-        kind = opening.lastgroup or ""
-        name = _known(opening[f"{kind}_name"], tools) if f"{kind}_name" in _GROUPS else ""
-        call = _READERS[kind](_Opening(text, opening, name, tools))
-        if call is None:
+        begin, kind = opening.start(), opening.lastgroup
+        named = _known(opening.groupdict().get(f"{kind}_name") or "", tools)
+        reading = _read(opening, text, named, tools)
+        if reading is None:
             # Tags of other things are no false starts: there may be many, and they cost little.
-            false_starts += kind != "tags" or bool(name)
-            at = opening.start() + 1
+            false_starts += kind != "tags" or bool(named)
+            at = begin + 1
             continue
-        at = max(call.end, opening.end())
-        if call.name:
-            yield call
+        name, arguments, end = reading
+        at = max(end, opening.end())
+        if name:
+            is_whole = arguments is not None
+            yield WrittenCall(name, arguments or {}, begin, end, is_whole, kind == "object")
 
 
 def without_quotations(text: str) -> str:
@@ -189,169 +183,100 @@ def _blank(match: re.Match[str]) -> str:
 
 def _known(name: str, tools: ToolArguments) -> str:
     """Return the name of the tool that a model means by `name`; "" if there is none."""
-    name = _NAMESPACE.sub("", name.strip())
-    if name in tools:
-        return name
-    return next((tool for tool in tools if tool.lower() == name.lower()), "")
+    return known_tool_name(name, tuple(tools)) or ""
 
 
-class _Opening(NamedTuple):
-    """The beginning of what may be a call."""
+def _read(
+    opening: re.Match[str], text: str, name: str, tools: ToolArguments
+) -> tuple[str, dict[str, Any] | None, int] | None:
+    """Return the tool, its arguments and the end of the call that begins with `opening`.
 
-    text: str
-    match: re.Match[str]
-    name: str
-    """The tool that it names; "" if it names none."""
-    tools: ToolArguments
-
-    def call(
-        self,
-        name: str,
-        arguments: dict[str, Any] | None,
-        end: int,
-        *,
-        is_bare: bool = False,
-    ) -> WrittenCall:
-        """Return the call up to `end`; without arguments it is not whole."""
-        is_whole = arguments is not None
-        return WrittenCall(name, arguments or {}, self.match.start(), end, is_whole, is_bare)
-
-
-# Readers return None if the opening was none, and a call without a name for what is to be skipped.
-
-
-def _read_element(opening: _Opening) -> WrittenCall | None:
-    return _element(opening, f"</{opening.match['tag']}>")
-
-
-def _read_assigned(opening: _Opening) -> WrittenCall | None:
-    return _read_token(opening) or _element(opening, "</function>")
+    None: it begins none. Without a name the text is skipped; without arguments they are cut off.
+    """
+    kind, (begin, end) = opening.lastgroup, opening.span()
+    if kind == "object":
+        value, end = _object_at(text, begin)
+        if value is None and end == len(text):
+            return None
+        is_quoted = bool(begin) and text[begin - 1] in _QUOTES
+        made = None if is_quoted else _as_call(value or {}, tools)
+        return (*(made or ("", {})), end)
+    if kind == "wrapped":
+        value, closed = _object_at(text, end)
+        if value is None and (named := _NAME_IN_JSON.match(text, end)):
+            return _known(named[1], tools), None, closed
+        made = _as_call(value or {}, tools)
+        return made and (*made, closed)
+    if kind in ("token", "routed", "assigned"):
+        if before := _BEFORE_OBJECT.match(text, end):
+            return name, *_object_at(text, before.end())
+        if kind != "assigned":
+            return None
+    return None if kind == "tags" and not name else _element(opening, text, name, tools)
 
 
-def _read_named(opening: _Opening) -> WrittenCall | None:
-    return _element(opening, f"</{opening.match['input_tag']}>")
-
-
-def _read_keyed(opening: _Opening) -> WrittenCall | None:
-    return _element(opening, "</tool_call>")
-
-
-def _read_wrapped(opening: _Opening) -> WrittenCall | None:
-    begin = opening.match.end()
-    value, end = _object_at(opening.text, begin)
-    if value is not None:
-        call = _as_call(value, opening.tools)
-        return opening.call(*call, end) if call else None
-    named = _NAME_IN_JSON.match(opening.text, begin)
-    return opening.call(_known(named[1], opening.tools), None, end) if named else None
-
-
-def _read_token(opening: _Opening) -> WrittenCall | None:
-    """Return the call whose arguments are the JSON object after its opening."""
-    before = _BEFORE_OBJECT.match(opening.text, opening.match.end())
-    return opening.call(opening.name, *_object_at(opening.text, before.end())) if before else None
-
-
-def _read_tags(opening: _Opening) -> WrittenCall | None:
-    """Return the call of an element that is named like a tool, if its content can only be that."""
-    if not opening.name:
-        return None
-    closing = f"</{opening.match['tags_name']}>"
-    begin, end = opening.match.end(), opening.text.find(closing, opening.match.end())
-    if end < 0:
-        return None
-    arguments = _tagged(opening.text[begin:end], opening)
-    return opening.call(opening.name, arguments, end + len(closing)) if arguments else None
-
-
-def _read_object(opening: _Opening) -> WrittenCall | None:
-    text, begin = opening.text, opening.match.start()
-    end = _balanced_end(text, begin)
-    if end is None:
-        return None
-    is_quoted = bool(begin) and text[begin - 1] in _QUOTES
-    value = None if is_quoted else _literal(text[begin:end])
-    call = _as_call(value, opening.tools) if isinstance(value, dict) else None
-    return opening.call(*(call or ("", {})), end, is_bare=True)
-
-
-_READERS: Mapping[str, Callable[[_Opening], WrittenCall | None]] = {
-    "element": _read_element,
-    "assigned": _read_assigned,
-    "named": _read_named,
-    "keyed": _read_keyed,
-    "wrapped": _read_wrapped,
-    "token": _read_token,
-    "routed": _read_token,
-    "tags": _read_tags,
-    "object": _read_object,
-}
-_GROUPS = frozenset(_OPENING.groupindex)
-
-
-def _element(opening: _Opening, closing: str) -> WrittenCall | None:
-    """Return the call whose arguments are all of the text up to `closing`, in any known form."""
-    text, begin, name = opening.text, opening.match.end(), opening.name
+def _element(
+    opening: re.Match[str], text: str, name: str, tools: ToolArguments
+) -> tuple[str, dict[str, Any] | None, int] | None:
+    """Return the call whose arguments are all of the text up to a closing tag, in any form."""
+    kind, begin = opening.lastgroup or "", opening.end()
+    closing = f"</{opening[f'{kind}_tag'] if kind not in _CLOSED_BY else _CLOSED_BY[kind]}>"
     end = text.find(closing, begin)
     body = text[begin : end if end >= 0 else begin + _FEW].lstrip()
     if end < 0:
         # What follows an open element belongs to it.
         is_begun = body.startswith(("<", "{"))
-        return opening.call(name if is_begun else "", None, len(text)) if name else None
+        return (name if is_begun else "", None, len(text)) if name and kind != "tags" else None
+    end += len(closing)
     if body.startswith("{"):
-        arguments, _ = _object_at(body, 0)
-    else:
-        arguments = _parameters(body) or _tagged(body, opening)
-        if not arguments and body and not _PARAMETER.search(body):
-            name = ""  # It is named like a tool, but holds something else.
-    return opening.call(name, arguments, end + len(closing))
+        return name, _object_at(body, 0)[0], end
+    arguments = _arguments(body, tools.get(name, ()))
+    if kind == "tags":
+        return (name, arguments, end) if arguments else None
+    # Without arguments it is named like a tool, but holds something else.
+    return (name if arguments is not None else ""), arguments, end
 
 
-def _parameters(body: str) -> dict[str, Any]:
-    """Return the arguments in elements `parameter` or `arg_key` that have an end."""
-    arguments: dict[str, Any] = {}
-    at = 0
-    while (opening := _PARAMETER.search(body, at)) and (
-        end := body.find(f"</{opening[1]}>", opening.end())
-    ) >= 0:
-        at, value = end, body[opening.end() : end]
-        if opening[3]:
+def _arguments(body: str, known: Collection[str]) -> dict[str, Any] | None:
+    """Return the arguments in a text of elements that have an end; None if it holds other things.
+
+    Elements `parameter` and `arg_key` are arguments; others only if all of them are named so.
+    """
+    parameters: dict[str, Any] = {}
+    tags: dict[str, Any] = {}
+    rest, at, has_parameter = "", 0, not body
+    while opening := _ARGUMENT.search(body, at):
+        parameter, named, assigned, is_text, key, key_value, tag = opening.groups()
+        has_parameter |= tag is None
+        closing = f"</{parameter or key_value or tag}>"
+        if (end := body.find(closing, opening.end())) < 0:
+            break
+        value: Any = body[opening.end() : end]
+        if assigned:
             value = value.removeprefix("\n").removesuffix("\n")
-        arguments[opening[2] or opening[3]] = _literal(value) if opening[4] == "false" else value
-    while (opening := _KEY_AND_VALUE.search(body, at)) and (
-        end := body.find("</arg_value>", opening.end())
-    ) >= 0:
-        at = end
-        arguments[opening[1].strip()] = body[opening.end() : end]
-    return arguments
-
-
-def _tagged(body: str, opening: _Opening) -> dict[str, Any]:
-    """Return the arguments of a text that is only elements named like them; {} if it is not."""
-    arguments: dict[str, Any] = {}
-    at = 0
-    while (tag := _TAG.match(body, at)) and (end := body.find(f"</{tag[1]}>", tag.end())) >= 0:
-        at = end + len(tag[1]) + 3
-        arguments[tag[1]] = body[tag.end() : end]
-    is_all = not body[at:].strip() and set(arguments) <= set(opening.tools.get(opening.name, ()))
-    return arguments if is_all else {}
-
-
-def _literal(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+        if is_text == "false" and (parsed := read_json(value)) is not None:
+            value = parsed
+        (tags if tag else parameters)[(named or assigned or key or tag).strip()] = value
+        rest += body[at : opening.start()]
+        at = end + len(closing)
+    if has_parameter:
+        return parameters
+    is_all = bool(tags) and tags.keys() <= set(known) and not (rest + body[at:]).strip()
+    return tags if is_all else None
 
 
 def _object_at(text: str, begin: int) -> tuple[dict[str, Any] | None, int]:
     """Return the JSON object that begins with the brace at `begin`, and its end.
 
-    None if it is not JSON; then it ends with its last brace, or with the text.
+    None if it cannot be read; then it ends with its last brace, or with the text.
     """
     end = _balanced_end(text, begin)
-    value = _literal(text[begin:end]) if end is not None else None
-    return (value if isinstance(value, dict) else None), len(text) if end is None else end
+    return (None, len(text)) if end is None else (_object(text[begin:end]), end)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    value = read_json(text)
+    return value if isinstance(value, dict) else None
 
 
 def _balanced_end(text: str, begin: int) -> int | None:
@@ -380,7 +305,7 @@ def _as_call(value: dict[str, Any], tools: ToolArguments) -> tuple[str, dict[str
             value = value[key]
     name = next((value[key] for key in _NAME_KEYS if isinstance(value.get(key), str)), "")
     arguments = next((value[key] for key in _ARGUMENTS_KEYS if key in value), None)
-    arguments = _literal(arguments) if isinstance(arguments, str) else arguments
+    arguments = read_json(arguments) if isinstance(arguments, str) else arguments
     known = _known(name, tools)
     if not known or not isinstance(arguments, dict):
         return None

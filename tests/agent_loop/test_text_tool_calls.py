@@ -167,10 +167,6 @@ async def test_case_93_a_long_message_is_not_searched():
     assert tool.ran == []
 
 
-def test_case_93_two_of_six_are_found_with_a_limit_of_two():
-    assert len(find_calls(CALL * 6, READ, most=2)) == 2
-
-
 def test_case_93_json_inside_a_block_is_not_counted_twice():
     inner = json.loads(SHAPES["tool_name"])
     text = (

@@ -103,6 +103,9 @@ SYNTAXES = {
     "anthropic json": '{"type": "tool_use", "id": "t1", "name": "read", "input": {"path": "a.py"}}',
     "tool and args": '{"tool": "read", "args": {"path": "a.py"}}',
     "react": '{"action": "read", "action_input": {"path": "a.py"}}',
+    "tag of another agent": "<read_file>\n<path>a.py</path>\n</read_file>",
+    "name of another agent": '{"name": "ReadFile", "arguments": {"path": "a.py"}}',
+    "hermes with slips": f"<tool_call>\n{JSON[:-2]},}}}}\n</tool_call>",
     "name in a namespace": '{"name": "functions.read", "arguments": {"path": "a.py"}}',
 }
 
