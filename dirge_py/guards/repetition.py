@@ -20,7 +20,6 @@ from dirge_py.types.messages import (
     TYPED_ORIGINS,
     Message,
     TextBlock,
-    ToolResultMessage,
     UserMessage,
 )
 from dirge_py.types.outcomes import Done
@@ -219,6 +218,10 @@ class _MadeCall:
     """Whether it looks again at something after a `sleep`."""
     sleeps_before: int = 0
     """How many calls before it slept."""
+    repeats: int = 0
+    """Its number among equal calls, if it is answered instead of run."""
+    reason: str = ""
+    """Why it is answered; "" if it runs."""
     digest: str | None = None
     """The digest of its result; None until it has one."""
     has_failed: bool = False
@@ -234,18 +237,8 @@ class _MadeCall:
         return self.signature.partition("\0")[0]
 
 
-@dataclass(slots=True, frozen=True)
-class _Repetition:
-    """A call that is answered instead of run."""
-
-    call: _MadeCall
-    count: int
-    """Its number among equal calls."""
-    reason: str
-
-
-class ProgressTracker:
-    """The calls since the user's last message: which of them repeat, fail, or achieve something.
+class _Watch:
+    """Watches one run: which of its calls repeat, fail, or achieve something.
 
     A call makes progress if it succeeds and its result was not known before, or if it may have
     changed something.
@@ -253,49 +246,173 @@ class ProgressTracker:
 
     def __init__(self, breaker: StormBreaker) -> None:
         self._breaker = breaker
+        self._seen_compactions = breaker.compactions
+        self._abandoned: dict[str, None] = {}
+        self._outer_turn = self._seen_messages = self._turn = self._recorded_turn = 0
+        self._truncated: list[str] = []
+        """The tools of the batch's truncated calls."""
+        self._batch: dict[str, _MadeCall] = {}
+        """The calls of the batch that may not repeat, by id."""
+        self._is_all_repeated = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget everything, as after a message of the user."""
+        self._sleeps = self._truncated_turns = self._stalled_turns = self._changed_in_turn = 0
+        self._has_pivoted = False
+        self._failures = FailureTracker(self._breaker.failures)
+        self._forget_calls()
+
+    def _forget_calls(self) -> None:
+        """Forget all calls, but not the failures in a row."""
         self._window: list[_MadeCall] = []
         self._trail: list[_MadeCall] = []
         self._timed_out: set[str] = set()
         self._results: set[int] = set()
         """The hashes of all families with the digests of their results."""
-        self._pending: dict[str, _MadeCall] = {}
-        self._turn: dict[str, _MadeCall] = {}
-        self._sleeps = 0
-        self._truncated_turns = 0
-        self._stalled_turns = 0
-        self.changed_in_turn = 0
-        self.has_pivoted = False
-        self.failures = FailureTracker(breaker.failures)
 
-    def forget_calls(self) -> None:
-        """Forget all calls, but not the failures in a row."""
-        self._window.clear()
-        self._trail.clear()
-        self._results.clear()
-        self._timed_out.clear()
+    def before_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
+        if self._turn != info.turn:
+            self._turn = info.turn
+            self._judge_batch(info)
+        made = self._batch.get(call.id)
+        if made is None or not made.reason:
+            return None
+        if self._is_excused(made):
+            self._admit(made)
+            return None
+        storm = {"count": made.repeats, "signature": short_signature(made.signature)}
+        details = {"outcome": "suppressed", "synthetic": "suppressed", "storm": storm}
+        if not self._is_all_repeated:
+            return ToolOverride(_PARTIAL.format(reason=made.reason), is_error=True, details=details)
+        abandoned = "\n".join(f"- {approach}" for approach in self._abandoned)
+        text = _PIVOT.format(reason=made.reason) + abandoned
+        return ToolOverride(text, is_error=False, details=details)
 
-    def begin_turn(self) -> None:
-        self._pending.clear()  # earlier calls without a result will never get one
-        self._turn.clear()
+    def after_call(
+        self, _info: TurnInfo, call: ToolCall, result: LoopToolResult
+    ) -> AfterToolCallResult | None:
+        """Record a call's result, and add a hint to it if it waits for something."""
+        took_s = self._breaker.durations_s.pop(call.id, 0.0)
+        made = self._batch.get(call.id)
+        if made is None:
+            return None
+        outcome = result.details.get("outcome", "ok")
+        made.digest = result_digest(result)
+        made.has_failed = outcome != "ok" or result.is_error
+        made.was_slow = took_s > SLOW_S and made.kind in ("execute", "remote")
+        seen = hash((made.family, made.digest))
+        made.is_repeat = seen in self._results
+        self._results.add(seen)
+        self._sleeps += made.sleeps
+        self._timed_out.discard(made.signature)
+        if outcome == "timeout":
+            self._timed_out.add(made.signature)
+        self._window = [each for each in self._window if not _is_outdated(each, made)]
+        is_new = made.is_new or (made.kind == "edit" and not made.is_repeat)
+        if not made.has_failed and is_new and made.kind in ("edit", "execute"):
+            self._on_change(made)
+        count = sum(each.signature == made.signature for each in self._window)
+        may_wait = made.is_polling or made.sleeps or made.was_slow
+        if not may_wait or count != self._breaker.threshold:
+            return None
+        hint = TextBlock(_POLLED.format(count=count, most=MOST_POLLS))
+        return AfterToolCallResult(content=(*result.content, hint))
 
-    def judge(self, call: _MadeCall) -> _Repetition | None:
-        """Remember a call and return None if it may run; else return why it is answered."""
+    def after_turn(self, info: TurnInfo) -> bool:
+        words = self._record_turn(info)
+        if words and info.wants_more and not info.signal.interjected:
+            raise StopRun(Done(stopped_by="storm"), say=words, finalize=True)
+        return False
+
+    def due_checkpoints(self, info: TurnInfo) -> Sequence[Message]:
+        self._record_turn(info)
+        # A run that is about to end is not continued for this; the reminder waits for the next.
+        texts = self._failures.due_checkpoints() if info.wants_more else ()
+        return [each for text in texts for each in nudge(text)]
+
+    def _record_turn(self, info: TurnInfo) -> str:
+        """Record a turn, if that was not done yet; return the closing words if it is the last."""
+        if not info.tool_results or self._recorded_turn == info.turn:
+            return ""
+        self._recorded_turn = info.turn
+        if self._turn != info.turn:
+            self._batch, self._truncated = {}, []
+        has_progress, repeated = False, []
+        for result in info.tool_results:
+            call = self._batch.get(result.tool_call_id)
+            if call is None:
+                has_progress |= self._failures.record(result)
+            elif "storm" in result.details:
+                repeated.append(call)
+            elif not (call.is_polling and call.has_failed):
+                has_progress |= self._failures.record(
+                    result,
+                    is_new=call.is_change or not call.is_repeat,
+                    is_edit=call.kind == "edit",
+                    is_change=call.is_change,
+                )
+        if self._truncated:
+            self._truncated_turns += 1
+            if self._truncated_turns >= _MOST_TRUNCATED:
+                tools = _names(self._truncated)
+                return _CUT_OFF.format(count=self._truncated_turns, tools=tools)
+        elif has_progress:
+            self._truncated_turns = 0
+        self._stalled_turns = 0 if has_progress else self._stalled_turns + bool(repeated)
+        if repeated and self._stalled_turns >= _MOST_STALLED:
+            return _closing_words(repeated)
+        return self._failures.closing_words()
+
+    def _judge_batch(self, info: TurnInfo) -> None:
+        """Judge the whole batch in order, before any of it runs."""
+        self._forget_outdated(info)
+        self._batch = {}
+        self._truncated = [call.name for call in info.calls if call.problem == "truncated"]
+        for call in info.calls:
+            if not self._breaker.is_exempt(call):
+                self._judge(self._breaker.describe(call, info.turn))
+        repeated = [each for each in self._batch.values() if each.reason]
+        self._abandoned |= dict.fromkeys(map(_shown, repeated))
+        self._is_all_repeated = len(repeated) == len(info.calls)
+        if self._is_all_repeated:
+            if self._has_pivoted:
+                words = _closing_words(repeated)
+                raise StopRun(Done(stopped_by="storm"), say=words, finalize=True)
+            self._has_pivoted = True
+
+    def _forget_outdated(self, info: TurnInfo) -> None:
+        since = info.new_messages[self._seen_messages :]
+        self._seen_messages = len(info.new_messages)
+        # Steering by the user may have changed what calls return, or ask for it again.
+        origins = {message.origin for message in since if isinstance(message, UserMessage)}
+        if not origins.isdisjoint(TYPED_ORIGINS):
+            self._begin()
+        elif self._outer_turn != info.outer_turn:
+            self._forget_calls()
+            self._has_pivoted = False
+        self._outer_turn = info.outer_turn
+        if self._seen_compactions != self._breaker.compactions:
+            self._seen_compactions = self._breaker.compactions
+            self._forget_calls()
+
+    def _judge(self, call: _MadeCall) -> None:
+        """Remember a call of the batch, and find out whether it is answered instead of run."""
         known = [each for each in self._window if each.signature == call.signature]
         call.sleeps_before = self._sleeps
         has_slept = call.sleeps or (bool(known) and known[-1].sleeps_before < self._sleeps)
         call.is_polling = bool(known) and has_slept
         call.is_new = all(each.signature != call.signature for each in self._trail)
-        repetition = self._repetition(call, known)
+        call.repeats, call.reason = self._repetition(call, known)
         # Answered calls count, too: a cycle shows in the model's requests, not in what runs.
         self._trail = [*self._trail, call][-self._breaker.threshold * _LONGEST_CYCLE :]
-        self._turn[call.id] = call
-        if repetition is None:
-            self.admit(call)
-        return repetition
+        self._batch[call.id] = call
+        if not call.reason:
+            self._admit(call)
 
-    def admit(self, call: _MadeCall) -> None:
+    def _admit(self, call: _MadeCall) -> None:
         """Remember a call that runs. Calls whose result was known push no others out."""
-        self._pending[call.id] = call
+        call.reason = ""
         kept, count = [call], 1
         for each in reversed(self._window):
             count += not each.is_repeat
@@ -304,77 +421,24 @@ class ProgressTracker:
             kept.append(each)
         self._window = kept[::-1]
 
-    def on_result(self, call_id: str, result: LoopToolResult, took_s: float) -> str:
-        """Record a call's result, and return a hint to add to it, or ""."""
-        call = self._pending.pop(call_id, None)
-        if call is None:
-            return ""
-        outcome = result.details.get("outcome", "ok")
-        call.digest = result_digest(result)
-        call.has_failed = outcome != "ok" or result.is_error
-        call.was_slow = took_s > SLOW_S and call.kind in ("execute", "remote")
-        seen = hash((call.family, call.digest))
-        call.is_repeat = seen in self._results
-        self._results.add(seen)
-        self._sleeps += call.sleeps
-        self._timed_out.discard(call.signature)
-        if outcome == "timeout":
-            self._timed_out.add(call.signature)
-        self._window = [each for each in self._window if not _is_outdated(each, call)]
-        is_new = call.is_new or (call.kind == "edit" and not call.is_repeat)
-        if not call.has_failed and is_new and call.kind in ("edit", "execute"):
-            self._on_change(call)
-        count = sum(each.signature == call.signature for each in self._window)
-        may_wait = call.is_polling or call.sleeps or call.was_slow
-        if may_wait and count == self._breaker.threshold:
-            return _POLLED.format(count=count, most=MOST_POLLS)
-        return ""
-
-    def record_turn(self, results: Sequence[ToolResultMessage], truncated: Sequence[str]) -> str:
-        """Record a finished turn, and return the closing words if it should be the last; else "".
-
-        `truncated` are the tools of its truncated calls.
-        """
-        has_progress = False
-        suppressed = {each.tool_call_id for each in results if "storm" in each.details}
-        for result in results:
-            call = self._turn.get(result.tool_call_id)
-            if call is None:
-                has_progress |= self.failures.record(result)
-            elif not (call.is_polling and call.has_failed):
-                has_progress |= self.failures.record(
-                    result,
-                    is_new=call.is_change or not call.is_repeat,
-                    is_edit=call.kind == "edit",
-                    is_change=call.is_change,
-                )
-        if truncated:
-            self._truncated_turns += 1
-            if self._truncated_turns >= _MOST_TRUNCATED:
-                return _CUT_OFF.format(count=self._truncated_turns, tools=_names(truncated))
-        elif has_progress:
-            self._truncated_turns = 0
-        repeated = [each for each in self._turn.values() if each.id in suppressed]
-        self._stalled_turns = 0 if has_progress else self._stalled_turns + bool(repeated)
-        if repeated and self._stalled_turns >= _MOST_STALLED:
-            return _closing_words(repeated)
-        return self.failures.closing_words()
-
-    def is_excused(self, repetition: _Repetition) -> bool:
+    def _is_excused(self, call: _MadeCall) -> bool:
         """Whether a change earlier in the same batch makes a repetition worthwhile after all.
 
         One that still runs may succeed.
         """
-        if repetition.call.signature in self._timed_out:
+        if call.signature in self._timed_out:
             return False
-        if self.changed_in_turn == repetition.call.turn:
+        if self._changed_in_turn == call.turn:
             return True
-        if repetition.count > self._breaker.threshold:
+        if call.repeats > self._breaker.threshold:
             return False
-        earlier = takewhile(lambda each: each is not repetition.call, self._turn.values())
-        return any(each.kind == "edit" and each.id in self._pending for each in earlier)
+        earlier = takewhile(lambda each: each is not call, self._batch.values())
+        return any(
+            each.kind == "edit" and each.digest is None and not each.reason for each in earlier
+        )
 
-    def _repetition(self, call: _MadeCall, known: Sequence[_MadeCall]) -> _Repetition | None:
+    def _repetition(self, call: _MadeCall, known: Sequence[_MadeCall]) -> tuple[int, str]:
+        """Return how often a call was made, and why it is answered; `""` if it may run."""
         threshold, count = self._breaker.threshold, len(known) + 1
         most = threshold
         if call.signature in self._timed_out:
@@ -383,22 +447,22 @@ class ProgressTracker:
             most = max(threshold, MOST_POLLS + 1)
         if count >= most:
             before = {1: "once", 2: "twice"}.get(count - 1, f"{count - 1} times")
-            return _Repetition(call, count, _SAME.format(name=call.name, before=before))
+            return count, _SAME.format(name=call.name, before=before)
         parts = self._equal_parts(call)
         if parts + 1 >= threshold:
-            return _Repetition(call, parts + 1, _PARTS.format(count=parts, name=call.name))
+            return parts + 1, _PARTS.format(count=parts, name=call.name)
         if period := self._period(call):
             names = _names([each.name for each in self._trail[-period:]])
-            return _Repetition(call, threshold, _CYCLE.format(count=period, names=names))
-        return None
+            return threshold, _CYCLE.format(count=period, names=names)
+        return 0, ""
 
     def _on_change(self, change: _MadeCall) -> None:
         """Forget the calls before a change; those that timed out stay until a file has changed."""
         change.is_change = True
-        self.changed_in_turn = change.turn
+        self._changed_in_turn = change.turn
         if change.kind == "edit":
             self._timed_out &= {change.signature}
-            self.has_pivoted = False
+            self._has_pivoted = False
         place = self._window.index(change) if change in self._window else len(self._window)
         lasting = {change.signature, *self._timed_out}
         older, newer = self._window[:place], self._window[place:]
@@ -410,8 +474,9 @@ class ProgressTracker:
         for each in reversed(self._window):
             if each.family != call.family or each.digest is None:
                 continue
-            is_same = later is call or _is_same_part(each, later)
-            if each.position > later.position or not is_same:
+            # All failures of a family count as the same.
+            is_same = (each.has_failed and later.has_failed) or each.digest == later.digest
+            if each.position > later.position or not (is_same or later is call):
                 break
             if each.position < later.position:
                 count, later = count + 1, each
@@ -437,108 +502,6 @@ class ProgressTracker:
             ):
                 return period
         return 0
-
-
-class _Watch:
-    """Watches one run."""
-
-    def __init__(self, breaker: StormBreaker) -> None:
-        self._breaker = breaker
-        self._seen_compactions = breaker.compactions
-        self._progress = ProgressTracker(breaker)
-        self._abandoned: dict[str, None] = {}
-        self._outer_turn = 0
-        self._seen_messages = 0
-        self._turn = 0
-        self._recorded_turn = 0
-        self._truncated: list[str] = []
-        self._repeated: dict[str, _Repetition] = {}
-        """The calls of the batch that are answered, by id."""
-
-    def before_call(self, info: TurnInfo, call: ToolCall) -> ToolOverride | None:
-        if self._turn != info.turn:
-            self._turn = info.turn
-            self._judge_batch(info)
-        repetition = self._repeated.get(call.id)
-        if repetition is None:
-            return None
-        if self._progress.is_excused(repetition):
-            self._progress.admit(repetition.call)
-            return None
-        short = short_signature(repetition.call.signature)
-        storm = {"count": repetition.count, "signature": short}
-        details = {"outcome": "suppressed", "synthetic": "suppressed", "storm": storm}
-        if len(self._repeated) < len(info.calls):
-            text = _PARTIAL.format(reason=repetition.reason)
-            return ToolOverride(text, is_error=True, details=details)
-        abandoned = "\n".join(f"- {approach}" for approach in self._abandoned)
-        text = _PIVOT.format(reason=repetition.reason) + abandoned
-        return ToolOverride(text, is_error=False, details=details)
-
-    def after_call(
-        self, info: TurnInfo, call: ToolCall, result: LoopToolResult
-    ) -> AfterToolCallResult | None:
-        took_s = self._breaker.durations_s.pop(call.id, 0.0)
-        hint = self._progress.on_result(call.id, result, took_s)
-        if not hint:
-            return None
-        return AfterToolCallResult(content=(*result.content, TextBlock(hint)))
-
-    def after_turn(self, info: TurnInfo) -> bool:
-        words = self._record_turn(info)
-        if words and info.wants_more and not info.signal.interjected:
-            raise StopRun(Done(stopped_by="storm"), say=words, finalize=True)
-        return False
-
-    def due_checkpoints(self, info: TurnInfo) -> Sequence[Message]:
-        self._record_turn(info)
-        # A run that is about to end is not continued for this; the reminder waits for the next.
-        texts = self._progress.failures.due_checkpoints() if info.wants_more else ()
-        return [each for text in texts for each in nudge(text)]
-
-    def _record_turn(self, info: TurnInfo) -> str:
-        """Record the turn, if that was not done yet; return the closing words if there are any."""
-        if not info.tool_results or self._recorded_turn == info.turn:
-            return ""
-        self._recorded_turn = info.turn
-        if self._turn != info.turn:
-            self._progress.begin_turn()
-            self._truncated = []
-        return self._progress.record_turn(info.tool_results, self._truncated)
-
-    def _judge_batch(self, info: TurnInfo) -> None:
-        """Judge the whole batch in order, before any of it runs."""
-        self._forget_outdated(info)
-        self._progress.begin_turn()
-        self._truncated = [call.name for call in info.calls if call.problem == "truncated"]
-        self._repeated = {}
-        for call in info.calls:
-            if self._breaker.is_exempt(call):
-                continue
-            made = self._breaker.describe(call, info.turn)
-            if (repetition := self._progress.judge(made)) is not None:
-                self._repeated[call.id] = repetition
-                self._abandoned.setdefault(_shown(made))
-        if len(self._repeated) == len(info.calls):
-            if self._progress.has_pivoted:
-                words = _closing_words([each.call for each in self._repeated.values()])
-                raise StopRun(Done(stopped_by="storm"), say=words, finalize=True)
-            self._progress.has_pivoted = True
-
-    def _forget_outdated(self, info: TurnInfo) -> None:
-        since = info.new_messages[self._seen_messages :]
-        self._seen_messages = len(info.new_messages)
-        # Steering by the user may have changed what calls return, or ask for it again.
-        origins = {message.origin for message in since if isinstance(message, UserMessage)}
-        if not origins.isdisjoint(TYPED_ORIGINS):
-            self._progress = ProgressTracker(self._breaker)
-        elif self._outer_turn != info.outer_turn:
-            self._progress.forget_calls()
-            self._progress.has_pivoted = False
-        self._outer_turn = info.outer_turn
-        if self._seen_compactions != self._breaker.compactions:
-            self._seen_compactions = self._breaker.compactions
-            self._progress.forget_calls()
 
 
 def _names(tools: Iterable[str]) -> str:
@@ -569,11 +532,6 @@ def _part_of(name: str, arguments: Mapping[str, Any]) -> tuple[str | None, float
     position = max((float(each) for each in starts if isinstance(each, int | float)), default=0.0)
     rest = {key: value for key, value in arguments.items() if key not in chosen}
     return signature(name, rest), position
-
-
-def _is_same_part(earlier: _MadeCall, later: _MadeCall) -> bool:
-    """Whether two parts of a family gave the same. All failures of a family count as the same."""
-    return (earlier.has_failed and later.has_failed) or earlier.digest == later.digest
 
 
 def _is_outdated(item: _MadeCall, latest: _MadeCall) -> bool:
