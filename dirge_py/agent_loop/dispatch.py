@@ -58,12 +58,7 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
 
 
 async def call_outside_run(
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    context: Context,
-    config: LoopConfig,
-    emit: Sink,
+    name: str, arguments: Mapping[str, Any], *, context: Context, config: LoopConfig, emit: Sink
 ) -> LoopToolResult:
     """Execute one call that no model made, with the hooks and interceptors of `config`.
 

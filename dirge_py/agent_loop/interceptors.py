@@ -5,13 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from dirge_py.types.errors import ToolFailed
-from dirge_py.types.tools import (
-    Interceptor,
-    LoopToolResult,
-    Proceed,
-    ToolCall,
-    changes_something,
-)
+from dirge_py.types.tools import Interceptor, LoopToolResult, Proceed, ToolCall, changes_something
 
 _STOPPED = (
     "The call was stopped while it ran. What it had done by then was not undone: look before you "

@@ -294,9 +294,8 @@ async def _answer(
     if signal.aborted:
         raise _stopped()
     assembler = Assembler(options.model)
-    async with closing(stream_fn(context, options, signal)) as stream:
-        received = 0
-        async for event in stream:
+    async with closing(until_end(stream_fn(context, options, signal))) as events:
+        async for event in events:
             match event:
                 case StreamError(error):
                     raise error
@@ -304,11 +303,22 @@ async def _answer(
                     return finished_message(event, assembler, lambda: os.urandom(8).hex())
             for _ in assembler.feed(event):
                 pass
+    raise cut_short()
+
+
+async def until_end(stream: AsyncIterator[StreamEvent]) -> AsyncIterator[StreamEvent]:
+    """Yield the events of a stream up to its end, and close it; if it has none, add an error."""
+    async with closing(stream) as events:
+        received = 0
+        async for event in events:
+            yield event
+            if isinstance(event, StreamDone | StreamError):
+                return
             received += 1
             if received % EVENTS_PER_YIELD == 0:
-                # Without a pause, a burst that never waits would outlast every time limit.
+                # A burst that never waits would block the keyboard and outlast every time limit.
                 await asyncio.sleep(0)
-    raise cut_short()
+    yield StreamError(cut_short())
 
 
 def finished_message(
@@ -348,23 +358,22 @@ def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
         context: LlmContext, options: StreamOptions, signal: AbortSignal
     ) -> AsyncIterator[StreamEvent]:
         assembler = Assembler(options.model)
-        end: StreamDone | StreamError = StreamError(cut_short())
-        async with closing(inner(context, options, signal)) as events:
+        end: StreamDone | None = None
+        async with closing(until_end(inner(context, options, signal))) as events:
             async for event in events:
-                if isinstance(event, StreamDone | StreamError):
+                if isinstance(event, StreamDone):
                     end = event
                     break
                 for _ in assembler.feed(event):
                     pass
                 yield event
-        if isinstance(end, StreamDone):
+        if end is not None:
             answer = end.message or AssistantMessage(
                 content=assembler.blocks(),
                 stop_reason=end.stop_reason,
                 model=assembler.model,
                 usage=end.usage,
             )
-            end = await look(answer, end)
-        yield end
+            yield await look(answer, end)
 
     return stream

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import Literal
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.model_call import cut_short
+from dirge_py.agent_loop.model_call import until_end
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.llm import (
     LlmContext,
-    StreamDone,
     StreamError,
     StreamEvent,
     StreamFn,
@@ -100,19 +99,16 @@ def retrying_stream_fn(
             if signal.aborted:
                 yield StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
                 return
-            error: ProviderError | None = cut_short()
             is_committed = False
-            async with closing(inner(context, options, signal)) as events:
+            async with closing(until_end(inner(context, options, signal))) as events:
                 async for event in events:
                     if isinstance(event, StreamError):
                         error = rules.judged(event.error)
                         break
-                    if isinstance(event, StreamDone):
-                        error = None
                     is_committed = is_committed or rules.commits(event)
                     yield event
-            if error is None:
-                return
+                else:
+                    return
             if is_committed or not error.is_retryable or attempt == rules.max_retries:
                 yield StreamError(error)
                 return

@@ -1,13 +1,12 @@
 """One model call: from the context to an assistant message in history."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 from dirge_py.agent_loop.argument_repair import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
-from dirge_py.agent_loop.model_call import EVENTS_PER_YIELD, Assembler, cut_short, finished_message
+from dirge_py.agent_loop.model_call import Assembler, finished_message, until_end
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.agent_loop.tool_names import with_known_names
@@ -130,19 +129,11 @@ class _Answer:
             self._error = ProviderError(f"The model call failed: {error!r}", kind="other")
 
     async def _consume(self, stream: AsyncIterator[StreamEvent]) -> None:
-        received = 0
-        async with closing(stream) as events:
+        async with closing(until_end(stream)) as events:
             async for event in events:
                 if self._is_over or self._run.signal.aborted:
                     return
                 self._on_event(event)
-                if isinstance(event, StreamDone | StreamError):
-                    return
-                received += 1
-                if received % EVENTS_PER_YIELD == 0:
-                    # Without a pause, a burst that never waits would block the keyboard.
-                    await asyncio.sleep(0)
-        self._error = cut_short()
 
     def _on_event(self, event: StreamEvent) -> None:
         match event:

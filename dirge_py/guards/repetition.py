@@ -16,12 +16,7 @@ from dirge_py.guards.tool_hooks import claims_of
 from dirge_py.lib.shell_lexer import starts_program, with_single_spaces
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import AfterToolCallResult, Hooks, StopRun, ToolOverride, TurnInfo
-from dirge_py.types.messages import (
-    TYPED_ORIGINS,
-    Message,
-    TextBlock,
-    UserMessage,
-)
+from dirge_py.types.messages import TYPED_ORIGINS, Message, TextBlock, UserMessage
 from dirge_py.types.outcomes import Done
 from dirge_py.types.tools import LoopToolResult, Operation, Proceed, ShellCommand, ToolCall
 

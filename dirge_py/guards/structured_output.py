@@ -85,21 +85,14 @@ class StructuredAnswer:
     def around_model(self, stream_fn: StreamFn) -> StreamFn:
         """Return `stream_fn` with the schema in the request, unless the service rejects that."""
 
-        async def stream(
+        async def stream_with_schema(
             context: LlmContext, options: StreamOptions, signal: AbortSignal
         ) -> AsyncIterator[StreamEvent]:
             self._by_tool = options.model in self._refused or not self._is_native(options.model)
-            if not self._by_tool:
-                tools = tuple(tool for tool in context.tools if tool.name != TOOL)
-                words = _BY_ANSWER + compact(self._schema.json_schema)
-                schema = ResponseSchema(name="result", schema=self._schema.json_schema)
-                answer = stream_fn(
-                    _with_words(replace(context, tools=tools), words),
-                    replace(options, response_schema=schema),
-                    signal,
-                )
-                has_begun = False
-                async with closing(answer) as events:
+            while True:
+                stream = stream_fn(*self._request(context, options), signal)
+                has_begun = self._by_tool
+                async with closing(stream) as events:
                     async for event in events:
                         match event:
                             case StreamError(error) if (
@@ -109,14 +102,22 @@ class StructuredAnswer:
                                 break
                         has_begun = has_begun or not isinstance(event, StreamStart | StreamRetry)
                         yield event
-                if not self._by_tool:
-                    return
-            answer = stream_fn(_with_words(context, _BY_TOOL), options, signal)
-            async with closing(answer) as events:
-                async for event in events:
-                    yield event
+                    else:
+                        return
 
-        return stream
+        return stream_with_schema
+
+    def _request(
+        self, context: LlmContext, options: StreamOptions
+    ) -> tuple[LlmContext, StreamOptions]:
+        if self._by_tool:
+            return _with_words(context, _BY_TOOL), options
+        schema = self._schema.json_schema
+        tools = tuple(tool for tool in context.tools if tool.name != TOOL)
+        context = _with_words(replace(context, tools=tools), _BY_ANSWER + compact(schema))
+        return context, replace(
+            options, response_schema=ResponseSchema(name="result", schema=schema)
+        )
 
     def check_outcome(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
         """Return the outcome of a run after `messages`: done only if its answer matches."""
