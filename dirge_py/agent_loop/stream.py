@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 from dirge_py.agent_loop.argument_repair import schema_for_model
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
@@ -75,22 +76,14 @@ async def _options(run: RunState) -> StreamOptions:
     config, request = run.config, run.config.request
     alias = run.model.partition("/")[0]
     is_at_home = alias == config.model.partition("/")[0]
+    settings: dict[str, Any] = {each.name: getattr(request, each.name) for each in fields(request)}
     key = await run.hooks.get_api_key(config.provider if is_at_home else alias)
-    if key is None and is_at_home:
-        # After a change of model, the configured key belongs to another service.
-        key = request.api_key
-    return StreamOptions(
-        model=run.model,
-        api_key=key,
-        thinking_level=run.thinking_level,
-        thinking_budgets=request.thinking_budgets,
-        max_output_tokens=request.max_output_tokens,
-        sampling=request.sampling,
-        headers=request.headers if is_at_home else {},
-        metadata=request.metadata,
-        request_timeout_s=request.request_timeout_s,
-        chunk_timeout_s=request.chunk_timeout_s,
-    )
+    if not is_at_home:
+        # After a change of model, the configured key and headers belong to another service.
+        settings |= {"api_key": None, "headers": {}}
+    if key is not None:
+        settings["api_key"] = key
+    return StreamOptions(model=run.model, thinking_level=run.thinking_level, **settings)
 
 
 class _Answer:

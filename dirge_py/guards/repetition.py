@@ -163,7 +163,7 @@ class StormBreaker:
         polls = bool(getattr(call.tool, "polls", False))
         return polls or not call.name or call.name in self._exempt
 
-    def describe(self, call: ToolCall, turn: int) -> "_MadeCall":
+    def describe(self, call: ToolCall) -> "_MadeCall":
         """Return what is compared of a call. What it would do is unknown if it cannot run."""
         claims = claims_of(call) if call.problem is None else ()
         operations = {claim.op for claim in claims}
@@ -183,8 +183,6 @@ class StormBreaker:
                 family, position = _part_of(call.name, arguments)
         equal = signature(call.name, arguments)
         return _MadeCall(
-            id=call.id,
-            turn=turn,
             signature=equal,
             kind=kind,
             family=family or equal,
@@ -197,8 +195,6 @@ class StormBreaker:
 class _MadeCall:
     """A call that the model made, and what came of it."""
 
-    id: str
-    turn: int
     signature: str
     kind: Kind
     family: str
@@ -253,8 +249,8 @@ class _Watch:
 
     def _begin(self) -> None:
         """Forget everything, as after a message of the user."""
-        self._sleeps = self._truncated_turns = self._stalled_turns = self._changed_in_turn = 0
-        self._has_pivoted = False
+        self._sleeps = self._truncated_turns = self._stalled_turns = 0
+        self._has_pivoted = self._has_changed = False
         self._failures = FailureTracker(self._breaker.failures)
         self._forget_calls()
 
@@ -303,7 +299,7 @@ class _Watch:
         self._timed_out.discard(made.signature)
         if outcome == "timeout":
             self._timed_out.add(made.signature)
-        self._window = [each for each in self._window if not _is_outdated(each, made)]
+        self._window = [each for each in self._window if not self._is_outdated(each, made)]
         is_new = made.is_new or (made.kind == "edit" and not made.is_repeat)
         if not made.has_failed and is_new and made.kind in ("edit", "execute"):
             self._on_change(made)
@@ -362,11 +358,12 @@ class _Watch:
     def _judge_batch(self, info: TurnInfo) -> None:
         """Judge the whole batch in order, before any of it runs."""
         self._forget_outdated(info)
-        self._batch = {}
+        self._batch, self._has_changed = {}, False
         self._truncated = [call.name for call in info.calls if call.problem == "truncated"]
         for call in info.calls:
             if not self._breaker.is_exempt(call):
-                self._judge(self._breaker.describe(call, info.turn))
+                self._batch[call.id] = made = self._breaker.describe(call)
+                self._judge(made)
         repeated = [each for each in self._batch.values() if each.reason]
         self._abandoned |= dict.fromkeys(map(_shown, repeated))
         self._is_all_repeated = len(repeated) == len(info.calls)
@@ -401,7 +398,6 @@ class _Watch:
         call.repeats, call.reason = self._repetition(call, known)
         # Answered calls count, too: a cycle shows in the model's requests, not in what runs.
         self._trail = [*self._trail, call][-self._breaker.threshold * _LONGEST_CYCLE :]
-        self._batch[call.id] = call
         if not call.reason:
             self._admit(call)
 
@@ -423,7 +419,7 @@ class _Watch:
         """
         if call.signature in self._timed_out:
             return False
-        if self._changed_in_turn == call.turn:
+        if self._has_changed:
             return True
         if call.repeats > self._breaker.threshold:
             return False
@@ -451,10 +447,16 @@ class _Watch:
             return threshold, _CYCLE.format(count=period, names=names)
         return 0, ""
 
+    def _is_outdated(self, item: _MadeCall, latest: _MadeCall) -> bool:
+        """Whether the same call had another result before; one that still runs has none yet."""
+        if item.signature != latest.signature or item.digest == latest.digest:
+            return False
+        return item.digest is not None or item not in self._batch.values()
+
     def _on_change(self, change: _MadeCall) -> None:
         """Forget the calls before a change; those that timed out stay until a file has changed."""
         change.is_change = True
-        self._changed_in_turn = change.turn
+        self._has_changed = True
         if change.kind == "edit":
             self._timed_out &= {change.signature}
             self._has_pivoted = False
@@ -527,13 +529,6 @@ def _part_of(name: str, arguments: Mapping[str, Any]) -> tuple[str | None, float
     position = max((float(each) for each in starts if isinstance(each, int | float)), default=0.0)
     rest = {key: value for key, value in arguments.items() if key not in chosen}
     return signature(name, rest), position
-
-
-def _is_outdated(item: _MadeCall, latest: _MadeCall) -> bool:
-    """Whether the same call had another result before; one that still runs has none yet."""
-    if item is latest or item.signature != latest.signature or item.digest == latest.digest:
-        return False
-    return item.digest is not None or item.turn != latest.turn
 
 
 def short_signature(full_signature: str) -> str:

@@ -14,10 +14,9 @@ from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import Sink
-from dirge_py.types.llm import ThinkingBudgets, ThinkingLevel
+from dirge_py.types.llm import RequestSettings, ThinkingLevel
 from dirge_py.types.messages import AssistantMessage, Message, ResultBlock, ToolResultMessage, Usage
 from dirge_py.types.outcomes import Outcome
-from dirge_py.types.sampling import Sampling
 from dirge_py.types.tools import (
     Interceptor,
     LoopTool,
@@ -242,28 +241,6 @@ HOOK_NAMES = tuple(name for name in Hooks.__slots__ if name not in ("name", "onl
 
 def _new_id() -> str:
     return os.urandom(8).hex()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestSettings:
-    """The settings of a run's requests besides the model and its thinking level."""
-
-    api_key: str | None = None
-    """The key for the provider of `LoopConfig.model`, if no `get_api_key` hook returns one."""
-    thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
-    """How many tokens each thinking level may use."""
-    max_output_tokens: int | None = None
-    """The most tokens of one answer; None means the model's own limit."""
-    sampling: Sampling = Sampling()
-    """How the model chooses its words; replaces what the settings say."""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    """Further HTTP headers, sent to the provider of `LoopConfig.model` alone."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Values that the service stores with a request, such as a user id."""
-    request_timeout_s: float | None = None
-    """How long one request may take; None: as the provider's settings say."""
-    chunk_timeout_s: float | None = None
-    """How long the service may be silent within an answer; None: as its settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

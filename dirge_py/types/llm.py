@@ -94,33 +94,40 @@ class LlmContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamOptions:
+class RequestSettings:
+    """The settings of a run's requests besides the model and its thinking level."""
+
+    api_key: str | None = field(default=None, repr=False)
+    """The key to use instead of the provider's own. Of a run: the key for the provider of
+    `LoopConfig.model`, if no `get_api_key` hook returns one."""
+    thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
+    """How many tokens each thinking level may use."""
+    max_output_tokens: int | None = None
+    """The most tokens of one answer; None means the model's own limit."""
+    sampling: Sampling = Sampling()
+    """How the model chooses its words; replaces what the settings say."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further HTTP headers. Of a run: sent to the provider of `LoopConfig.model` alone."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Values that the service stores with a request, such as a user id."""
+    request_timeout_s: float | None = None
+    """How long one request may take; None: as the provider's settings say."""
+    chunk_timeout_s: float | None = None
+    """How long the service may be silent within an answer; None: as its settings say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamOptions(RequestSettings):
     """The options of one model call."""
 
     model: str = ""
     """The model, as `alias/id`."""
-    api_key: str | None = field(default=None, repr=False)
-    """The key to use instead of the provider's own."""
     thinking_level: ThinkingLevel = "off"
     """How much the model thinks."""
-    thinking_budgets: ThinkingBudgets = field(default_factory=ThinkingBudgets)
-    """How many tokens each thinking level may use."""
-    max_output_tokens: int | None = None
-    """The most tokens of the answer; None means the model's own limit."""
-    sampling: Sampling = Sampling()
-    """How the model chooses its words; replaces what the settings say."""
     tool_choice: ToolChoice = "auto"
     """Whether the model may, must or must not call a tool, or which one it must call."""
     response_schema: ResponseSchema | None = None
     """The schema of the answer; only for services that can enforce one."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further HTTP headers."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Values that the service stores with the request, such as a user id."""
-    request_timeout_s: float | None = None
-    """How long the request may take; None: as the provider's settings say."""
-    chunk_timeout_s: float | None = None
-    """How long the service may be silent within its answer; None: as its settings say."""
 
 
 @dataclass(frozen=True, slots=True)
