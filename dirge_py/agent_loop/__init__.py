@@ -2,93 +2,32 @@
 
 The names below are loaded on first use. `Bundle` and `Answer` are former names, to be removed.
 """
+# ruff: noqa: F403, F405
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dirge_py.agent_loop.dispatch import execute_tool_calls
-    from dirge_py.agent_loop.merge import compose, default_convert_to_llm
-    from dirge_py.agent_loop.queues import (
-        InputQueue,
-        QueuedInput,
-        QueueMode,
-        followups_from_queue,
-        steering_from_queue,
-    )
-    from dirge_py.agent_loop.retry import RecoveryPolicy, retrying_stream_fn
-    from dirge_py.agent_loop.run import run_agent_loop, run_agent_loop_continue, run_loop
-    from dirge_py.agent_loop.stream import stream_assistant_response
-    from dirge_py.types.abort import AbortSignal
-    from dirge_py.types.hooks import (
-        AfterToolCallResult,
-        Answer,
-        BeforeToolCallResult,
-        Bundle,
-        CallDecision,
-        Context,
-        Defer,
-        EditArgs,
-        Hooks,
-        LoopConfig,
-        RequestSettings,
-        StopRun,
-        ToolOverride,
-        TurnInfo,
-        TurnUpdate,
-    )
-    from dirge_py.types.llm import (
-        LlmContext,
-        StreamEvent,
-        StreamFn,
-        StreamOptions,
-        ThinkingBudgets,
-        ThinkingLevel,
-    )
-    from dirge_py.types.tools import LoopTool, LoopToolResult, ToolExecutionMode
+    from dirge_py.agent_loop.dispatch import *
+    from dirge_py.agent_loop.merge import *
+    from dirge_py.agent_loop.queues import *
+    from dirge_py.agent_loop.retry import *
+    from dirge_py.agent_loop.run import *
+    from dirge_py.agent_loop.stream import *
+    from dirge_py.types.abort import *
+    from dirge_py.types.hooks import *
+    from dirge_py.types.llm import *
+    from dirge_py.types.tools import *
 
-__all__ = [
-    "AbortSignal",
-    "AfterToolCallResult",
-    "Answer",
-    "BeforeToolCallResult",
-    "Bundle",
-    "CallDecision",
-    "Context",
-    "Defer",
-    "EditArgs",
-    "Hooks",
-    "InputQueue",
-    "LlmContext",
-    "LoopConfig",
-    "LoopTool",
-    "LoopToolResult",
-    "QueueMode",
-    "QueuedInput",
-    "RecoveryPolicy",
-    "RequestSettings",
-    "StopRun",
-    "StormBreaker",
-    "StreamEvent",
-    "StreamFn",
-    "StreamOptions",
-    "ThinkingBudgets",
-    "ThinkingLevel",
-    "ToolExecutionMode",
-    "ToolOverride",
-    "TurnInfo",
-    "TurnUpdate",
-    "compose",
-    "default_convert_to_llm",
-    "execute_tool_calls",
-    "followups_from_queue",
-    "retrying_stream_fn",
-    "run_agent_loop",
-    "run_agent_loop_continue",
-    "run_loop",
-    "steering_from_queue",
-    "stream_assistant_response",
-]
+__all__ = ["AfterToolCallResult", "Answer", "BeforeToolCallResult", "Bundle", "CallDecision"]
+__all__ += ["Context", "Defer", "EditArgs", "Hooks", "LoopConfig", "RequestSettings", "StopRun"]
+__all__ += ["AbortSignal", "ToolOverride", "TurnInfo", "TurnUpdate"]
+__all__ += ["LlmContext", "StreamEvent", "StreamFn", "StreamOptions"]
+__all__ += ["LoopTool", "LoopToolResult", "ThinkingBudgets", "ThinkingLevel", "ToolExecutionMode"]
+__all__ += ["InputQueue", "QueueMode", "QueuedInput", "followups_from_queue", "steering_from_queue"]
+__all__ += ["RecoveryPolicy", "StormBreaker", "compose", "default_convert_to_llm"]
+__all__ += ["execute_tool_calls", "retrying_stream_fn", "run_agent_loop", "run_agent_loop_continue"]
+__all__ += ["run_loop", "stream_assistant_response"]
 
 _MODULES = (
     *("types.abort", "types.hooks", "types.llm", "types.tools"),

@@ -29,7 +29,8 @@ from dirge_py.tools.toolbox import check_result
 from dirge_py.types.errors import FileError
 from dirge_py.types.events import Sink
 from dirge_py.types.extensions import HookStage, RunContext
-from dirge_py.types.hooks import Hooks, LoopConfig, RequestSettings
+from dirge_py.types.hooks import Hooks, LoopConfig
+from dirge_py.types.llm import RequestSettings
 from dirge_py.types.messages import Usage, UserMessage
 from dirge_py.types.questions import Asker, PermissionRequest
 from dirge_py.types.tools import Claim, Interceptor, ToolValidator
