@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
+from dirge_py.agent_loop.tool_names import plain_name, same_argument
 from dirge_py.lib.identity_cache import IdentityCache
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
@@ -47,18 +48,6 @@ _DOT = "-dot-"
 _PRIVATE = "x-"
 _OPEN_WORDS = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "not")
 _NESTED = 12
-
-_ALIASES = (
-    "path file_path absolute_path target_file file filename dir dir_path directory folder",
-    "command cmd command_line shell_command",
-    "content contents text file_text",
-    "old_text old_string old_str",
-    "new_text new_string new_str",
-    "pattern query regex search",
-    "include glob include_pattern file_pattern",
-    "url uri link href",
-)
-"""Names that models use interchangeably, compared without case and underscores."""
 
 _REASONS = word_set(
     "explanation reason reasoning rationale justification why thought thoughts thinking intent "
@@ -199,7 +188,7 @@ class UnknownProperty:
         return len(self.path) == 1 and self._is_text_in(_LABELS)
 
     def _is_text_in(self, names: frozenset[str]) -> bool:
-        return isinstance(self.value, str) and _plain(str(self.path[-1])) in names
+        return isinstance(self.value, str) and plain_name(str(self.path[-1])) in names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,7 +329,7 @@ class _Repairer:
         aliases: dict[str, list[str]] = {}
         for name in value:
             if name not in properties:
-                same = [each for each in free if _meaning(name) == _meaning(each)]
+                same = [each for each in free if same_argument(name) == same_argument(each)]
                 if len(same) == 1:
                     aliases.setdefault(same[0], []).append(name)
         names = {
@@ -402,18 +391,6 @@ class _Repairer:
             return True
         # Probably a misspelt property of the tool: dropping it would drop what the model meant.
         return nearest(str(extra.path[-1]), free) is None
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-_GROUP_OF = {_plain(name): names for names in _ALIASES for name in names.split()}
-
-
-def _meaning(name: str) -> str:
-    """Return a key that is equal for names that models use interchangeably."""
-    return _GROUP_OF.get(_plain(name), _plain(name))
 
 
 def convert_value(value: Any, schema: Any, root: Schema) -> tuple[str, Any] | None:

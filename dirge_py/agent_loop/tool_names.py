@@ -1,4 +1,4 @@
-"""Tool names as models write them: another spelling, a prefix, or the name another agent uses.
+"""Names of tools and arguments as models write them: spelt or prefixed otherwise, or of other agents.
 
 A name that a tool has is that tool, whatever else it means here. Any other name is replaced only if
 one tool can be meant, and before the answer is recorded: history, hooks, permission and the user
@@ -13,22 +13,33 @@ from dirge_py.lib.nearest import nearest
 from dirge_py.types.messages import AssistantMessage, ToolCallBlock
 from dirge_py.types.tools import LoopTool
 
-_ALIASES: Mapping[str, str] = {
-    "bash": "shell local_shell shell_command run_shell_command run_command run_terminal_cmd "
-    "execute_command exec_command",
-    "read": "read_file view_file open_file",
-    "write": "write_file write_to_file create_file",
-    "edit": "edit_file multi_edit replace str_replace",
-    "grep": "grep_search search_file_content ripgrep rg",
-    "list_dir": "list_directory ls",
-    "todo": "todo_write write_todos update_plan",
-    "webfetch": "fetch_url",
-    "websearch": "google_web_search search_web",
-    "kill_shell": "kill_bash",
-}
-"""What Claude Code, Codex, Gemini CLI and similar agents call a tool, compared without case and
-separators. A tool of another name in the same line, such as a plugin's `read_file` beside `read`,
-turns off the rest of it."""
+_TOOLS = (
+    "bash shell local_shell shell_command run_shell_command run_command run_terminal_cmd",
+    "bash execute_command exec_command",
+    "read read_file view_file open_file",
+    "write write_file write_to_file create_file",
+    "edit edit_file multi_edit replace str_replace",
+    "grep grep_search search_file_content ripgrep rg",
+    "list_dir list_directory ls",
+    "todo todo_write write_todos update_plan",
+    "webfetch fetch_url",
+    "websearch google_web_search search_web",
+    "kill_shell kill_bash",
+)
+"""What Claude Code, Codex, Gemini CLI and similar agents call a tool, after its own name. A tool with
+one of these names, such as a plugin's `read_file` beside `read`, turns off the others."""
+
+_ARGUMENTS = (
+    "path file_path absolute_path target_file file filename dir dir_path directory folder",
+    "command cmd command_line shell_command",
+    "content contents text file_text",
+    "old_text old_string old_str",
+    "new_text new_string new_str",
+    "pattern query regex search",
+    "include glob include_pattern file_pattern",
+    "url uri link href",
+)
+"""Names of arguments that models use interchangeably."""
 
 _UNCLEAR: Mapping[str, Sequence[str]] = {
     "listfiles": ("list_dir", "glob"),
@@ -87,14 +98,26 @@ def with_known_names(message: AssistantMessage, tools: Sequence[LoopTool]) -> As
     return replace(message, content=tuple(content))
 
 
+def same_argument(name: str) -> str:
+    """Return a key that is equal for names of arguments that models use interchangeably."""
+    return _ARGUMENT_OF.get(plain_name(name)) or plain_name(name)
+
+
+def plain_name(name: str) -> str:
+    """Return a name as it is compared: without case and separators."""
+    return _SEPARATORS.sub("", name).lower()
+
+
 def _plain(name: str) -> str:
     match = _WRAPPED.fullmatch(name.strip())
-    return _SEPARATORS.sub("", match["name"] if match else name).lower()
+    return plain_name(match["name"] if match else name)
 
 
-_TOOL_OF = {
-    _plain(name): tool for tool, others in _ALIASES.items() for name in (tool, *others.split())
-}
+def _first_names(lines: Sequence[str]) -> Mapping[str, str]:
+    return {plain_name(name): line.split()[0] for line in lines for name in line.split()}
+
+
+_TOOL_OF, _ARGUMENT_OF = _first_names(_TOOLS), _first_names(_ARGUMENTS)
 
 
 def _meant(name: str, tools: Sequence[str]) -> list[str]:
