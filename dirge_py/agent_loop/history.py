@@ -55,15 +55,19 @@ def final_text(messages: Sequence[Message]) -> str:
     replace a report. Repeated text appears once, and a call that was written as text does not.
     """
     texts: list[str] = []
+    last: AssistantMessage | None = None
     was_cut = False
     for message, following in zip_longest(messages, messages[1:]):
         if isinstance(message, UserMessage) and message.origin != "harness":
             texts.clear()  # earlier text is no longer the final answer
-        if not isinstance(message, AssistantMessage) or is_about_written_call(following):
+        if not isinstance(message, AssistantMessage):
             continue
+        last = None if is_about_written_call(following) else message
         if message.withheld:
             texts.clear()
-        elif message.stop_reason not in UNFINISHED and not message.calls and message.text.strip():
+        if last is None or message.withheld:
+            continue
+        if message.stop_reason not in UNFINISHED and not message.calls and message.text.strip():
             if was_cut and texts:
                 texts[-1] += message.text
             elif message.text not in texts:
@@ -71,8 +75,7 @@ def final_text(messages: Sequence[Message]) -> str:
             was_cut = message.stop_reason == "length"
     if texts:
         return "\n\n".join(texts)
-    answers = [message for message in messages if isinstance(message, AssistantMessage)]
-    return answers[-1].text if answers and not answers[-1].withheld else ""
+    return "" if last is None or last.withheld else last.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Names of tools and arguments as models write them: spelt or prefixed otherwise, or of other agents.
+"""Names of tools and arguments as models write them: spellings, prefixes, names of other agents.
 
 A name that a tool has is that tool, whatever else it means here. Any other name is replaced only if
 one tool can be meant, and before the answer is recorded: history, hooks, permission and the user
@@ -26,8 +26,8 @@ _TOOLS = (
     "websearch google_web_search search_web",
     "kill_shell kill_bash",
 )
-"""What Claude Code, Codex, Gemini CLI and similar agents call a tool, after its own name. A tool with
-one of these names, such as a plugin's `read_file` beside `read`, turns off the others."""
+"""What Claude Code, Codex, Gemini CLI and similar agents call a tool, after its own name. A tool
+with such a name, as a plugin's `read_file` beside `read`, turns off the others in that line."""
 
 _ARGUMENTS = (
     "path file_path absolute_path target_file file filename dir dir_path directory folder",

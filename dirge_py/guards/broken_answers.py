@@ -121,12 +121,14 @@ def ask_again(*, scavenges: bool = False, can_ask: Callable[[], bool] = lambda: 
 
 def _ask_for_call(info: TurnInfo, name: str, *, can_ask: bool) -> TurnUpdate:
     asked = sum(map(is_about_written_call, messages_since_prompt(info.context.messages)))
+    question = user_text(f"{CALL_AS_TEXT}{name}{_NOTHING_RAN}", origin="harness")
     if can_ask and asked < MOST_WRITTEN:
-        text = f"{CALL_AS_TEXT}{name}{_NOTHING_RAN}"
-        return TurnUpdate(continue_with=(user_text(text, origin="harness"),))
+        return TurnUpdate(continue_with=(question,))
     times = f" {asked + 1} times" if asked else ""
     text = f"The model wrote a call of `{name}` as text{times} instead of making it."
-    raise StopRun(Failed(kind="text_call", message=text, hint=_WRITTEN_HINT))
+    failed = Failed(kind="text_call", message=text, hint=_WRITTEN_HINT)
+    # With it, the text is no answer, and a continued run begins with the question.
+    raise StopRun(failed, undelivered=(question,))
 
 
 def _ask_for_answer(info: TurnInfo, *, can_ask: bool) -> TurnUpdate | None:

@@ -99,9 +99,9 @@ class StopRun(Exception):
     """Ends the run with `outcome`; returned or raised by any hook.
 
     `say` is added as a last answer. With `finalize`, waiting follow-ups are still delivered, and
-    the run continues if there are any. `undelivered` are messages that were taken from their queue
-    before the stop: they enter history, so that nothing typed is lost. `change` is how other hooks
-    changed the tool result that the hook was called for.
+    the run continues if there are any. `undelivered` are messages that enter history before the
+    end, such as those that were taken from their queue before the stop, so that nothing typed is
+    lost. `change` is how other hooks changed the tool result that the hook was called for.
     """
 
     def __init__(

@@ -4,7 +4,12 @@ import pytest
 
 from dirge_py.agent_loop import Hooks, LoopConfig, compose
 from dirge_py.agent_loop.answer_schema import TOOL
-from dirge_py.agent_loop.history import CALL_AS_TEXT
+from dirge_py.agent_loop.history import (
+    CALL_AS_TEXT,
+    check_resumable,
+    continuation_prompt,
+    final_text,
+)
 from dirge_py.guards.broken_answers import EMPTY, ask_again
 from dirge_py.guards.recovery import resume_broken_answers
 from dirge_py.guards.stop_checks import StopCheck, stop_checks
@@ -53,7 +58,7 @@ async def test_d3_the_third_time_the_run_fails():
     used = [edit()]
     run = await run_with(EDIT, EDIT, EDIT, used=used)
 
-    assert (len(nudges(run)), used[0].ran) == (2, [])
+    assert (len(nudges(run)), used[0].ran) == (3, [])
     assert isinstance(run.outcome, Failed)
     assert run.outcome.kind == "text_call"
     assert run.outcome.message == (
@@ -65,7 +70,15 @@ async def test_d3_the_third_time_the_run_fails():
 async def test_calls_between_them_do_not_reset_the_count():
     call = Reply(calls=[EDIT_CALL])
     run = await run_with(EDIT, call, EDIT, call, EDIT)
-    assert (len(nudges(run)), run.outcome.kind) == (2, "text_call")
+    assert (len(nudges(run)), run.outcome.kind) == (3, "text_call")
+
+
+async def test_after_the_failure_the_call_is_no_answer_and_the_run_can_be_continued():
+    run = await run_with(EDIT, EDIT, EDIT)
+    assert final_text(run.new) == ""
+    assert check_resumable(run.new) is None
+    assert continuation_prompt(run.new) == ()
+    assert run.new[-1].text.startswith(CALL_AS_TEXT)
 
 
 async def test_a_call_in_the_thinking_is_asked_for_too():
@@ -171,8 +184,9 @@ async def test_silence_after_a_tool_that_ends_the_run_is_an_answer():
 @pytest.mark.parametrize(("text", "kind"), [("", "empty_answer"), (EDIT, "text_call")])
 async def test_without_a_turn_left_the_run_fails_at_once(text, kind):
     config = compose(ask_again(can_ask=lambda: False))
-    run = await run_loop(ScriptedModel().will_say(text), "go", tools=tools(), config=config)
-    assert (nudges(run), run.outcome.kind) == ([], kind)
+    model = ScriptedModel().will_say(text)
+    run = await run_loop(model, "go", tools=tools(), config=config)
+    assert (len(model.seen), run.outcome.kind) == (1, kind)
 
 
 @pytest.mark.parametrize("stop_reason", ["length", "aborted"])

@@ -155,6 +155,7 @@ def test_d3_one_that_is_written_as_text_again_and_again_fails_with_exit_code_1(
     result = product.run("-p", "--yolo", "write a file")
 
     assert (result.exit_code, len(product.service.requests)) == (1, 3)
+    assert "tool_call" not in result.stdout
     assert "a call of `write` as text 3 times instead of making it." in result.stderr
     assert "Use a model that supports tool calls." in result.stderr
     assert not (product.project / "a.txt").exists()
