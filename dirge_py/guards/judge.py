@@ -48,6 +48,7 @@ _LABEL = re.compile(
     r"[\s#*_>`\-\[(\d.]*(?:severity\W{0,4})?(critical|high|medium|low)\b(?!-\w)(.*)", re.IGNORECASE
 )
 _AFTER_LABEL = re.compile(r"\s*(?:[\])*_`:—–-]|$)")
+_RULE = re.compile(r"^[^\S\n]*(?:-{3,}|\*{3,}|_{3,})[^\S\n]*$", re.MULTILINE)
 _STATUS = {
     "untouched": "No code was edited.",
     "unverified": "Code was edited and nothing has run, built, tested or linted it since.",
@@ -367,15 +368,9 @@ def _rest(line: str, verdict: re.Match[str], following: Sequence[str]) -> str:
 
 
 def _findings(lines: Sequence[str]) -> Iterator[ReviewFinding]:
-    block: list[str] = []
-    for line in [*lines, "---"]:
-        drawn = line.strip()
-        if len(drawn) < 3 or set(drawn) not in ({"-"}, {"*"}, {"_"}):
-            block.append(line)
-            continue
-        if finding := _finding(block):
+    for block in _RULE.split("\n".join(lines)):
+        if finding := _finding(block.split("\n")):
             yield finding
-        block = []
 
 
 def _finding(block: Sequence[str]) -> ReviewFinding | None:

@@ -34,16 +34,8 @@ _BILLIONTHS = 9
 """The decimal places for comparing money: 0.1 + 0.2 must not exceed 0.3."""
 _WARN_AT = 0.8
 """The share of a limit at whose use the user is warned, once."""
-_WARNED: tuple[LimitName, ...] = (
-    "input_tokens",
-    "output_tokens",
-    "tokens",
-    "cost",
-    "time",
-    "session_tokens",
-    "session_cost",
-)
-"""The limits that are compared with what was used, and have such a warning."""
+_CHECKED_BEFORE: tuple[LimitName, ...] = ("requests", "tool_calls")
+"""The limits that are checked before something is done; others are compared with what was used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +218,7 @@ class Meter:
         self._used = run
         for name, count in (*run.items(), *self._limits.used_by_session().items()):
             limit = self._max_s if name == "time" else getattr(most, setting_of(name))
-            if limit is None or name not in _WARNED:
+            if limit is None or name in _CHECKED_BEFORE:
                 continue
             _check(name, count, limit)
             self._warn(info, name, count, limit)

@@ -3,7 +3,7 @@
 import asyncio
 import random as randomness
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from dirge_py.agent_loop.retry import RecoveryPolicy
@@ -31,9 +31,6 @@ TOO_LONG = (
 )
 Shrink: TypeAlias = Callable[[], Awaitable[bool]]
 """Shrinks the context; returns whether by at least a tenth, because less is no progress."""
-
-SYNTAX_ERROR = "Syntax error in "
-"""The beginning of a result that reports a syntax error without naming the file in its details."""
 
 _TOO_LONG_NOTICE = (
     "The answer reached its length limit, so it may be incomplete. Use /continue to continue it."
@@ -149,75 +146,55 @@ def escalate_on_failure(
     `level` and `home_level` are their thinking levels; None is the current one. The budget is
     charged when the call is made. Create new hooks for every run.
     """
-    plan = _Escalation(model or "", budget, home, level, home_level)
-    return Hooks(
-        name="escalate",
-        transform_context=plan.before_model,
-        after_tool_call=plan.after_call,
-        prepare_next_turn=plan.after_turn,
-    )
+    reason, is_away = "", False
+    executed: set[str] = set()
 
-
-@dataclass(slots=True)
-class _Escalation:
-    model: str
-    budget: EscalationBudget
-    home: Callable[[], str]
-    level: ThinkingLevel | None
-    home_level: Callable[[], ThinkingLevel | None]
-    reason: str = ""
-    """Why the stronger model makes the next call; "" if it does not."""
-    is_away: bool = False
-    """Whether the stronger model made the last call."""
-    executed: set[str] = field(default_factory=set)
-    """The ids of this turn's calls that ran."""
-
-    def after_call(self, _info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
+    def after_call(_info: TurnInfo, call: ToolCall, _result: LoopToolResult) -> None:
         # A tool that ran and asks for other arguments is no reason: these were valid.
-        self.executed.add(call.id)
+        executed.add(call.id)
 
-    def after_turn(self, info: TurnInfo) -> TurnUpdate | None:
-        was_away, self.is_away = self.is_away, False
-        self.reason = self._reason_in(info.tool_results)
-        self.executed.clear()
-        home = self.home()
-        if self.reason and self.model not in ("", home) and not self.budget.is_spent:
-            self.is_away = True
-            return TurnUpdate(model=self.model, thinking_level=self.level, role="escalate")
-        self.reason = ""
+    def after_turn(info: TurnInfo) -> TurnUpdate | None:
+        nonlocal reason, is_away
+        was_away, own = is_away, home()
+        may_escalate = model not in (None, "", own) and not budget.is_spent
+        reason = _reason_to_escalate(info.tool_results, executed) if may_escalate else ""
+        executed.clear()
+        is_away = bool(reason)
+        if is_away:
+            return TurnUpdate(model=model, thinking_level=level, role="escalate")
         if not was_away:
             return None
         # A stronger model that cannot be reached must not end a run that could continue without it.
         answer = info.message
         is_void = answer is not None and answer.stop_reason == "error" and not answer.content
         return TurnUpdate(
-            model=home, thinking_level=self.home_level(), continue_with=() if is_void else None
+            model=own, thinking_level=home_level(), continue_with=() if is_void else None
         )
 
-    def before_model(self, info: TurnInfo) -> None:
-        if not self.reason:
-            return
-        self.budget.spent += 1
-        info.emit(EscalationActivated(provider=self.model, reason=self.reason))
-        self.reason = ""
+    def before_model(info: TurnInfo) -> None:
+        nonlocal reason
+        if reason:
+            budget.spent += 1
+            info.emit(EscalationActivated(provider=model or "", reason=reason))
+            reason = ""
 
-    def _reason_in(self, results: Sequence[ToolResultMessage]) -> str:
-        """Return the first problem that a stronger model may solve; "" if there is none."""
-        for result in results:
-            is_invalid = result.details.get("outcome") == "invalid"
-            if is_invalid and result.tool_call_id not in self.executed:
-                return f"repair_exhausted: {result.tool_name}"
-            if path := _broken_file(result):
-                return f"syntactic_failure: {result.tool_name} {path}"
-        return ""
+    return Hooks(
+        name="escalate",
+        transform_context=before_model,
+        after_tool_call=after_call,
+        prepare_next_turn=after_turn,
+    )
 
 
-def _broken_file(result: ToolResultMessage) -> str:
-    path = result.details.get("syntax_error")
-    if isinstance(path, str) and path:
-        return path
-    if result.is_error and result.text.startswith(SYNTAX_ERROR):
-        return result.text.removeprefix(SYNTAX_ERROR).split("\n", 1)[0].partition(":")[0].strip()
+def _reason_to_escalate(results: Sequence[ToolResultMessage], executed: set[str]) -> str:
+    """Return the first problem that a stronger model may solve; "" if there is none."""
+    for result in results:
+        is_invalid = result.details.get("outcome") == "invalid"
+        if is_invalid and result.tool_call_id not in executed:
+            return f"repair_exhausted: {result.tool_name}"
+        path = result.details.get("syntax_error")
+        if isinstance(path, str) and path:
+            return f"syntactic_failure: {result.tool_name} {path}"
     return ""
 
 
