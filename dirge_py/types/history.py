@@ -12,7 +12,7 @@ import operator
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, takewhile
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import cut_middle, fair_shares
@@ -104,6 +104,23 @@ def normalize_history(
     return HistoryNormalizer(result_chars=result_chars, wire=wire).normalize(messages)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NormalizedTurn:
+    """Totals up to the end of one turn."""
+
+    seen: int = 0
+    """Messages received."""
+    sent: int = 0
+    """Messages produced from them."""
+    closed: int = 0
+    dropped: int = 0
+    is_changed: bool = False
+    """Whether the produced messages differ from the received ones."""
+
+
+_NOTHING = _NormalizedTurn()
+
+
 class HistoryNormalizer:
     """Normalizes a growing history as `normalize_history` does; known messages cost nothing.
 
@@ -113,7 +130,11 @@ class HistoryNormalizer:
     def __init__(
         self, *, result_chars: int | None = RESULT_CHARS, wire: WireFormat | None = None
     ) -> None:
-        self._rules = _TurnNormalizer(result_chars, wire)
+        self._result_chars = result_chars
+        self._wire = wire
+        chars = wire.call_id_chars if wire is not None else None
+        self._wire_id = _WIRE_ID if chars is None else re.compile(f"[A-Za-z0-9]{{{chars}}}")
+        self._used_ids: set[str] = set()
         self._turns = [_NOTHING]
         self._seen: list[Message] = []
         self._normalized: list[Message] = []
@@ -122,7 +143,7 @@ class HistoryNormalizer:
         """Return `messages` normalized, like `normalize_history`."""
         given = messages if isinstance(messages, tuple) else tuple(messages)
         self._forget_changed(given)
-        for turn in self._rules.split(given, self._turns[-1].seen):
+        for turn in self._split(given, self._turns[-1].seen):
             self._add_turn(turn)
         normalized, last = tuple(self._normalized), self._turns[-1]
         if last is not _NOTHING:
@@ -141,27 +162,25 @@ class HistoryNormalizer:
         # One comparison in C: messages that are the same object are not looked into.
         if list(given[:known]) == self._seen:
             return
-        same = 0
-        for old, new in zip(self._seen, given, strict=False):
-            if old is not new and old != new:
-                break
-            same += 1
+        pairs = zip(self._seen, given, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         while self._turns[-1].seen > same:
             self._turns.pop()
         self._trim()
 
     def _add_turn(self, turn: Sequence[Message]) -> None:
         before = self._turns[-1]
-        normalized = self._rules.normalize(turn, self._normalized)
+        sent, closed, dropped = self._sent(turn)
         self._seen += turn
-        self._normalized += normalized.messages
+        self._normalized += sent
+        is_same = len(sent) == len(turn) and all(map(operator.is_, sent, turn))
         self._turns.append(
             _NormalizedTurn(
                 seen=len(self._seen),
                 sent=len(self._normalized),
-                closed=before.closed + normalized.closed,
-                dropped=before.dropped + normalized.dropped,
-                is_changed=before.is_changed or not _are_same(normalized.messages, turn),
+                closed=before.closed + closed,
+                dropped=before.dropped + dropped,
+                is_changed=before.is_changed or not is_same,
             )
         )
 
@@ -169,40 +188,7 @@ class HistoryNormalizer:
         last = self._turns[-1]
         del self._seen[last.seen :], self._normalized[last.sent :]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NormalizedTurn:
-    """Totals up to the end of one turn."""
-
-    seen: int = 0
-    """Messages received."""
-    sent: int = 0
-    """Messages produced from them."""
-    closed: int = 0
-    dropped: int = 0
-    is_changed: bool = False
-    """Whether the produced messages differ from the received ones."""
-
-
-_NOTHING = _NormalizedTurn()
-
-
-def _are_same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
-    return len(messages) == len(others) and all(map(operator.is_, messages, others))
-
-
-class _TurnNormalizer:
-    """Normalizes turn by turn; a turn is an answer with all messages up to the next one."""
-
-    def __init__(self, result_chars: int | None, wire: WireFormat | None) -> None:
-        self._result_chars = result_chars
-        self._wire = wire
-        self._used_ids: set[str] = set()
-        self._wire_id = _WIRE_ID
-        if wire is not None and wire.call_id_chars is not None:
-            self._wire_id = re.compile(f"[A-Za-z0-9]{{{wire.call_id_chars}}}")
-
-    def split(self, messages: Sequence[Message], start: int) -> Iterator[Sequence[Message]]:
+    def _split(self, messages: Sequence[Message], start: int) -> Iterator[Sequence[Message]]:
         """Yield the turns from `start` on.
 
         An answer that isn't sent begins a turn, too, because it came before the results after it.
@@ -220,8 +206,8 @@ class _TurnNormalizer:
         if begin < len(messages):
             yield messages[begin:]
 
-    def normalize(self, turn: Sequence[Message], before: Sequence[Message]) -> NormalizedHistory:
-        """Return the turn as it is sent after the messages `before`."""
+    def _sent(self, turn: Sequence[Message]) -> tuple[list[Message], int, int]:
+        """Return the turn as it is sent, how many results were made, and how many dropped."""
         sent: list[Message] = []
         closed = 0
         results: dict[str, list[ToolResultMessage]] = {}
@@ -234,7 +220,7 @@ class _TurnNormalizer:
             asked = [block.id for block in content if isinstance(block, ToolCallBlock)]
             content = self._spelled(content, asked)
             renamed = answer if content == answer.content else replace(answer, content=content)
-            sent += [*self._opening(before), renamed]
+            sent += [*self._opening(), renamed]
             for call, call_id in zip(renamed.calls, asked, strict=True):
                 found = results.get(call_id)
                 closed += not found
@@ -248,9 +234,7 @@ class _TurnNormalizer:
         stray = {call_id: left for call_id, left in results.items() if call_id not in withheld}
         quoted = {id(left[0]) for call_id, left in stray.items() if left and call_id not in asked}
         sent += filter(None, (self._other(message, quoted) for message in turn))
-        return NormalizedHistory(
-            messages=tuple(sent), closed=closed, dropped=sum(map(len, stray.values()))
-        )
+        return sent, closed, sum(map(len, stray.values()))
 
     def _content(self, answer: AssistantMessage) -> tuple[AssistantBlock, ...]:
         """Return the blocks of an answer that are sent; none if it is left out."""
@@ -268,13 +252,13 @@ class _TurnNormalizer:
             return bool(block.name)
         return _says_something(block)
 
-    def _opening(self, before: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages needed between `before` and an answer."""
+    def _opening(self) -> Sequence[Message]:
+        """Return the messages needed before an answer."""
         if self._wire is not None:
             return ()
-        if not before:
+        if not self._normalized:
             return (_BEGINNING,)
-        last = before[-1]
+        last = self._normalized[-1]
         is_whole = isinstance(last, AssistantMessage) and last.stop_reason not in UNFINISHED
         return (_GO_ON,) if is_whole else ()
 
