@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dirge_py.agent_loop.argument_repair import (
     RepairedArguments,
@@ -14,7 +14,6 @@ from dirge_py.agent_loop.argument_repair import (
     schema_for_model,
 )
 from dirge_py.agent_loop.tool_names import suggested_tools
-from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.schemas import (
     Path,
@@ -100,22 +99,8 @@ _SAYS_ALL: frozenset[Operation] = frozenset(("read", "edit", "execute"))
 
 _logger = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedArguments:
-    """The result of parsing raw arguments."""
-
-    value: Any
-    """The parsed value; the raw text if it has none."""
-    state: Literal["whole", "repaired", "closed", "cut_off", "malformed"]
-    """Whether the text was JSON, was read in spite of slips, was read with its open ends closed,
-    breaks off too early to be read, or has no certain meaning."""
-    reason: str = ""
-    """What is wrong with the text and where, if it has no value."""
-    slips: tuple[str, ...] = ()
-    """The slips that the text was read in spite of, for the log."""
-    notes: tuple[str, ...] = ()
-    """Sentences for the model about what could have been meant differently."""
+if TYPE_CHECKING:
+    from dirge_py.lib.lenient_json import LenientReading
 
 
 def prepare_call(
@@ -138,11 +123,11 @@ def prepare_call(
     call = replace(call, arguments=parsed.value, written=parsed.value)
     match parsed.state:
         case "malformed":
-            return _malformed(call, parsed.reason)
+            return _malformed(call, parsed.problem)
         case "cut_off":
             got = f"Got: {cut_json(parsed.value, _PREVIEW_BYTES)}"
             call = replace(call, repairs=(CLOSED,) if repair else ())
-            return _cut_off(call, "so it did not run", f"{parsed.reason}\n{got}")
+            return _cut_off(call, "so it did not run", f"{parsed.problem}\n{got}")
     if parsed.slips:
         kinds, raw = ", ".join(parsed.slips), cut_json(written, _LOGGED_BYTES)
         _logger.info("read the arguments of %s in spite of %s: %s", call.name, kinds, raw)
@@ -284,35 +269,29 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     return f"There is no tool `{name}`. There are: {', '.join(sorted(known))}."
 
 
-def parse_arguments(raw: str, *, may_repair: bool = True) -> ParsedArguments:
+def parse_arguments(raw: str, *, may_repair: bool = True) -> "LenientReading":
     """Parse `raw`; unescaped line ends inside strings are accepted, slips only with `may_repair`.
 
-    A text that breaks off is closed if what there is of it can be read.
+    A text that breaks off is closed if what there is of it can be read. One that cannot be read is
+    its own value.
     """
-    if not raw.strip():
-        return ParsedArguments(value={}, state="whole")
+    from dirge_py.lib.lenient_json import LenientReading, read_object  # noqa: PLC0415 - rare
+
     try:
-        return ParsedArguments(value=_loaded(raw), state="whole")
+        return LenientReading(state="whole", value=_loaded(raw) if raw.strip() else {})
     except RecursionError:
-        return ParsedArguments(value=raw, state="malformed", reason="It is nested too deep.")
+        return LenientReading(state="malformed", value=raw, problem="It is nested too deep.")
     except ValueError as error:
         place = error.pos if isinstance(error, json.JSONDecodeError) else 0
-        reason = _at(raw, place, str(error).partition(": line ")[0])
-    from dirge_py.lib.lenient_json import read_object  # noqa: PLC0415 - most JSON needs none
-
+        problem = str(error).partition(": line ")[0]
     reading = read_object(raw)
     if reading.problem:
-        reason = _at(raw, reading.position, reading.problem)
-    is_closed = reading.state in ("closed", "cut_off")
-    if reading.problem or not may_repair:
-        state: Literal["cut_off", "malformed"] = "cut_off" if is_closed else "malformed"
-        return ParsedArguments(value=raw, state=state, reason=reason)
-    return ParsedArguments(
-        value=reading.value,
-        state="closed" if is_closed else "repaired",
-        slips=reading.slips,
-        notes=reading.notes,
-    )
+        place, problem = reading.position, reading.problem
+    elif may_repair:
+        return reading
+    state: Literal["cut_off", "malformed"]
+    state = "cut_off" if reading.state in ("closed", "cut_off") else "malformed"
+    return LenientReading(state=state, value=raw, problem=_at(raw, place, problem))
 
 
 def _at(raw: str, position: int, problem: str) -> str:

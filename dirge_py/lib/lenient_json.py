@@ -107,9 +107,9 @@ _STATEMENT = re.compile(
 class LenientReading:
     """What a text that is not quite JSON says, or why it cannot be read."""
 
-    state: Literal["whole", "closed", "cut_off", "malformed"]
-    """Whether the text was read, was read with its open ends closed, breaks off too early to be
-    read, or has no reading or more than one."""
+    state: Literal["whole", "repaired", "closed", "cut_off", "malformed"]
+    """Whether the text was JSON, was read in spite of slips, was read with its open ends closed,
+    breaks off too early to be read, or has no reading or more than one."""
     value: Any = None
     """The value, as `json.loads` would return it, if the text was read."""
     slips: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def read_object(text: str) -> LenientReading:
         return error.reading
     # What `json.loads` refuses without another slip has unusual blanks.
     slips = tuple(reader.slips) or (() if reader.is_closed else ("unusual blank",))
-    state: Literal["closed", "whole"] = "closed" if reader.is_closed else "whole"
+    state: Literal["closed", "repaired"] = "closed" if reader.is_closed else "repaired"
     return LenientReading(state=state, value=value, slips=slips, notes=tuple(reader.notes))
 
 

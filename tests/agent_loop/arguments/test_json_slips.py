@@ -208,7 +208,7 @@ def test_long_texts_are_refused_in_bounded_steps(raw: str) -> None:
     begin = process_time()
     parsed = parse_arguments(raw)
     assert parsed.state in ("malformed", "cut_off")
-    assert len(parsed.reason) < 500
+    assert len(parsed.problem) < 500
     assert process_time() - begin < 10
 
 

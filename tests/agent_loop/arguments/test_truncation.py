@@ -76,14 +76,14 @@ def test_open_ends_are_closed(raw, value):
 def test_a22_what_breaks_off_and_cannot_be_closed_stays_the_raw_text(raw):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (raw, "cut_off")
-    assert parsed.reason
+    assert parsed.problem
 
 
 @pytest.mark.parametrize("raw", ['{"a": 1]', "x", "NaN", "[" * 300 + "]" * 300 + "]", '{"a": 1 "b'])
 def test_what_is_wrong_before_its_end_is_not_called_cut_off(raw):
     parsed = parse_arguments(raw)
     assert (parsed.value, parsed.state) == (raw, "malformed")
-    assert parsed.reason
+    assert parsed.problem
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_what_is_whole_is_taken_as_it_is(raw, value):
 
 def test_nesting_without_end_is_broken():
     assert parse_arguments('{"a":' * 100_000).state == "malformed"
-    assert "too deep" in parse_arguments("[" * 100_000 + "]" * 100_000).reason
-    assert "levels deep" in parse_arguments("{'a':" * 10_000 + "1" + "}" * 10_000).reason
+    assert "too deep" in parse_arguments("[" * 100_000 + "]" * 100_000).problem
+    assert "levels deep" in parse_arguments("{'a':" * 10_000 + "1" + "}" * 10_000).problem
 
 
 @pytest.mark.parametrize(("raw", "state"), [('{"a": 1', "cut_off"), ('{"a": 1,}', "malformed")])
 def test_without_repairs_nothing_is_closed_and_no_slip_is_read(raw, state):
     parsed = parse_arguments(raw, may_repair=False)
     assert (parsed.value, parsed.state) == (raw, state)
-    assert parsed.reason.startswith("Line 1, column ")
+    assert parsed.problem.startswith("Line 1, column ")
 
 
 @given(st.dictionaries(st.text(max_size=4), JSON, min_size=1, max_size=3), st.data())
