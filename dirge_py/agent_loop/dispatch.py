@@ -8,32 +8,13 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dirge_py.agent_loop import tool_calls
 from dirge_py.agent_loop.cancellation import Aborted, run_to_end, until_aborted
 from dirge_py.agent_loop.interceptors import intercepted
 from dirge_py.agent_loop.merge import changed_result
 from dirge_py.agent_loop.state import RunState
-from dirge_py.agent_loop.tool_calls import (
-    ABORTED,
-    NEVER_RAN,
-    PROBLEM_OUTCOMES,
-    SUPPRESSED,
-    UNDECIDED,
-    WAITING,
-    answered_result,
-    error_result,
-    prepare_call,
-    with_arguments,
-    with_outcome,
-    withheld_result,
-)
+from dirge_py.types import events
 from dirge_py.types.abort import AbortSignal
-from dirge_py.types.events import (
-    LoopEvent,
-    Sink,
-    ToolExecutionEnd,
-    ToolExecutionStart,
-    ToolExecutionUpdate,
-)
 from dirge_py.types.hooks import CallDecision, Context, Defer, LoopConfig, StopRun, ToolOverride
 from dirge_py.types.llm import StreamEvent
 from dirge_py.types.messages import TextBlock, ToolCallBlock, ToolResultMessage
@@ -58,7 +39,12 @@ async def execute_tool_calls(run: RunState, blocks: Sequence[ToolCallBlock]) -> 
 
 
 async def call_outside_run(
-    name: str, arguments: Mapping[str, Any], *, context: Context, config: LoopConfig, emit: Sink
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    context: Context,
+    config: LoopConfig,
+    emit: events.Sink,
 ) -> LoopToolResult:
     """Execute one call that no model made, with the hooks and interceptors of `config`.
 
@@ -66,8 +52,8 @@ async def call_outside_run(
     """
     results: list[LoopToolResult] = []
 
-    def watch(event: LoopEvent) -> None:
-        if isinstance(event, ToolExecutionEnd):
+    def watch(event: events.LoopEvent) -> None:
+        if isinstance(event, events.ToolExecutionEnd):
             results.append(event.result)
         emit(event)
 
@@ -78,7 +64,7 @@ async def call_outside_run(
         await run_to_end(execute_tool_calls(run, [call]), signal)
     except StopRun as stop:
         if isinstance(stop.outcome, AwaitingConfirmation):
-            return UNDECIDED
+            return tool_calls.UNDECIDED
     return results[-1]
 
 
@@ -180,7 +166,7 @@ class _Batch:
 
     def answer_unanswered(self) -> None:
         """Answer every call that has no result: services reject a call without one."""
-        unanswered = NEVER_RAN if self._run.signal.aborted else SUPPRESSED
+        unanswered = tool_calls.NEVER_RAN if self._run.signal.aborted else tool_calls.SUPPRESSED
         slots = [slot for slot in self._slots if not slot.is_deferred]
         for slot in slots:
             if slot.result is None:
@@ -193,14 +179,16 @@ class _Batch:
 
     def _prepared(self, block: ToolCallBlock) -> _Slot:
         validate = self._run.config.validate
-        call = prepare_call(block, self._run.turn_tools, validate, repair=self._run.config.repair)
+        call = tool_calls.prepare_call(
+            block, self._run.turn_tools, validate, repair=self._run.config.repair
+        )
         if call.repairs:
             self._run.repairs.update(call.repairs)
         if call.problem in ("invalid_arguments", "truncated"):
             self._run.repairs["invalid"] += 1
         decision = self._run.decisions.get(block.id)
         if decision is not None and decision.arguments is not None:
-            call = with_arguments(call, decision.arguments, validate)
+            call = tool_calls.with_arguments(call, decision.arguments, validate)
         return _Slot(block, call, decision)
 
     def _is_answered(self, slot: _Slot) -> bool:
@@ -218,7 +206,7 @@ class _Batch:
         slot.is_started = True
         block = slot.block
         name, args = block.name, block.arguments
-        self._run.emit(ToolExecutionStart(tool_call_id=block.id, tool_name=name, args=args))
+        self._run.emit(events.ToolExecutionStart(tool_call_id=block.id, tool_name=name, args=args))
 
     async def _preflight(self, slot: _Slot) -> Defer | None:
         """Ask the hooks whether the call may run; answer it if not."""
@@ -228,13 +216,13 @@ class _Batch:
         if self._run.signal.aborted:
             return None
         if isinstance(answer, ToolOverride):
-            self._end(slot, answered_result(answer, slot.call))
+            self._end(slot, tool_calls.answered_result(answer, slot.call))
             return None
         if isinstance(answer, Defer) and slot.decision is None:
             return answer
         slot.call = call
         if call.problem is not None:
-            outcome = PROBLEM_OUTCOMES[call.problem]
+            outcome = tool_calls.PROBLEM_OUTCOMES[call.problem]
             self._end(slot, text_result(call.problem_text, outcome=outcome, is_error=True))
         slot.arguments = call.arguments
         with suppress(Exception):  # a value that cannot be copied did not come from a model
@@ -249,7 +237,7 @@ class _Batch:
         waiting = [slot for slot in rest if not self._is_answered(slot)]
         for slot in waiting:
             slot.is_deferred = True
-            self._end(slot, WAITING)
+            self._end(slot, tool_calls.WAITING)
         ids = tuple(slot.block.id for slot in waiting)
         raise StopRun(AwaitingConfirmation(call_ids=ids, description=deferral.description))
 
@@ -276,7 +264,7 @@ class _Batch:
         began = clock()
         result = await self._executed(slot)
         duration_ms = round((clock() - began) * 1000)
-        final = withheld_result(result)
+        final = tool_calls.withheld_result(result)
         try:
             info = self._run.info(calls=self._calls)
             change = await self._run.hooks.after_tool_call(info, slot.call, result)
@@ -296,16 +284,16 @@ class _Batch:
         try:
             result = await until_aborted(self._wrapped(slot), self._run.signal)
         except Aborted:
-            return ABORTED
+            return tool_calls.ABORTED
         except Exception as error:
-            return error_result(error)
+            return tool_calls.error_result(error)
         finally:
             slot.is_running = False
         if self._run.signal.aborted:
             # Returned during the abort: the user saw the call stop, so it counts as stopped.
-            return ABORTED
+            return tool_calls.ABORTED
         if not isinstance(result, LoopToolResult):
-            return error_result(TypeError(f"The tool returned {type(result).__name__}."))
+            return tool_calls.error_result(TypeError(f"The tool returned {type(result).__name__}."))
         return result
 
     async def _wrapped(self, slot: _Slot) -> LoopToolResult:
@@ -332,7 +320,7 @@ class _Batch:
                     loop.call_soon_threadsafe(on_update, partial_result)
             elif slot.is_running:
                 self._run.emit(
-                    ToolExecutionUpdate(
+                    events.ToolExecutionUpdate(
                         tool_call_id=block.id,
                         tool_name=block.name,
                         args=block.arguments,
@@ -343,9 +331,9 @@ class _Batch:
         return on_update
 
     def _end(self, slot: _Slot, result: LoopToolResult, *, duration_ms: int = 0) -> None:
-        slot.result = result = with_outcome(result)
+        slot.result = result = tool_calls.with_outcome(result)
         self._run.emit(
-            ToolExecutionEnd(
+            events.ToolExecutionEnd(
                 tool_call_id=slot.block.id,
                 tool_name=slot.block.name,
                 result=result,

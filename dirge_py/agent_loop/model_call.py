@@ -9,27 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
+from dirge_py.types import llm
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageUpdate, Phase
 from dirge_py.types.hooks import StopRun
-from dirge_py.types.llm import (
-    CompactionDone,
-    LlmContext,
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    StreamFn,
-    StreamOptions,
-    StreamRetry,
-    StreamStart,
-    TextDelta,
-    ThinkingDelta,
-    ThinkingEnd,
-    ToolCallDelta,
-    ToolCallEnd,
-    closing,
-)
 from dirge_py.types.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -39,7 +23,7 @@ from dirge_py.types.messages import (
     ToolCallBlock,
 )
 
-OnComplete: TypeAlias = Callable[[AssistantMessage, StreamDone], Awaitable[StreamDone]]
+OnComplete: TypeAlias = Callable[[AssistantMessage, llm.StreamDone], Awaitable[llm.StreamDone]]
 """Takes an answer and its end, returns the end to emit; its `message` replaces the answer."""
 
 EVENTS_PER_YIELD = 256
@@ -96,24 +80,24 @@ class Assembler:
         self._calls: dict[str, _Call] = {}
         self._by_id: dict[str, _Call] = {}
 
-    def feed(self, event: StreamEvent) -> Iterator[MessageUpdate]:
+    def feed(self, event: llm.StreamEvent) -> Iterator[MessageUpdate]:
         match event:
-            case TextDelta(text):
+            case llm.TextDelta(text):
                 yield from self._grow("text", text)
-            case ThinkingDelta(text):
+            case llm.ThinkingDelta(text):
                 yield from self._grow("thinking", text)
-            case ThinkingEnd():
+            case llm.ThinkingEnd():
                 yield from self._end_thinking(event)
-            case ToolCallDelta():
+            case llm.ToolCallDelta():
                 yield from self._grow_call(event)
-            case ToolCallEnd():
+            case llm.ToolCallEnd():
                 yield from self._end_call(event)
-            case CompactionDone():
+            case llm.CompactionDone():
                 yield from self._close_open()
                 self._parts.append(CompactionBlock(data=event.data, text=event.text))
-            case StreamStart(model, stand_in):
+            case llm.StreamStart(model, stand_in):
                 self.model = stand_in or self.model or model
-            case StreamRetry():
+            case llm.StreamRetry():
                 self._clear()
 
     def close(self) -> Iterator[MessageUpdate]:
@@ -149,7 +133,7 @@ class Assembler:
         yield self._update("start")
         return prose
 
-    def _end_thinking(self, end: ThinkingEnd) -> Iterator[MessageUpdate]:
+    def _end_thinking(self, end: llm.ThinkingEnd) -> Iterator[MessageUpdate]:
         thinking = self._open
         if thinking is None or thinking.kind != "thinking":
             if not (end.text or end.signature or end.redacted):
@@ -173,7 +157,7 @@ class Assembler:
         # Only calls can follow an open text or thinking block, and they close it: it is the last.
         return MessageUpdate(phase=phase, index=len(self._parts) - 1, delta=delta, text=text)
 
-    def _grow_call(self, delta: ToolCallDelta) -> Iterator[MessageUpdate]:
+    def _grow_call(self, delta: llm.ToolCallDelta) -> Iterator[MessageUpdate]:
         call = yield from self._call_of(delta)
         if call.is_complete:
             return
@@ -183,7 +167,7 @@ class Assembler:
             call.pieces.append(delta.arguments)
             yield _call_update("toolcall_delta", call, delta=delta.arguments)
 
-    def _end_call(self, end: ToolCallEnd) -> Iterator[MessageUpdate]:
+    def _end_call(self, end: llm.ToolCallEnd) -> Iterator[MessageUpdate]:
         call = yield from self._call_of(end)
         call.id, call.name = end.id or call.id, end.name or call.name
         self._by_id[call.id] = call
@@ -193,7 +177,9 @@ class Assembler:
             call.is_complete = True
             yield _call_update("toolcall_end", call)
 
-    def _call_of(self, event: ToolCallDelta | ToolCallEnd) -> Generator[MessageUpdate, None, _Call]:
+    def _call_of(
+        self, event: llm.ToolCallDelta | llm.ToolCallEnd
+    ) -> Generator[MessageUpdate, None, _Call]:
         """Return the call that the event belongs to; begin one if it is not known yet."""
         call = self._known(event)
         if call is None:
@@ -205,7 +191,7 @@ class Assembler:
             yield _call_update("toolcall_start", call)
         return call
 
-    def _known(self, event: ToolCallDelta | ToolCallEnd) -> _Call | None:
+    def _known(self, event: llm.ToolCallDelta | llm.ToolCallEnd) -> _Call | None:
         call = self._calls.get(event.key)
         if (call is not None and event.id in ("", call.id)) or not event.id:
             return call
@@ -261,9 +247,9 @@ def finished_blocks(
 
 
 async def complete(
-    stream_fn: StreamFn,
-    context: LlmContext,
-    options: StreamOptions,
+    stream_fn: llm.StreamFn,
+    context: llm.LlmContext,
+    options: llm.StreamOptions,
     signal: AbortSignal,
     *,
     timeout_s: float | None = None,
@@ -289,40 +275,43 @@ async def complete(
 
 
 async def _answer(
-    stream_fn: StreamFn, context: LlmContext, options: StreamOptions, signal: AbortSignal
+    stream_fn: llm.StreamFn,
+    context: llm.LlmContext,
+    options: llm.StreamOptions,
+    signal: AbortSignal,
 ) -> AssistantMessage:
     if signal.aborted:
         raise _stopped()
     assembler = Assembler(options.model)
-    async with closing(until_end(stream_fn(context, options, signal))) as events:
+    async with llm.closing(until_end(stream_fn(context, options, signal))) as events:
         async for event in events:
             match event:
-                case StreamError(error):
+                case llm.StreamError(error):
                     raise error
-                case StreamDone():
+                case llm.StreamDone():
                     return finished_message(event, assembler, lambda: os.urandom(8).hex())
             for _ in assembler.feed(event):
                 pass
     raise cut_short()
 
 
-async def until_end(stream: AsyncIterator[StreamEvent]) -> AsyncIterator[StreamEvent]:
+async def until_end(stream: AsyncIterator[llm.StreamEvent]) -> AsyncIterator[llm.StreamEvent]:
     """Yield the events of a stream up to its end, and close it; if it has none, add an error."""
-    async with closing(stream) as events:
+    async with llm.closing(stream) as events:
         received = 0
         async for event in events:
             yield event
-            if isinstance(event, StreamDone | StreamError):
+            if isinstance(event, llm.StreamDone | llm.StreamError):
                 return
             received += 1
             if received % EVENTS_PER_YIELD == 0:
                 # A burst that never waits would block the keyboard and outlast every time limit.
                 await asyncio.sleep(0)
-    yield StreamError(cut_short())
+    yield llm.StreamError(cut_short())
 
 
 def finished_message(
-    done: StreamDone, assembler: Assembler, new_id: Callable[[], str]
+    done: llm.StreamDone, assembler: Assembler, new_id: Callable[[], str]
 ) -> AssistantMessage:
     """Return the message of a complete answer, in which every call has its own id."""
     message = done.message or AssistantMessage(content=assembler.blocks())
@@ -348,20 +337,20 @@ def _stopped() -> ProviderError:
     return ProviderError("Stopped.", kind="aborted", phase="stream")
 
 
-def on_complete(inner: StreamFn, look: OnComplete) -> StreamFn:
+def on_complete(inner: llm.StreamFn, look: OnComplete) -> llm.StreamFn:
     """Return `inner` with `look` called at the end of each answer that did not break off.
 
     Deltas are passed on as they come. Wrap it around the function that retries.
     """
 
     async def stream(
-        context: LlmContext, options: StreamOptions, signal: AbortSignal
-    ) -> AsyncIterator[StreamEvent]:
+        context: llm.LlmContext, options: llm.StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[llm.StreamEvent]:
         assembler = Assembler(options.model)
-        end: StreamDone | None = None
-        async with closing(until_end(inner(context, options, signal))) as events:
+        end: llm.StreamDone | None = None
+        async with llm.closing(until_end(inner(context, options, signal))) as events:
             async for event in events:
-                if isinstance(event, StreamDone):
+                if isinstance(event, llm.StreamDone):
                     end = event
                     break
                 for _ in assembler.feed(event):

@@ -10,30 +10,18 @@ from typing import Literal
 from dirge_py.agent_loop.cancellation import Aborted, until_aborted
 from dirge_py.agent_loop.model_call import until_end
 from dirge_py.lib.lean_dataclass import dataclass
+from dirge_py.types import llm
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.llm import (
-    LlmContext,
-    StreamError,
-    StreamEvent,
-    StreamFn,
-    StreamOptions,
-    StreamRetry,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    ToolCallEnd,
-    closing,
-)
 from dirge_py.types.messages import user_text
 
 Commitment = Literal["text", "thinking", "toolcall"]
 
 _COMMITMENTS: dict[type, Commitment] = {
-    TextDelta: "text",
-    ThinkingDelta: "thinking",
-    ToolCallDelta: "toolcall",
-    ToolCallEnd: "toolcall",
+    llm.TextDelta: "text",
+    llm.ThinkingDelta: "thinking",
+    llm.ToolCallDelta: "toolcall",
+    llm.ToolCallEnd: "toolcall",
 }
 _SEED_COMMIT: frozenset[Commitment] = frozenset({"text", "toolcall"})
 _STEPS_AT_MOST = 6
@@ -65,7 +53,7 @@ class RecoveryPolicy:
         own = step * (1 + self.jitter * random())
         return max(own, min(error.retry_after_s or 0.0, self.server_wait_cap_s))
 
-    def commits(self, event: StreamEvent) -> bool:
+    def commits(self, event: llm.StreamEvent) -> bool:
         commit_on = _SEED_COMMIT if self.commit_on == "seed" else self.commit_on
         return _COMMITMENTS.get(type(event)) in commit_on
 
@@ -82,27 +70,27 @@ class RecoveryPolicy:
 
 
 def retrying_stream_fn(
-    inner: StreamFn,
+    inner: llm.StreamFn,
     policy: RecoveryPolicy | None = None,
     *,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     random: Callable[[], float] = randomness.random,
-) -> StreamFn:
+) -> llm.StreamFn:
     """Return `inner`, called again after a transient error if no answer was shown yet."""
     rules = policy or RecoveryPolicy()
 
     async def stream(
-        context: LlmContext, options: StreamOptions, signal: AbortSignal
-    ) -> AsyncIterator[StreamEvent]:
+        context: llm.LlmContext, options: llm.StreamOptions, signal: AbortSignal
+    ) -> AsyncIterator[llm.StreamEvent]:
         is_nudged = False
         for attempt in range(rules.max_retries + 1):
             if signal.aborted:
-                yield StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
+                yield llm.StreamError(ProviderError("Stopped.", kind="aborted", phase="stream"))
                 return
             is_committed = False
-            async with closing(until_end(inner(context, options, signal))) as events:
+            async with llm.closing(until_end(inner(context, options, signal))) as events:
                 async for event in events:
-                    if isinstance(event, StreamError):
+                    if isinstance(event, llm.StreamError):
                         error = rules.judged(event.error)
                         break
                     is_committed = is_committed or rules.commits(event)
@@ -110,10 +98,10 @@ def retrying_stream_fn(
                 else:
                     return
             if is_committed or not error.is_retryable or attempt == rules.max_retries:
-                yield StreamError(error)
+                yield llm.StreamError(error)
                 return
             delay_s = rules.delay_s(attempt, error, random)
-            yield StreamRetry(
+            yield llm.StreamRetry(
                 attempt=attempt + 1, delay_ms=round(delay_s * 1000), error=error.message
             )
             try:

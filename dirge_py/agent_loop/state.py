@@ -8,19 +8,9 @@ from typing import Any
 
 from dirge_py.agent_loop.history import final_text, is_turn
 from dirge_py.agent_loop.merge import merged_hooks
+from dirge_py.types import events
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
-from dirge_py.types.events import (
-    AgentEnd,
-    ContextReplaced,
-    LoopEvent,
-    MessageEnd,
-    MessageStart,
-    RepairStats,
-    Sink,
-    TurnEnd,
-    TurnStart,
-)
 from dirge_py.types.history import HistoryNormalizer
 from dirge_py.types.hooks import CallDecision, Context, LoopConfig, StopRun, TurnInfo, TurnUpdate
 from dirge_py.types.llm import StreamFn, ThinkingLevel
@@ -54,7 +44,7 @@ class RunState:
         context: Context,
         config: LoopConfig,
         signal: AbortSignal,
-        emit: Sink,
+        emit: events.Sink,
         stream_fn: StreamFn,
         decisions: Sequence[CallDecision] = (),
     ) -> None:
@@ -85,7 +75,7 @@ class RunState:
         self._turn_is_open = False
         self._views: tuple[tuple[Message, ...], tuple[Message, ...]] | None = None
 
-    def emit(self, event: LoopEvent) -> None:
+    def emit(self, event: events.LoopEvent) -> None:
         """Pass an event to the sink. The run continues if the sink raises."""
         try:
             self._emit(event)
@@ -122,12 +112,12 @@ class RunState:
         self.message, self.results, self.error = None, [], None
         self.turn_tools = self.tools
         self._turn_is_open = True
-        self.emit(TurnStart(turn=self.turn))
+        self.emit(events.TurnStart(turn=self.turn))
         self.inject(messages)
 
     def inject(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            self.emit(MessageStart(message))
+            self.emit(events.MessageStart(message))
             self.record(message)
 
     def record(self, message: Message) -> None:
@@ -137,12 +127,12 @@ class RunState:
         self._views = None
         if isinstance(message, ToolResultMessage):
             self.results.append(message)
-        self.emit(MessageEnd(message))
+        self.emit(events.MessageEnd(message))
 
     def end_turn(self) -> None:
         if self._turn_is_open:
             self._turn_is_open = False
-            self.emit(TurnEnd(message=self.message, tool_results=tuple(self.results)))
+            self.emit(events.TurnEnd(message=self.message, tool_results=tuple(self.results)))
 
     def apply(self, update: TurnUpdate) -> None:
         """Apply the changes of a hook to the next turn."""
@@ -152,7 +142,7 @@ class RunState:
             if tuple(update.context.messages) != tuple(self.messages):
                 self.messages = list(update.context.messages)
                 self._views = None
-                self.emit(ContextReplaced(messages=tuple(self.messages)))
+                self.emit(events.ContextReplaced(messages=tuple(self.messages)))
         self.model = self.model if update.model is None else update.model
         self.thinking_level = update.thinking_level or self.thinking_level
         self.role = update.role or ""
@@ -210,5 +200,5 @@ class RunState:
             )
             outcome = replace(outcome, result=result)
         if self.repairs:
-            self.emit(RepairStats(counts=dict(self.repairs)))
-        self.emit(AgentEnd(messages=tuple(self.new_messages), outcome=outcome))
+            self.emit(events.RepairStats(counts=dict(self.repairs)))
+        self.emit(events.AgentEnd(messages=tuple(self.new_messages), outcome=outcome))

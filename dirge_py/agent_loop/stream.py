@@ -11,20 +11,10 @@ from dirge_py.agent_loop.model_call import Assembler, finished_message, until_en
 from dirge_py.agent_loop.state import RunState
 from dirge_py.agent_loop.text_tool_calls import with_written_calls
 from dirge_py.agent_loop.tool_names import with_known_names
+from dirge_py.types import llm
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import MessageStart, MessageUpdate, RetryNotice, UsageReported
 from dirge_py.types.hooks import Context, StopRun
-from dirge_py.types.llm import (
-    LlmContext,
-    StreamDone,
-    StreamError,
-    StreamEvent,
-    StreamOptions,
-    StreamRetry,
-    StreamStart,
-    ToolSpec,
-    closing,
-)
 from dirge_py.types.messages import AssistantMessage, Message, TextBlock
 
 _UNCHECKED = "the run was stopped before its check finished"
@@ -56,12 +46,12 @@ async def stream_assistant_response(run: RunState) -> AssistantMessage:
     return answer.record()
 
 
-def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -> LlmContext:
-    return LlmContext(
+def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -> llm.LlmContext:
+    return llm.LlmContext(
         system_prompt=context.system_prompt,
         messages=tuple(messages),
         tools=tuple(
-            ToolSpec(
+            llm.ToolSpec(
                 name=tool.name,
                 description=tool.description,
                 parameters=schema_for_model(tool.parameters),
@@ -72,7 +62,7 @@ def _llm_context(run: RunState, context: Context, messages: Sequence[Message]) -
     )
 
 
-async def _options(run: RunState) -> StreamOptions:
+async def _options(run: RunState) -> llm.StreamOptions:
     config, request = run.config, run.config.request
     alias = run.model.partition("/")[0]
     is_at_home = alias == config.model.partition("/")[0]
@@ -83,7 +73,7 @@ async def _options(run: RunState) -> StreamOptions:
         settings |= {"api_key": None, "headers": {}}
     if key is not None:
         settings["api_key"] = key
-    return StreamOptions(model=run.model, thinking_level=run.thinking_level, **settings)
+    return llm.StreamOptions(model=run.model, thinking_level=run.thinking_level, **settings)
 
 
 class _Answer:
@@ -98,12 +88,12 @@ class _Answer:
         self._held_updates: list[MessageUpdate] = []
         self._is_started = False
         self._is_over = False
-        self._done: StreamDone | None = None
+        self._done: llm.StreamDone | None = None
         self._error: ProviderError | None = None
         self._checked: AssistantMessage | None = None
         self._role = run.role
 
-    async def consume(self, context: LlmContext) -> None:
+    async def consume(self, context: llm.LlmContext) -> None:
         """Read the stream until it ends, breaks, or the run is aborted."""
         try:
             options = await until_aborted(_options(self._run), self._run.signal)
@@ -121,24 +111,24 @@ class _Answer:
             _logger.exception("the stream function failed")
             self._error = ProviderError(f"The model call failed: {error!r}", kind="other")
 
-    async def _consume(self, stream: AsyncIterator[StreamEvent]) -> None:
-        async with closing(until_end(stream)) as events:
+    async def _consume(self, stream: AsyncIterator[llm.StreamEvent]) -> None:
+        async with llm.closing(until_end(stream)) as events:
             async for event in events:
                 if self._is_over or self._run.signal.aborted:
                     return
                 self._on_event(event)
 
-    def _on_event(self, event: StreamEvent) -> None:
+    def _on_event(self, event: llm.StreamEvent) -> None:
         match event:
-            case StreamDone():
+            case llm.StreamDone():
                 self._done = event
-            case StreamError(error):
+            case llm.StreamError(error):
                 self._error = error
-            case StreamRetry():
+            case llm.StreamRetry():
                 self._held_updates.clear()
                 attempt, delay_ms = event.attempt, event.delay_ms
                 self._run.emit(RetryNotice(attempt=attempt, delay_ms=delay_ms, error=event.error))
-            case StreamStart(stand_in=stand_in) if stand_in:
+            case llm.StreamStart(stand_in=stand_in) if stand_in:
                 self._role = "fallback"
         for update in self._assembler.feed(event):
             self._emit_update(update)

@@ -14,16 +14,8 @@ from dirge_py.agent_loop.argument_repair import (
     schema_for_model,
 )
 from dirge_py.agent_loop.tool_names import suggested_tools
+from dirge_py.lib import schemas
 from dirge_py.lib.nearest import nearest
-from dirge_py.lib.schemas import (
-    Path,
-    Schema,
-    choices_at,
-    properties_of,
-    required_in,
-    schema_at,
-    types_at,
-)
 from dirge_py.types.errors import ModelRetry, ToolFailed
 from dirge_py.types.hooks import ToolOverride
 from dirge_py.types.messages import TextBlock, ToolCallBlock
@@ -312,7 +304,7 @@ def refuse_constant(name: str) -> NoReturn:
 
 def explain_invalid_arguments(
     tool: str,
-    schema: Schema,
+    schema: schemas.Schema,
     arguments: Any,
     *,
     message: str,
@@ -323,13 +315,14 @@ def explain_invalid_arguments(
     unknown_words = (
         problem
         for problem in problems
-        if problem.kind == "enum" and choices_at(schema_at(schema, problem.path), schema)
+        if problem.kind == "enum"
+        and schemas.choices_at(schemas.schema_at(schema, problem.path), schema)
     )
     chosen = next(unknown_words, problems[0] if problems else None)
     expected: Any = schema
     if chosen is not None:
         path = chosen.path[:-1] if chosen.kind == "extra" else chosen.path
-        expected = schema_at(schema, path) or schema
+        expected = schemas.schema_at(schema, path) or schema
     if expected is schema:
         expected = schema_for_model(schema)
     rejected = [f"at {json_pointer(each.path)}: {each.message}" for each in problems]
@@ -345,12 +338,12 @@ def explain_invalid_arguments(
     )
 
 
-def json_pointer(path: Path) -> str:
+def json_pointer(path: schemas.Path) -> str:
     """Return a place in arguments as a JSON pointer; the top is `/`."""
     return "/" + "/".join(str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
-def readable_path(path: Path) -> str:
+def readable_path(path: schemas.Path) -> str:
     """Return a place in arguments as people write it: `edits[0].count`."""
     steps = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
     return "".join(steps).removeprefix(".")
@@ -368,7 +361,7 @@ def cut_json(value: Any, most_bytes: int) -> str:
     return raw[: most_bytes - len("…".encode())].decode(errors="ignore") + "…"
 
 
-def value_at(arguments: Any, path: Path) -> Any:
+def value_at(arguments: Any, path: schemas.Path) -> Any:
     """Return the value at `path`; None if there is none."""
     for step in path:
         try:
@@ -378,36 +371,36 @@ def value_at(arguments: Any, path: Path) -> Any:
     return arguments
 
 
-def _advice(schema: Schema, problem: ArgumentProblem | None, value: Any) -> str:
+def _advice(schema: schemas.Schema, problem: ArgumentProblem | None, value: Any) -> str:
     if problem is None or not problem.path:
         return "call it again with one JSON object that fits what is expected."
     name, where = problem.path[-1], json_pointer(problem.path)
-    here = schema_at(schema, problem.path)
-    around = schema_at(schema, problem.path[:-1])
+    here = schemas.schema_at(schema, problem.path)
+    around = schemas.schema_at(schema, problem.path[:-1])
     if problem.kind == "missing":
         return f"add `{name}`{_as_type(here, schema)}."
     if problem.kind == "extra":
-        known = list(properties_of(around, schema))
+        known = list(schemas.properties_of(around, schema))
         near = nearest(str(name), known)
         return f"leave out `{name}`." if near is None else f"write `{near}` instead of `{name}`."
-    choices = choices_at(here, schema)
+    choices = schemas.choices_at(here, schema)
     if problem.kind == "enum" and choices:
         words = [each for each in choices if isinstance(each, str)]
         near = nearest(value, words) if isinstance(value, str) else None
         meant = f" You probably meant {json.dumps(near, ensure_ascii=False)}." if near else ""
         return f"give {where} one of {cut_json(list(choices), _GOT_BYTES)}.{meant}"
     if value is None and problem.kind == "type":
-        if name in required_in(around, schema):
+        if name in schemas.required_in(around, schema):
             return f"give {where} a value{_as_type(here, schema)}: it is required."
         return f"leave out {where}, or give it a value{_as_type(here, schema)}."
-    if types_at(here, schema) == {"array"}:
+    if schemas.types_at(here, schema) == {"array"}:
         return f'write {where} as a JSON array, as in ["…"].'
     return f"give {where} a value{_as_type(here, schema)} that fits what is expected."
 
 
-def _as_type(here: Schema, schema: Schema) -> str:
+def _as_type(here: schemas.Schema, schema: schemas.Schema) -> str:
     named = here.get("type")
-    types = [named] if isinstance(named, str) else sorted(types_at(here, schema))
+    types = [named] if isinstance(named, str) else sorted(schemas.types_at(here, schema))
     return f" ({' or '.join(types)})" if len(types) < 4 else ""
 
 

@@ -11,18 +11,10 @@ from typing import Any, TypeAlias
 from dirge_py.agent_loop.history import is_turn
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural
+from dirge_py.types import outcomes
 from dirge_py.types.events import SystemNotice
 from dirge_py.types.hooks import Hooks, StopRun, TurnInfo
 from dirge_py.types.messages import Usage
-from dirge_py.types.outcomes import (
-    Cancelled,
-    Failed,
-    LimitExceeded,
-    LimitName,
-    MaxTurns,
-    NeedsMoreTurns,
-    Outcome,
-)
 
 CostOf: TypeAlias = Callable[[Usage, str], float | None]
 """Returns the US dollars for this usage of a model (`alias/id`); None if the price is unknown."""
@@ -34,7 +26,7 @@ _BILLIONTHS = 9
 """The decimal places for comparing money: 0.1 + 0.2 must not exceed 0.3."""
 _WARN_AT = 0.8
 """The share of a limit at whose use the user is warned, once."""
-_CHECKED_BEFORE: tuple[LimitName, ...] = ("requests", "tool_calls")
+_CHECKED_BEFORE: tuple[outcomes.LimitName, ...] = ("requests", "tool_calls")
 """The limits that are checked before something is done; others are compared with what was used."""
 
 
@@ -70,9 +62,9 @@ class LimitsInForce:
         """What was changed, by field."""
         self.session_used: Callable[[], tuple[Usage, float]] | None = None
         """Returns the tokens and the known cost (USD) of the session."""
-        self.warned: set[LimitName] = set()
+        self.warned: set[outcomes.LimitName] = set()
         """The limits of the session that the user was warned about."""
-        self.run_used: Callable[[], Mapping[LimitName, float]] = dict
+        self.run_used: Callable[[], Mapping[outcomes.LimitName, float]] = dict
         """Returns what the current or last run of the conversation itself has used."""
 
     def change(self, changes: Mapping[str, float | None]) -> None:
@@ -82,17 +74,17 @@ class LimitsInForce:
         self.most = replace(self.most, **amounts)
         self.warned.clear()
 
-    def used_by_session(self) -> Mapping[LimitName, float]:
+    def used_by_session(self) -> Mapping[outcomes.LimitName, float]:
         usage, cost_usd = self.session_used() if self.session_used is not None else (Usage(), 0.0)
         return {"session_tokens": usage.total, "session_cost": round(cost_usd, _BILLIONTHS)}
 
 
-def setting_of(name: LimitName) -> str:
+def setting_of(name: outcomes.LimitName) -> str:
     """Return the name of this limit under `[limits]`, and its field in `Limits`."""
     return name + {"cost": "_usd", "session_cost": "_usd", "time": "_s"}.get(name, "")
 
 
-def format_amount(name: LimitName, amount: float) -> str:
+def format_amount(name: outcomes.LimitName, amount: float) -> str:
     """Return the amount with its unit, as `$0.25`, `90 s` or `12,000`."""
     if name.endswith("cost"):
         return f"${amount:.4f}".removesuffix("00")
@@ -130,8 +122,8 @@ class Meter:
         self._limits = most if isinstance(most, LimitsInForce) else LimitsInForce(most)
         self._max_turns = turns
         self._max_s = self._most.time_s
-        self._warned: set[LimitName] = set()
-        self._used: Mapping[LimitName, float] = {}
+        self._warned: set[outcomes.LimitName] = set()
+        self._used: Mapping[outcomes.LimitName, float] = {}
         self._cost_of = cost_of
         self._clock = clock
         self._spending = spending if spending is not None else SideUsage()
@@ -160,7 +152,7 @@ class Meter:
         most = self._limits.most
         return most if most.turns is not None else replace(most, turns=self._max_turns)
 
-    def used(self) -> Mapping[LimitName, float]:
+    def used(self) -> Mapping[outcomes.LimitName, float]:
         """Return what the run has used so far."""
         return self._used
 
@@ -206,7 +198,7 @@ class Meter:
             self._add_cost(info, usage, model)
         self._seen_reports = len(self._spending)
         used, most = info.usage_total + self._side_usage, self._most
-        run: Mapping[LimitName, float] = {
+        run: Mapping[outcomes.LimitName, float] = {
             "input_tokens": used.input,
             "output_tokens": used.output,
             "tokens": used.total,
@@ -223,7 +215,7 @@ class Meter:
             _check(name, count, limit)
             self._warn(info, name, count, limit)
 
-    def _warn(self, info: TurnInfo, name: LimitName, used: float, most: float) -> None:
+    def _warn(self, info: TurnInfo, name: outcomes.LimitName, used: float, most: float) -> None:
         warned = self._limits.warned if name.startswith("session_") else self._warned
         if not most or used < most * _WARN_AT or name in warned:
             return
@@ -243,7 +235,7 @@ class Meter:
             turns = plural(most.turns, "turn")
             info.emit(SystemNotice(f"Stopped after {turns}, the limit of this run."))
             say = f"I had to stop here, after {turns}: the task may be unfinished."
-            raise StopRun(MaxTurns(max=most.turns), say=say)
+            raise StopRun(outcomes.MaxTurns(max=most.turns), say=say)
         _check("requests", self._requests + 1, most.requests)
 
     def _add_cost(self, info: TurnInfo, usage: Usage, model: str) -> None:
@@ -263,10 +255,10 @@ class Meter:
             info.emit(SystemNotice(text))
 
 
-def timed_out(outcome: Outcome, *, used_s: float, max_s: float) -> Outcome:
+def timed_out(outcome: outcomes.Outcome, *, used_s: float, max_s: float) -> outcomes.Outcome:
     """Return the outcome of a run that its owner may have aborted with the reason `TIMEOUT`."""
-    if isinstance(outcome, Cancelled) and outcome.reason == TIMEOUT:
-        return LimitExceeded(name="time", used=used_s, max=max_s)
+    if isinstance(outcome, outcomes.Cancelled) and outcome.reason == TIMEOUT:
+        return outcomes.LimitExceeded(name="time", used=used_s, max=max_s)
     return outcome
 
 
@@ -281,14 +273,14 @@ def _judging(judge: Callable[[TurnInfo], None]) -> Callable[..., Any]:
         except Exception as error:
             # To continue would mean to have no limit.
             text = f"The limits of this run cannot be checked: {error!r}"
-            raise StopRun(Failed(kind="bug", message=text)) from error
+            raise StopRun(outcomes.Failed(kind="bug", message=text)) from error
 
     return hook
 
 
-def _check(name: LimitName, used: float, most: float | None) -> None:
+def _check(name: outcomes.LimitName, used: float, most: float | None) -> None:
     if most is not None and used > most:
-        raise StopRun(LimitExceeded(name=name, used=used, max=most))
+        raise StopRun(outcomes.LimitExceeded(name=name, used=used, max=most))
 
 
 def stop_after_one_turn(
@@ -311,8 +303,10 @@ def stop_after_one_turn(
         turn = turns_before + sum(map(is_turn, info.new_messages))
         if max_turns is not None and turn >= max_turns:
             info.emit(SystemNotice(f"Stopped after {max_turns} turns, the limit."))
-            raise StopRun(MaxTurns(max=max_turns))
+            raise StopRun(outcomes.MaxTurns(max=max_turns))
         total = before + info.usage_total
-        raise StopRun(NeedsMoreTurns(turn=turn, turn_usage=info.usage_total, total_usage=total))
+        raise StopRun(
+            outcomes.NeedsMoreTurns(turn=turn, turn_usage=info.usage_total, total_usage=total)
+        )
 
     return Hooks(name="single turn", should_stop_after_turn=should_stop_after_turn)

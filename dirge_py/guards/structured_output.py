@@ -17,22 +17,11 @@ from dirge_py.agent_loop.history import messages_since_prompt
 from dirge_py.agent_loop.tool_calls import CLOSED, cut_json
 from dirge_py.guards.stop_checks import nudge
 from dirge_py.lib.text import one_line
+from dirge_py.types import llm
 from dirge_py.types.abort import AbortSignal
 from dirge_py.types.errors import ProviderError
 from dirge_py.types.events import Sink, SystemNotice
 from dirge_py.types.hooks import Context, Hooks, StopRun, ToolOverride, TurnInfo
-from dirge_py.types.llm import (
-    LlmContext,
-    ResponseSchema,
-    StreamError,
-    StreamEvent,
-    StreamFn,
-    StreamOptions,
-    StreamRetry,
-    StreamStart,
-    SystemText,
-    closing,
-)
 from dirge_py.types.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from dirge_py.types.outcomes import AgentResult, Done, Failed, Outcome
 from dirge_py.types.tools import ToolCall
@@ -82,25 +71,27 @@ class StructuredAnswer:
             get_followup_messages=self._ask,
         )
 
-    def around_model(self, stream_fn: StreamFn) -> StreamFn:
+    def around_model(self, stream_fn: llm.StreamFn) -> llm.StreamFn:
         """Return `stream_fn` with the schema in the request, unless the service rejects that."""
 
         async def stream_with_schema(
-            context: LlmContext, options: StreamOptions, signal: AbortSignal
-        ) -> AsyncIterator[StreamEvent]:
+            context: llm.LlmContext, options: llm.StreamOptions, signal: AbortSignal
+        ) -> AsyncIterator[llm.StreamEvent]:
             self._by_tool = options.model in self._refused or not self._is_native(options.model)
             while True:
                 stream = stream_fn(*self._request(context, options), signal)
                 has_begun = self._by_tool
-                async with closing(stream) as events:
+                async with llm.closing(stream) as events:
                     async for event in events:
                         match event:
-                            case StreamError(error) if (
+                            case llm.StreamError(error) if (
                                 error.kind == "invalid_request" and not has_begun
                             ):
                                 self._fall_back(options.model, error)
                                 break
-                        has_begun = has_begun or not isinstance(event, StreamStart | StreamRetry)
+                        has_begun = has_begun or not isinstance(
+                            event, llm.StreamStart | llm.StreamRetry
+                        )
                         yield event
                     else:
                         return
@@ -108,15 +99,15 @@ class StructuredAnswer:
         return stream_with_schema
 
     def _request(
-        self, context: LlmContext, options: StreamOptions
-    ) -> tuple[LlmContext, StreamOptions]:
+        self, context: llm.LlmContext, options: llm.StreamOptions
+    ) -> tuple[llm.LlmContext, llm.StreamOptions]:
         if self._by_tool:
             return _with_words(context, _BY_TOOL), options
         schema = self._schema.json_schema
         tools = tuple(tool for tool in context.tools if tool.name != TOOL)
         context = _with_words(replace(context, tools=tools), _BY_ANSWER + compact(schema))
         return context, replace(
-            options, response_schema=ResponseSchema(name="result", schema=schema)
+            options, response_schema=llm.ResponseSchema(name="result", schema=schema)
         )
 
     def check_outcome(self, outcome: Outcome, messages: Sequence[Message]) -> Outcome:
@@ -248,11 +239,11 @@ def _listed(problems: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _with_words(context: LlmContext, words: str) -> LlmContext:
+def _with_words(context: llm.LlmContext, words: str) -> llm.LlmContext:
     prompt = context.system_prompt
     more = f"{prompt}\n\n{words}" if prompt else words
-    if isinstance(prompt, SystemText):
-        more = SystemText(more, prompt.stable_chars)
+    if isinstance(prompt, llm.SystemText):
+        more = llm.SystemText(more, prompt.stable_chars)
     return replace(context, system_prompt=more)
 
 
