@@ -173,12 +173,14 @@ def scan(text: str, tools: ToolArguments, shown: str | None = None) -> Iterator[
 def without_quotations(text: str) -> str:
     """Return `text` with blanks for code blocks, code spans, indented and quoted lines."""
     for quotation in (FENCE, _SET_APART, _CODE_SPAN):
-        text = quotation.sub(_blank, text)
+        text = quotation.sub(lambda found: blank_out(found[0], 0, None), text)
     return text
 
 
-def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])
+def blank_out(text: str, begin: int, end: int | None) -> str:
+    """Return `text` with blanks from `begin` to `end`, but the same lines."""
+    rest = "" if end is None else text[end:]
+    return text[:begin] + re.sub(r"[^\n]", " ", text[begin:end]) + rest
 
 
 def _known(name: str, tools: ToolArguments) -> str:

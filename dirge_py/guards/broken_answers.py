@@ -7,7 +7,6 @@ was asked is counted in the history, so that runs can be driven turn by turn.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from dirge_py.agent_loop.answer_schema import TOOL
 from dirge_py.agent_loop.history import CALL_AS_TEXT, is_about_written_call, messages_since_prompt
@@ -16,6 +15,7 @@ from dirge_py.agent_loop.text_tool_calls import (
     MOST_BYTES,
     ToolArguments,
     WrittenCall,
+    blank_out,
     calls_in_text,
     scan,
     thinking_and_text,
@@ -163,16 +163,6 @@ def _has_answer(messages: Sequence[Message]) -> bool:
     )
 
 
-class _Passage(NamedTuple):
-    """Calls in a text with nothing but markup between them."""
-
-    begin: int
-    end: int
-    calls: tuple[WrittenCall, ...]
-    is_code: bool
-    """Whether only JSON or a code block shows them: then they may be an example."""
-
-
 def call_as_text(message: AssistantMessage, tools: Sequence[LoopTool]) -> str:
     """Return the tool of the first call that was written as text and not made; "" if none was.
 
@@ -196,57 +186,44 @@ def call_as_text(message: AssistantMessage, tools: Sequence[LoopTool]) -> str:
 def _meant(text: str, tools: ToolArguments, *, must_end: bool = False) -> Iterator[WrittenCall]:
     if len(text) > MOST_BYTES or not ("{" in text or "<" in text):
         return
-    for passage in _passages(text, tools):
-        if _is_meant(text, passage, must_end=must_end):
-            yield from passage.calls
+    written = [*scan(text, tools, without_quotations(text)), *_in_code_blocks(text, tools)]
+    around = text
+    for call in written:
+        around = blank_out(around, call.begin, call.end)
+    for call in sorted(written, key=lambda call: call.begin):
+        if _is_meant(around, call, is_json=text[call.begin] == "{", must_end=must_end):
+            yield call
 
 
-def _passages(text: str, tools: ToolArguments) -> Sequence[_Passage]:
-    shown = without_quotations(text)
-    plain = (
-        _Passage(call.begin, call.end, (call,), call.is_bare) for call in scan(text, tools, shown)
-    )
-    passages: list[_Passage] = []
-    for passage in sorted([*plain, *_code_blocks(text, tools)]):
-        last = passages[-1] if passages else None
-        if last is not None and not _words(text[last.end : passage.begin]):
-            calls, is_code = last.calls + passage.calls, last.is_code or passage.is_code
-            passages[-1] = _Passage(last.begin, passage.end, calls, is_code)
-        else:
-            passages.append(passage)
-    return passages
-
-
-def _code_blocks(text: str, tools: ToolArguments) -> Iterator[_Passage]:
-    """Yield the code blocks that hold calls and nothing else."""
+def _in_code_blocks(text: str, tools: ToolArguments) -> Iterator[WrittenCall]:
+    """Yield the calls in code blocks that hold nothing else; each stands for its whole block."""
     for block in FENCE.finditer(text):
-        body = block[0].partition("\n")[2].rstrip("`~ \t")
+        body = rest = block[0].partition("\n")[2].rstrip("`~ \t")
         calls = tuple(scan(body, tools))
-        rest = body
-        for call in reversed(calls):
-            rest = rest[: call.begin] + rest[call.end :]
-        if calls and not _words(rest):
-            yield _Passage(block.start(), block.end(), calls, is_code=True)
+        for call in calls:
+            rest = blank_out(rest, call.begin, call.end)
+        if not _words(rest):
+            for call in calls:
+                yield call._replace(begin=block.start(), end=block.end(), is_bare=True)
 
 
-def _is_meant(text: str, passage: _Passage, *, must_end: bool) -> bool:
-    """Whether calls in a text are meant to be made, by where they stand and the words around."""
-    before = _MARKUP.sub("", text[max(0, passage.begin - _NEAR) : passage.begin])
-    after = _words(text[passage.end : passage.end + _NEAR])
+def _is_meant(text: str, call: WrittenCall, *, is_json: bool, must_end: bool) -> bool:
+    """Whether a call is meant to be made, by its place and the words in the text around it."""
+    before = _MARKUP.sub("", text[max(0, call.begin - _NEAR) : call.begin])
+    after = _words(text[call.end : call.end + _NEAR])
     introduction = before.rstrip(_PUNCTUATION).rpartition("\n")[2][-_MOST_INTRODUCTION:]
     is_announced = bool(_ANNOUNCES.search(introduction))
     if _EXAMPLE.search(introduction) or (after and must_end):
         return False
     if introduction.endswith(":") and not is_announced and _DESCRIBES.search(introduction):
         return False
-    if _words(text[passage.end : passage.end + _NEAR].partition("\n")[0]):
+    if _words(text[call.end : call.end + _NEAR].partition("\n")[0]):
         return False  # A sentence goes on.
     if words := before.rpartition("\n")[2].strip(_PUNCTUATION):
         return not after and (is_announced or words.endswith((".", "!", "?", "…")))
-    if is_announced or not (after and passage.is_code):
+    if is_announced or not (after and call.is_bare):
         return True
-    is_opening = not introduction and text[passage.begin] == "{"
-    return is_opening or bool(_ANNOUNCES.search(after[:_MOST_INTRODUCTION]))
+    return (not introduction and is_json) or bool(_ANNOUNCES.search(after[:_MOST_INTRODUCTION]))
 
 
 def _words(text: str) -> str:
