@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -27,43 +27,38 @@ OnComplete: TypeAlias = Callable[[AssistantMessage, llm.StreamDone], Awaitable[l
 """Takes an answer and its end, returns the end to emit; its `message` replaces the answer."""
 
 EVENTS_PER_YIELD = 256
+_ENDS = (llm.StreamDone, llm.StreamError)
 
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Prose:
-    kind: Literal["text", "thinking"]
-    pieces: list[str] = field(default_factory=list)
-    signature: str | None = None
-    redacted: str | None = None
+@dataclass(slots=True, kw_only=True)
+class _Part:
+    """A block under construction."""
 
-    def block(self) -> TextBlock | ThinkingBlock:
-        text = "".join(self.pieces)
-        if self.kind == "text":
-            return TextBlock(text)
-        return ThinkingBlock(text=text, signature=self.signature, redacted=self.redacted)
-
-
-@dataclass(slots=True)
-class _Call:
+    kind: Literal["text", "thinking", "toolcall"]
     index: int
-    key: str
+    key: str = ""
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
     arguments: Any = None
+    signature: str | None = None
+    redacted: str | None = None
     is_complete: bool = False
 
-    def block(self) -> ToolCallBlock:
-        arguments = self.arguments
-        if arguments is None:
-            arguments = parsed_arguments("".join(self.pieces))
+    def block(self) -> AssistantBlock:
+        text = "".join(self.pieces)
+        if self.kind == "text":
+            return TextBlock(text)
+        if self.kind == "thinking":
+            return ThinkingBlock(text=text, signature=self.signature, redacted=self.redacted)
+        arguments = parsed_arguments(text) if self.arguments is None else self.arguments
         return ToolCallBlock(id=self.id, name=self.name, arguments=arguments)
 
 
 class Assembler:
-    """Blocks under construction. `feed` takes events and yields the updates to emit.
+    """Blocks under construction. `feed` takes events and returns the updates to emit.
 
     `model` is the model that answers, as far as the stream has named it. An event of another kind
     closes the open text or thinking block. Calls may interleave; they are distinguished by key, or
@@ -72,142 +67,133 @@ class Assembler:
 
     def __init__(self, model: str = "") -> None:
         self.model = model
+        self._updates: list[MessageUpdate] = []
         self._clear()
 
     def _clear(self) -> None:
-        self._parts: list[_Prose | _Call | CompactionBlock] = []
-        self._open: _Prose | None = None
-        self._calls: dict[str, _Call] = {}
-        self._by_id: dict[str, _Call] = {}
+        self._parts: list[_Part | CompactionBlock] = []
+        self._open: _Part | None = None
+        """The text or thinking that grows."""
+        self._calls: dict[str, _Part] = {}
+        self._by_id: dict[str, _Part] = {}
 
-    def feed(self, event: llm.StreamEvent) -> Iterator[MessageUpdate]:
+    def feed(self, event: llm.StreamEvent) -> Sequence[MessageUpdate]:
+        self._updates = []
         match event:
-            case llm.TextDelta(text):
-                yield from self._grow("text", text)
-            case llm.ThinkingDelta(text):
-                yield from self._grow("thinking", text)
+            case llm.TextDelta(text) if text:
+                self._grow("text", text)
+            case llm.ThinkingDelta(text) if text:
+                self._grow("thinking", text)
             case llm.ThinkingEnd():
-                yield from self._end_thinking(event)
-            case llm.ToolCallDelta():
-                yield from self._grow_call(event)
-            case llm.ToolCallEnd():
-                yield from self._end_call(event)
+                self._end_thinking(event)
+            case llm.ToolCallDelta() | llm.ToolCallEnd():
+                self._grow_call(event)
             case llm.CompactionDone():
-                yield from self._close_open()
+                self._close_open()
                 self._parts.append(CompactionBlock(data=event.data, text=event.text))
             case llm.StreamStart(model, stand_in):
                 self.model = stand_in or self.model or model
             case llm.StreamRetry():
                 self._clear()
+        return self._updates
 
-    def close(self) -> Iterator[MessageUpdate]:
+    def close(self) -> Sequence[MessageUpdate]:
         """End every open block: the answer is complete."""
-        yield from self._close_open()
+        self._updates = []
+        self._close_open()
         for part in self._parts:
-            if isinstance(part, _Call) and not part.is_complete:
-                part.is_complete = True
-                yield _call_update("toolcall_end", part)
+            if isinstance(part, _Part) and not part.is_complete:
+                self._complete(part)
+        return self._updates
 
     def blocks(self, *, with_calls: bool = True) -> tuple[AssistantBlock, ...]:
         """Return the blocks so far, without empty ones."""
-        blocks = (
-            part if isinstance(part, CompactionBlock) else part.block()
-            for part in self._parts
-            if with_calls or not isinstance(part, _Call)
+        blocks = (each.block() if isinstance(each, _Part) else each for each in self._parts)
+        return tuple(
+            block
+            for block in blocks
+            if not _is_empty(block) and (with_calls or not isinstance(block, ToolCallBlock))
         )
-        return tuple(block for block in blocks if not _is_empty(block))
 
-    def _grow(self, kind: Literal["text", "thinking"], text: str) -> Iterator[MessageUpdate]:
-        if not text:
+    def _begin(self, part: _Part) -> _Part:
+        self._close_open()
+        self._parts.append(part)
+        self._tell(part, "start")
+        return part
+
+    def _complete(self, part: _Part, text: str | None = None) -> None:
+        part.is_complete = True
+        self._tell(part, "end", text=text)
+
+    def _close_open(self, text: str | None = None) -> None:
+        if self._open is not None:
+            self._complete(self._open, text)
+            self._open = None
+
+    def _tell(self, part: _Part, step: str, *, delta: str = "", text: str | None = None) -> None:
+        phase: Phase = f"{part.kind}_{step}"  # type: ignore[assignment]
+        self._updates.append(
+            MessageUpdate(
+                phase=phase,
+                index=part.index,
+                delta=delta,
+                text=text,
+                tool_call_id=part.id,
+                tool_name=part.name,
+            )
+        )
+
+    def _opened(self, kind: Literal["text", "thinking"]) -> _Part:
+        """Return the open block if it is of this kind, else begin one."""
+        if self._open is None or self._open.kind != kind:
+            self._open = self._begin(_Part(kind=kind, index=len(self._parts)))
+        return self._open
+
+    def _grow(self, kind: Literal["text", "thinking"], text: str) -> None:
+        part = self._opened(kind)
+        part.pieces.append(text)
+        self._tell(part, "delta", delta=text)
+
+    def _end_thinking(self, end: llm.ThinkingEnd) -> None:
+        is_open = self._open is not None and self._open.kind == "thinking"
+        if not (is_open or end.text or end.signature or end.redacted):
             return
-        prose = self._open
-        if prose is None or prose.kind != kind:
-            prose = yield from self._begin(kind)
-        prose.pieces.append(text)
-        yield self._update("delta", delta=text)
-
-    def _begin(self, kind: Literal["text", "thinking"]) -> Generator[MessageUpdate, None, _Prose]:
-        yield from self._close_open()
-        self._open = prose = _Prose(kind)
-        self._parts.append(prose)
-        yield self._update("start")
-        return prose
-
-    def _end_thinking(self, end: llm.ThinkingEnd) -> Iterator[MessageUpdate]:
-        thinking = self._open
-        if thinking is None or thinking.kind != "thinking":
-            if not (end.text or end.signature or end.redacted):
-                return
-            thinking = yield from self._begin("thinking")
+        thinking = self._opened("thinking")
         thinking.signature, thinking.redacted = end.signature, end.redacted
         if end.text:
             text = "".join(thinking.pieces)
             # Some services repeat the whole text at the end, others send only its last piece.
             thinking.pieces = [end.text] if end.text.startswith(text) else [text, end.text]
-        yield from self._close_open("".join(thinking.pieces) if end.text else None)
+        self._close_open("".join(thinking.pieces) if end.text else None)
 
-    def _close_open(self, text: str | None = None) -> Iterator[MessageUpdate]:
-        if self._open is not None:
-            yield self._update("end", text=text)
-            self._open = None
-
-    def _update(self, step: str, *, delta: str = "", text: str | None = None) -> MessageUpdate:
-        assert self._open is not None
-        phase: Phase = f"{self._open.kind}_{step}"  # type: ignore[assignment]
-        # Only calls can follow an open text or thinking block, and they close it: it is the last.
-        return MessageUpdate(phase=phase, index=len(self._parts) - 1, delta=delta, text=text)
-
-    def _grow_call(self, delta: llm.ToolCallDelta) -> Iterator[MessageUpdate]:
-        call = yield from self._call_of(delta)
-        if call.is_complete:
-            return
-        call.id, call.name = call.id or delta.id, call.name or delta.name
-        self._by_id[call.id] = call
-        if delta.arguments:
-            call.pieces.append(delta.arguments)
-            yield _call_update("toolcall_delta", call, delta=delta.arguments)
-
-    def _end_call(self, end: llm.ToolCallEnd) -> Iterator[MessageUpdate]:
-        call = yield from self._call_of(end)
-        call.id, call.name = end.id or call.id, end.name or call.name
-        self._by_id[call.id] = call
-        if end.arguments is not None:
-            call.arguments = parsed_arguments(end.arguments)
-        if not call.is_complete:
-            call.is_complete = True
-            yield _call_update("toolcall_end", call)
-
-    def _call_of(
-        self, event: llm.ToolCallDelta | llm.ToolCallEnd
-    ) -> Generator[MessageUpdate, None, _Call]:
-        """Return the call that the event belongs to; begin one if it is not known yet."""
+    def _grow_call(self, event: llm.ToolCallDelta | llm.ToolCallEnd) -> None:
         call = self._known(event)
         if call is None:
-            yield from self._close_open()
-            call = _Call(index=len(self._parts), key=event.key, id=event.id, name=event.name)
-            self._parts.append(call)
-            self._calls[event.key] = call
-            self._by_id[call.id] = call
-            yield _call_update("toolcall_start", call)
-        return call
+            part = _Part(kind="toolcall", index=len(self._parts), key=event.key, id=event.id)
+            part.name = event.name
+            call = self._calls[event.key] = self._begin(part)
+        if isinstance(event, llm.ToolCallEnd):
+            call.id, call.name = event.id or call.id, event.name or call.name
+            if event.arguments is not None:
+                call.arguments = parsed_arguments(event.arguments)
+            if not call.is_complete:
+                self._complete(call)
+        elif not call.is_complete:
+            call.id, call.name = call.id or event.id, call.name or event.name
+            if event.arguments:
+                call.pieces.append(event.arguments)
+                self._tell(call, "delta", delta=event.arguments)
+        self._by_id[call.id] = call
 
-    def _known(self, event: llm.ToolCallDelta | llm.ToolCallEnd) -> _Call | None:
+    def _known(self, event: llm.ToolCallDelta | llm.ToolCallEnd) -> _Part | None:
         call = self._calls.get(event.key)
-        if (call is not None and event.id in ("", call.id)) or not event.id:
-            return call
-        if call is not None and not call.id:
+        if not event.id or (call is not None and call.id in ("", event.id)):
             return call
         # Some services use one key for every call of an answer: then the id decides.
         known = self._by_id.get(event.id)
         # Another call may use this key by now, or this call another id.
         is_current = known is not None and self._calls.get(known.key) is known
         return known if known is not None and is_current and known.id == event.id else None
-
-
-def _call_update(phase: Phase, call: _Call, *, delta: str = "") -> MessageUpdate:
-    return MessageUpdate(
-        phase=phase, index=call.index, delta=delta, tool_call_id=call.id, tool_name=call.name
-    )
 
 
 def parsed_arguments(arguments: Any) -> Any:
@@ -290,8 +276,7 @@ async def _answer(
                     raise error
                 case llm.StreamDone():
                     return finished_message(event, assembler, lambda: os.urandom(8).hex())
-            for _ in assembler.feed(event):
-                pass
+            assembler.feed(event)
     raise cut_short()
 
 
@@ -301,7 +286,7 @@ async def until_end(stream: AsyncIterator[llm.StreamEvent]) -> AsyncIterator[llm
         received = 0
         async for event in events:
             yield event
-            if isinstance(event, llm.StreamDone | llm.StreamError):
+            if isinstance(event, _ENDS):
                 return
             received += 1
             if received % EVENTS_PER_YIELD == 0:
@@ -353,8 +338,7 @@ def on_complete(inner: llm.StreamFn, look: OnComplete) -> llm.StreamFn:
                 if isinstance(event, llm.StreamDone):
                     end = event
                     break
-                for _ in assembler.feed(event):
-                    pass
+                assembler.feed(event)
                 yield event
         if end is not None:
             answer = end.message or AssistantMessage(
