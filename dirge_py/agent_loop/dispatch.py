@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from dirge_py.agent_loop import tool_calls
@@ -87,8 +88,6 @@ class _Slot:
     """A private copy of the arguments it runs with, so that they cannot change after the checks."""
     result: LoopToolResult | None = None
     is_started: bool = False
-    is_cleared: bool = False
-    """Whether the hooks have been asked about it."""
     is_running: bool = False
     is_deferred: bool = False
     is_recorded: bool = False
@@ -107,9 +106,39 @@ class _Batch:
         return bool(results) and all(result is not None and result.terminate for result in results)
 
     async def run(self) -> None:
+        """Run the calls: together, after all have passed their preflight, or one at a time.
+
+        If a hook turned a call into one that changes something, it and the later calls wait for
+        those before them, and run one at a time.
+        """
         if len(self._slots) > 1 and not self._is_sequential:
             self._is_sequential = not all(map(self._may_overlap, self._calls))
-        await (self._run_in_sequence() if self._is_sequential else self._run_in_parallel())
+        ready: list[_Slot] = []
+        for slot in self._slots:
+            if self._run.signal.aborted:
+                return
+            self._start(slot)
+            judged = slot.call
+            deferral = None if self._is_answered(slot) else await self._preflight(slot)
+            if self._run.signal.aborted:
+                return
+            if deferral is not None:
+                await self._execute_all(ready)
+                if not self._run.signal.aborted:
+                    self._defer_from(slot, deferral)
+                return
+            may_join = slot.call is judged or self._may_overlap(slot.call)
+            if slot.result is None and not (may_join or self._is_sequential):
+                self._is_sequential = True
+                await self._execute_all(ready)
+                ready = []
+            if self._is_sequential:
+                if slot.result is None:
+                    await self._execute(slot)
+                self._record_answered()
+            elif slot.result is None:
+                ready.append(slot)
+        await self._execute_all(ready)
 
     def _may_overlap(self, call: ToolCall) -> bool:
         """Whether the call may run at the same time as others: it only looks, or its tool says so.
@@ -121,48 +150,9 @@ class _Batch:
         mode = call.tool.execution_mode
         return only_looks(call, self._run.config.only_reads) if mode is None else mode == "parallel"
 
-    async def _run_in_sequence(self) -> None:
-        for slot in self._slots:
-            if self._run.signal.aborted:
-                return
-            self._start(slot)
-            is_decided = self._is_answered(slot) or slot.is_cleared
-            deferral = None if is_decided else await self._preflight(slot)
-            if deferral is not None:
-                self._defer_from(slot, deferral)
-            if slot.result is None and not self._run.signal.aborted:
-                await self._execute(slot)
-            if slot.result is not None:
-                self._record(slot)
-
-    async def _run_in_parallel(self) -> None:
-        """Run no call before all have passed their preflight; `answer_unanswered` records them.
-
-        If a hook turned a call into one that changes something, it and the later calls wait for
-        those before them, and run one at a time.
-        """
-        ready: list[_Slot] = []
-        deferred: tuple[_Slot, Defer] | None = None
-        for slot in self._slots:
-            self._start(slot)
-            if deferred is not None or self._is_answered(slot):
-                continue
-            judged = slot.call
-            deferral = await self._preflight(slot)
-            if self._run.signal.aborted:
-                return
-            if deferral is not None:
-                deferred = slot, deferral
-            elif slot.result is None and not (slot.call is judged or self._may_overlap(slot.call)):
-                self._is_sequential = True
-                await self._execute_all(ready)
-                await self._run_in_sequence()
-                return
-            elif slot.result is None:
-                ready.append(slot)
-        await self._execute_all(ready)
-        if deferred is not None and not self._run.signal.aborted:
-            self._defer_from(*deferred)
+    def _record_answered(self) -> None:
+        for slot in takewhile(lambda slot: slot.result is not None, self._slots):
+            self._record(slot)
 
     def answer_unanswered(self) -> None:
         """Answer every call that has no result: services reject a call without one."""
@@ -182,8 +172,7 @@ class _Batch:
         call = tool_calls.prepare_call(
             block, self._run.turn_tools, validate, repair=self._run.config.repair
         )
-        if call.repairs:
-            self._run.repairs.update(call.repairs)
+        self._run.repairs.update(call.repairs)
         if call.problem in ("invalid_arguments", "truncated"):
             self._run.repairs["invalid"] += 1
         decision = self._run.decisions.get(block.id)
@@ -204,13 +193,11 @@ class _Batch:
         if slot.is_started:
             return
         slot.is_started = True
-        block = slot.block
-        name, args = block.name, block.arguments
-        self._run.emit(events.ToolExecutionStart(tool_call_id=block.id, tool_name=name, args=args))
+        call_id, name, args = slot.block.id, slot.block.name, slot.block.arguments
+        self._run.emit(events.ToolExecutionStart(tool_call_id=call_id, tool_name=name, args=args))
 
     async def _preflight(self, slot: _Slot) -> Defer | None:
         """Ask the hooks whether the call may run; answer it if not."""
-        slot.is_cleared = True
         info = self._run.info(calls=self._calls)
         call, answer = await self._run.hooks.check_call(info, slot.call)
         if self._run.signal.aborted:

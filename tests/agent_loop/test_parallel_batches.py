@@ -7,7 +7,8 @@ import pytest
 from dirge_py.agent_loop import Hooks, LoopConfig, compose
 from dirge_py.testing import ScriptedModel
 from dirge_py.tools.base import Hints
-from dirge_py.types.hooks import EditArgs
+from dirge_py.types.hooks import Defer, EditArgs
+from dirge_py.types.outcomes import AwaitingConfirmation
 from dirge_py.types.tools import Claim, LoopToolResult, ShellCommand, text_result
 from tests.support.guarded_runs import ClaimingTool
 from tests.support.loop_runs import a_breath, run_loop
@@ -98,13 +99,14 @@ class Steps:
         self.log.append(f"{call.id} judged")
 
 
-async def run_edited(steps: Steps, model: ScriptedModel, number: int) -> Any:
+async def run_edited(steps: Steps, model: ScriptedModel, number: int, *more: Hooks) -> Any:
     def edit(_info: Any, call: Any) -> EditArgs | None:
         return EditArgs({"change": True}) if call.id == f"echo#{number}" else None
 
     config = compose(
         Hooks(name="edit", before_tool_call=edit),
         Hooks(name="permission", before_tool_call=steps.judge),
+        *more,
     )
     return await run_loop(model, "go", tools=[steps.tool], config=config)
 
@@ -122,3 +124,18 @@ async def test_a_call_that_a_hook_turns_into_a_change_runs_alone():
     ]
     assert [r.tool_call_id for r in run.results] == [f"echo#{number}" for number in range(4)]
     assert run.results[2].text == "{'change': True}"
+
+
+async def test_a_call_that_is_deferred_after_such_a_change_runs_nothing_twice():
+    def defer(_info: Any, call: Any) -> Defer | None:
+        return Defer("?") if call.id == "echo#2" else None
+
+    steps = Steps()
+    deferring = Hooks(name="defer", before_tool_call=defer)
+    run = await run_edited(steps, asking(*[("echo", {})] * 4), 1, deferring)
+
+    assert [step for step in steps.log if step.endswith("begins")] == [
+        *("echo#0 begins", "echo#1 begins"),
+    ]
+    assert isinstance(run.outcome, AwaitingConfirmation)
+    assert run.outcome.call_ids == ("echo#2", "echo#3")
