@@ -70,13 +70,6 @@ _ANY_ITEM = -1
 _DEEPEST = 6
 
 
-@dataclass(frozen=True, slots=True)
-class _Leaf:
-    path: tuple[str, ...]
-    schema: Schema
-    is_required: bool
-
-
 def schema_for_model(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the schema to send (cached): flattened if deep or wide, without `x-` keywords."""
     return _flat_schemas(schema)[0]
@@ -104,29 +97,29 @@ def _flat_schemas(schema: Any) -> tuple[Mapping[str, Any], Mapping[str, tuple[st
     if isinstance(schema, Mapping) and any(str(word).startswith(_PRIVATE) for word in schema):
         public = {word: each for word, each in schema.items() if not str(word).startswith(_PRIVATE)}
     leaves = list(_leaves(public, public)) if _is_open(public) else []
-    depth = max((len(leaf.path) for leaf in leaves), default=0)
+    depth = max((len(path) for path, *_ in leaves), default=0)
     if depth < 2 or (len(leaves) <= _MOST_LEAVES and depth <= _MOST_LEVELS):
         return public, None
-    names = {".".join(step.replace(".", _DOT) for step in leaf.path): leaf for leaf in leaves}
+    names = {".".join(step.replace(".", _DOT) for step in leaf[0]): leaf for leaf in leaves}
     if len(names) < len(leaves) or max(map(len, names)) > _LONGEST_NAME:
         return public, None
     flat = {
         **public,
-        "properties": {name: leaf.schema for name, leaf in names.items()},
-        "required": [name for name, leaf in names.items() if leaf.is_required],
+        "properties": {name: schema for name, (_, schema, _) in names.items()},
+        "required": [name for name, (_, _, is_required) in names.items() if is_required],
     }
     if '"$ref"' not in json.dumps(flat["properties"]):
         flat.pop("$defs", None)
         flat.pop("definitions", None)
     # A model may also send nested arguments: then a dot in a top-level name is only a dot.
     own = {name: (name,) for name in public["properties"]}
-    return flat, {**own, **{name: leaf.path for name, leaf in names.items()}}
+    return flat, {**own, **{name: path for name, (path, *_) in names.items()}}
 
 
 def _leaves(
     schema: Schema, root: Schema, path: tuple[str, ...] = (), *, is_required: bool = True
-) -> Iterator[_Leaf]:
-    """Yield every place that is not an object with named properties; a list is one place."""
+) -> Iterator[tuple[tuple[str, ...], Schema, bool]]:
+    """Yield path, schema and need of every place that is no object with named properties."""
     listed = schema.get("required")
     required = listed if isinstance(listed, list | tuple) else ()
     for name, each in schema["properties"].items():
@@ -135,7 +128,7 @@ def _leaves(
         if _is_open(inner) and len(here) < _NESTED:
             yield from _leaves(inner, root, here, is_required=needed)
         else:
-            yield _Leaf(here, each, needed)
+            yield here, each, needed
 
 
 def _is_open(schema: Any) -> bool:

@@ -1,6 +1,7 @@
 """Reminders for an agent whose calls are all about the same files, or keep failing."""
 
 import re
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -123,7 +124,7 @@ class _Streak:
     calls: int = 0
     timeouts: int = 0
     tools: set[str] = field(default_factory=set)
-    quotes: list[str] = field(default_factory=list)
+    quotes: deque[str] = field(default_factory=lambda: deque(maxlen=QUOTES))
     reminders: int = 0
     reminded_at: int = 0
 
@@ -132,7 +133,7 @@ class _Streak:
         self.calls += 1
         self.timeouts += result.details.get("outcome") == "timeout"
         self.tools.add(result.tool_name)
-        self.quotes = [*self.quotes, _quote(result)][-QUOTES:]
+        self.quotes.append(_quote(result))
 
     def is_due(self, threshold: int) -> bool:
         return threshold > 0 and self.score - self.reminded_at >= threshold
@@ -251,8 +252,7 @@ def _denial_checkpoint(streak: _Streak) -> str:
         "stop and ask the user to allow it, naming the exact call and its reason, or report what "
         "is left undone."
     )
-    head = f"Denied: {_calls(streak)}. The last of them:"
-    return "\n".join([head, *streak.quotes, rule])
+    return "\n".join([f"Denied: {_calls(streak)}. The last of them:", *streak.quotes, rule])
 
 
 def _quote(result: ToolResultMessage) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 from dirge_py.agent_loop.tool_calls import signature
 from dirge_py.guards.reminders import FailureTracker
 from dirge_py.guards.stop_checks import nudge
-from dirge_py.guards.tool_hooks import claims_of
 from dirge_py.lib.shell_lexer import starts_program, with_single_spaces
 from dirge_py.lib.text import truncate
 from dirge_py.types.hooks import AfterToolCallResult, Hooks, StopRun, ToolOverride, TurnInfo
@@ -165,7 +164,7 @@ class StormBreaker:
 
     def describe(self, call: ToolCall) -> "_MadeCall":
         """Return what is compared of a call. What it would do is unknown if it cannot run."""
-        claims = claims_of(call) if call.problem is None else ()
+        claims = (call.claims or ()) if call.problem is None else ()
         operations = {claim.op for claim in claims}
         kind: Kind = "other" if operations.isdisjoint(_REMOTE) else "remote"
         kind = "execute" if "execute" in operations else kind

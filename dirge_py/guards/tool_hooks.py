@@ -1,7 +1,7 @@
 """Hooks around tool calls: availability, bounds, redacted results; and the claims of calls."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from dirge_py.agent_loop.answer_schema import TOOL as ANSWER_TOOL
@@ -16,7 +16,7 @@ from dirge_py.types.hooks import (
 )
 from dirge_py.types.messages import TextBlock
 from dirge_py.types.outcomes import Failed
-from dirge_py.types.tools import Claim, LoopToolResult, ToolCall
+from dirge_py.types.tools import LoopToolResult, ToolCall
 
 _WITHHELD = "The result is withheld: searching it for secrets failed ({error})."
 
@@ -173,15 +173,10 @@ def redact_results(redact: Callable[[str], str]) -> Hooks:
     return Hooks(name="secrets", after_tool_call=after)
 
 
-def claims_of(call: ToolCall) -> Sequence[Claim]:
-    """Return what a call claims to do; empty if its tool can't tell, which permission reports."""
-    return call.claims or ()
-
-
 def claimed_paths(call: ToolCall, *operations: str) -> tuple[str, ...]:
-    """Return the paths of a call's claims with these operations."""
+    """Return the paths of a call's claims with these operations; none if its tool can't tell."""
     return tuple(
         claim.resource
-        for claim in claims_of(call)
+        for claim in call.claims or ()
         if claim.op in operations and isinstance(claim.resource, str)
     )

@@ -11,7 +11,7 @@ from typing import Literal
 
 from dirge_py.guards.final_answer import reports_failure, reports_no_check
 from dirge_py.guards.stop_checks import StopCheck
-from dirge_py.guards.tool_hooks import claimed_paths, claims_of
+from dirge_py.guards.tool_hooks import claimed_paths
 from dirge_py.lib.shell_lexer import simple_commands, word_set
 from dirge_py.lib.text import one_line
 from dirge_py.types.hooks import Hooks, TurnInfo
@@ -118,8 +118,8 @@ class Verification:
         code = tuple(path for path in changed if is_code(path))
         if code and outcome != "error":
             self._edits.append(_CodeEdit(code, diff if len(changed) == 1 else ""))
-        for claim in claims_of(call) if outcome != "aborted" else ():
-            if isinstance(claim.resource, ShellCommand):
+        for claim in call.claims or ():
+            if isinstance(claim.resource, ShellCommand) and outcome != "aborted":
                 self._observe_command(claim.resource, outcome)
 
     def _observe_command(self, command: ShellCommand, outcome: str) -> None:
