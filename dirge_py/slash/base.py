@@ -74,32 +74,25 @@ class FrontEnd(Protocol):
         """Open another session, or a new one; the current one is closed."""
         raise Unsupported("switching the session")
 
+    async def open_in(self, folder: Path) -> "Conversation":
+        """Begin a new session in `folder`; the current one is closed. Raises DirgeError."""
+        raise Unsupported("another folder")
+
+    @property
+    def settings_file(self) -> Path | None:
+        """The settings file, even if it doesn't exist yet; None if started without settings."""
+        raise Unsupported("showing the settings")
+
+    def settings(self) -> "Config | None":
+        """The current settings; None if there are none here. Raises ConfigError."""
+        return None
+
     def quit(self) -> None:
         """End the program."""
 
     def show_diff(self, diff: str) -> None:
         """Show a unified diff as such."""
         self.show(diff)
-
-
-@runtime_checkable
-class HasSettings(Protocol):
-    """A front end that was started with settings, and can reload them."""
-
-    @property
-    def settings_file(self) -> Path | None:
-        """The settings file, even if it doesn't exist yet; None if started without settings."""
-
-    def settings(self) -> "Config | None":
-        """The current settings; None if started without settings. Raises ConfigError."""
-
-
-@runtime_checkable
-class CanOpenFolder(Protocol):
-    """A front end that can move to another folder."""
-
-    async def open_in(self, folder: Path) -> "Conversation":
-        """Begin a new session in `folder`; the current one is closed. Raises DirgeError."""
 
 
 @runtime_checkable
@@ -115,11 +108,6 @@ def command(name: str, summary: str, **options: Any) -> Callable[[CommandBody], 
     return lambda run: Command(name=name, summary=summary, run=run, **options)
 
 
-def settings_of(front: FrontEnd) -> "Config | None":
-    """The settings of this front end; None if it has none. Raises ConfigError."""
-    return front.settings() if isinstance(front, HasSettings) else None
-
-
 async def pick_name(
     args: str, front: FrontEnd, title: str, choices: Mapping[Any, str], *, current: str, noun: str
 ) -> str | None:
@@ -133,11 +121,21 @@ async def pick_name(
     return args
 
 
+async def ask_options(
+    front: FrontEnd, header: str, text: str, options: Mapping[str, str], *, is_multiple: bool = True
+) -> Sequence[str] | None:
+    """The options that the user chooses from labels and their descriptions; None if they cancel."""
+    listed = tuple(QuestionOption(label=name, description=note) for name, note in options.items())
+    question = Question(
+        header=header, question=text, options=listed, is_multiple=is_multiple, is_open=False
+    )
+    answers = await front.form([question])
+    return answers[0].chosen if answers else None
+
+
 async def ask_option(
     front: FrontEnd, header: str, text: str, options: Mapping[str, str]
 ) -> str | None:
-    """The option that the user chooses from labels and their descriptions; None if they cancel."""
-    listed = tuple(QuestionOption(label=name, description=note) for name, note in options.items())
-    question = Question(header=header, question=text, options=listed, is_open=False)
-    answers = await front.form([question])
-    return answers[0].chosen[0] if answers and answers[0].chosen else None
+    """Do the same for one option; None if they choose none."""
+    chosen = await ask_options(front, header, text, options, is_multiple=False)
+    return chosen[0] if chosen else None

@@ -1,5 +1,6 @@
 """`/context` and `/compact`: show what is sent to the model, and shorten it."""
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 _BAR_CELLS = 20
 _MOST_DIGITS = 9
 _MOST_OFFERED = 20
+_MISSPELLED = re.compile(r"-.*|undo|(show|restore) \S+|restore")
+"""Not taken as a focus, because compacting costs a model call."""
 
 
 @command("context", "what is sent to the model, and how much of the window it takes", headless=True)
@@ -51,7 +54,7 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
             else:
                 front.show(f"The last compaction is undone. {_savings_text(undone)}", tone="good")
         case ["show"]:
-            front.show("\n".join(_dropped_lines(conversation.omitted_messages())))
+            front.show(_omitted_text(conversation.omitted_messages()))
         case ["restore", number] if number.isdecimal() and len(number) <= _MOST_DIGITS:
             shown = conversation.send_whole_again(int(number))
             if shown is None:
@@ -59,46 +62,34 @@ async def compact(args: str, conversation: "Conversation", front: FrontEnd) -> N
                 raise UsageError(f"Message {int(number)} is not left out.", hint=hint)
             text = f"Message {int(number)} is sent in full again. {_savings_text(shown)}"
             front.show(text, tone="good")
-        case ["undo" | "restore"] | ["show" | "restore", _]:
-            raise _no_such_form(args)
-        case [first, *_] if first.startswith("-"):
-            raise _no_such_form(args)
+        case words if _MISSPELLED.fullmatch(" ".join(words)):
+            hint = "Use show, restore N, --undo, or words for what to keep above all."
+            raise UsageError(f"/compact has no {args!r}.", hint=hint)
         case _:
             await _compact_now(args, conversation, front)
 
 
-def _no_such_form(args: str) -> UsageError:
-    """The error for a misspelled form of the command, because a compaction costs a model call."""
-    return UsageError(
-        f"/compact has no {args!r}.",
-        hint="Use show, restore N, --undo, or words for what to keep above all.",
-    )
-
-
-def _dropped_lines(left_out: "Sequence[OmittedMessage]") -> list[str]:
+def _omitted_text(left_out: "Sequence[OmittedMessage]") -> str:
     if not left_out:
-        return ["Nothing is left out: every message is sent in full."]
-    head = (
-        f"Left out or shortened, {len(left_out)} messages (`/compact restore N` sends one again):"
-    )
+        return "Nothing is left out: every message is sent in full."
+    count = f"{len(left_out)} messages"
+    head = f"Left out or shortened, {count} (`/compact restore N` sends one again):"
     row = "  {0.number:>5}  {0.how:<9} {0.author:<12} {0.chars:>9,}  {0.beginning}"
-    return [head, *map(row.format, left_out)]
+    return "\n".join([head, *map(row.format, left_out)])
 
 
 async def _compact_now(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     done: ContextCompacted | None = await conversation.compact(args)
+    failed = "dirge could not make a summary."
     if done is None:
         front.show("Nothing to compact: the context would not get smaller.")
-        return
-    if done.kind == "failed_summary":
-        text = "dirge could not make a summary."
-        if done.tokens_after >= done.tokens_before:
-            front.show(f"{text} The context is unchanged.", tone="error")
-        else:
-            text = f"{text} Old tool results are cut instead. {_savings_text(done)}"
-            front.show(text, tone="warning")
-    else:
+    elif done.kind != "failed_summary":
         front.show(f"Compacted. {_savings_text(done)} The session keeps everything.", tone="good")
+    elif done.tokens_after >= done.tokens_before:
+        front.show(f"{failed} The context is unchanged.", tone="error")
+    else:
+        text = f"{failed} Old tool results are cut instead. {_savings_text(done)}"
+        front.show(text, tone="warning")
 
 
 def _savings_text(done: "ContextCompacted") -> str:

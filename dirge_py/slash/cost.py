@@ -1,10 +1,10 @@
 """`/cost` and `/cache`: the requests of a session, their price and their cached part."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import format_usd, plural
@@ -91,33 +91,30 @@ def _recorded_requests(records: Iterable[Record]) -> list[AnsweredRequest]:
     for record in records:
         data = record.data if isinstance(record.data, dict) else {}
         origin = data.get("origin", "user") if record.type == "message" else ""
+        role, price = data.get("role"), data.get("cost_usd")
+        request = AnsweredRequest(
+            model=str(data.get("model") or ""),
+            usage=decode_usage(data.get("usage")),
+            cost_usd=float(price) if isinstance(price, int | float) else None,
+            run=run,
+        )
         if record.type == "usage":
-            price = data.get("cost_usd")
-            request = AnsweredRequest(
-                model=_text(data, "model"),
-                usage=decode_usage(data.get("usage")),
-                cost_usd=float(price) if isinstance(price, int | float) else None,
-                role=_text(data, "role"),
-                run=run,
-            )
             if unpriced is not None and requests[unpriced].usage == request.usage:
                 requests[unpriced] = replace(
                     request,
-                    role=request.role or MAIN,
+                    role=role or MAIN,
                     since=_causes(since, last, request.model, record),
                     is_compared=isinstance(data.get("changed"), list),
                 )
                 unpriced, since, last = None, [], (request.model, record.ts)
             else:
-                requests.append(replace(request, role=request.role or ASIDE, is_turn=False))
-        elif origin == "user" and data.get("role") == "user":
+                requests.append(replace(request, role=role or ASIDE, is_turn=False))
+        elif origin == "user" and role == "user":
             run += 1
-        elif origin not in ("", "harness") and data.get("role") == "assistant":
-            usage = decode_usage(data.get("usage"))
-            unpriced = len(requests) if usage else None
-            if usage or data.get("content"):
-                model = _text(data, "model")
-                requests.append(AnsweredRequest(model=model, usage=usage, cost_usd=None, run=run))
+        elif origin not in ("", "harness") and role == "assistant":
+            unpriced = len(requests) if request.usage else None
+            if request.usage or data.get("content"):
+                requests.append(request)
         elif record.type == "compaction":
             since.append("old history was folded")
             if requests and requests[-1].role == ASIDE:
@@ -148,11 +145,6 @@ def _causes(
             passed = f"{waited.total_seconds() / 60:.0f} min passed"
             causes.append(f"{passed}: the cache may have expired")
     return tuple(causes)
-
-
-def _text(data: Mapping[str, Any], name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else ""
 
 
 @command(

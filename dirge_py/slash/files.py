@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dirge_py.lib.paths import from_home
 from dirge_py.lib.text import plural, visible
 from dirge_py.session.ids import project_root
-from dirge_py.slash.base import CanOpenFolder, FrontEnd, Unsupported, ask_option, command
+from dirge_py.slash.base import FrontEnd, ask_option, command
 from dirge_py.types.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,8 +76,6 @@ async def add_dir(args: str, conversation: "Conversation", front: FrontEnd) -> N
 )
 async def cd(args: str, conversation: "Conversation", front: FrontEnd) -> None:
     folder = _folder(args or "~", conversation.cwd)
-    if not isinstance(front, CanOpenFolder):
-        raise Unsupported("another folder")
     if folder == Path(os.path.realpath(conversation.cwd)):
         front.show(f"This is {visible(str(folder))}.")
         return
@@ -110,14 +108,9 @@ def _folder(name: str, cwd: Path) -> Path:
 
 def _edited_files(conversation: "Conversation") -> Sequence[str]:
     """The files that the model edited or wrote, the newest first."""
-    names = [
-        str(call.arguments.get("path") or "")
-        for message in reversed(conversation.messages)
-        if message.role == "assistant"
-        for call in message.calls
-        if call.name in ("edit", "write")
-    ]
-    return list(dict.fromkeys(filter(None, names)))
+    answers = (m for m in reversed(conversation.messages) if m.role == "assistant")
+    calls = (call for m in answers for call in m.calls if call.name in ("edit", "write"))
+    return list(dict.fromkeys(str(c.arguments["path"]) for c in calls if c.arguments.get("path")))
 
 
 @command(
@@ -153,9 +146,8 @@ def _within_project(name: str, conversation: "Conversation") -> str:
         return ""
     root = os.path.realpath(project_root(conversation.cwd))
     path = os.path.normpath(conversation.cwd / from_home(name))
-    inside = os.path.relpath(
-        os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)), root
-    )
+    folder, file = os.path.split(path)
+    inside = os.path.relpath(os.path.join(os.path.realpath(folder), file), root)
     if inside == os.pardir or inside.startswith(os.pardir + os.sep):
         raise UsageError(f"{name} is not in the project {root}.", hint="/diff alone shows all.")
     return "" if inside == os.curdir else inside

@@ -23,7 +23,6 @@ from dirge_py.session.import_export.export import write_new_file
 from dirge_py.slash.base import FrontEnd, command
 from dirge_py.slash.settings import changed_lines
 from dirge_py.types.errors import DirgeError, UsageError
-from dirge_py.types.messages import AssistantMessage
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -52,12 +51,9 @@ async def show_help(args: str, conversation: "Conversation", front: FrontEnd) ->
     for known in front.commands:
         names = " ".join(f"/{name}" for name in (known.name, *known.aliases))
         rows.append((f"{names} {known.usage}".rstrip(), known.summary))
-    parts = ["Commands", *_aligned(rows)]
-    if own := front.commands.own_names:
-        parts += ["", "Own names", *_aligned(own)]
-    if front.keys:
-        parts += ["", "Keys", *_aligned(front.keys)]
-    front.show("\n".join([*parts, "", _HELP_END]))
+    tables = {"Commands": rows, "Own names": front.commands.own_names, "Keys": front.keys}
+    parts = ["\n".join([title, *_aligned(table)]) for title, table in tables.items() if table]
+    front.show("\n\n".join([*parts, _HELP_END]))
 
 
 @command("quit", "leave; the session is kept", aliases=("exit", "q", ":q"))
@@ -67,7 +63,7 @@ async def quit_dirge(args: str, conversation: "Conversation", front: FrontEnd) -
 
 def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
     """Rows in two columns; a left cell that is too long gets its own line."""
-    width = min(_WIDEST_LEFT, max((len(left) for left, _ in rows), default=0))
+    width = min(_WIDEST_LEFT, max(len(left) for left, _ in rows))
     lines: list[str] = []
     for left, right in rows:
         if len(left) > width:
@@ -152,7 +148,9 @@ def _report(
         changed = changed_lines(front)
     except DirgeError as error:
         changed = [error.message]
-    errors = [*_session_errors(conversation), *_log_errors(state_dir() / "log" / "dirge.jsonl")]
+    failed = (m for m in conversation.messages if m.role == "assistant" and m.error_message)
+    errors = [f"{m.error_kind or 'error'}: {m.error_message}" for m in failed]
+    errors += _log_errors(state_dir() / "log" / "dirge.jsonl")
     for title, lines in (
         ("Settings", ["not known here"] if changed is None else changed),
         ("What `dirge doctor` finds", findings.splitlines()),
@@ -160,12 +158,6 @@ def _report(
     ):
         yield f"\n## {title}\n"
         yield from (f"    {line}" for line in lines)
-
-
-def _session_errors(conversation: "Conversation") -> Iterator[str]:
-    for message in conversation.messages:
-        if isinstance(message, AssistantMessage) and message.error_message:
-            yield f"{message.error_kind or 'error'}: {message.error_message}"
 
 
 def _log_errors(file: Path) -> Iterator[str]:

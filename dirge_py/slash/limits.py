@@ -15,19 +15,12 @@ if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
 
 
-_RUN: tuple[LimitName, ...] = (
-    "cost",
-    "tokens",
-    "input_tokens",
-    "output_tokens",
-    "time",
-    "requests",
-    "tool_calls",
-)
-_SESSION: tuple[LimitName, ...] = ("session_cost", "session_tokens")
-_NAMES = {setting_of(name): name for name in (*_RUN, *_SESSION)}
-_NONE = ("none", "off")
-_DECIMALS = re.compile(r"\d*\.\d+")
+_ORDER: tuple[LimitName, ...] = (
+    "cost", "tokens", "input_tokens", "output_tokens", "time", "requests", "tool_calls",
+    "session_cost", "session_tokens",
+)  # fmt: skip
+_NAMES = {setting_of(name): name for name in _ORDER}
+_AMOUNT = re.compile(r"\d+|\d*\.\d+|none|off")
 
 
 @command(
@@ -50,18 +43,17 @@ async def limits(args: str, conversation: "Conversation", front: FrontEnd) -> No
     amount = written.strip().removeprefix("$").replace("_", "").replace(",", "")
     if not amount:
         raise UsageError("Which limit?", hint=f"For example: /limits {key} 5, /limits {key} none.")
-    most: float | None = int(amount) if amount.isdecimal() else None
-    if most is None and _DECIMALS.fullmatch(amount):
-        most = float(amount)
+    most: float | None = None
     try:
-        if most is None and amount not in _NONE:
+        if not _AMOUNT.fullmatch(amount):
             raise ValueError(amount)
+        if amount not in ("none", "off"):
+            most = float(amount) if "." in amount else int(amount)
         LimitsTable.model_validate({key: most})
     except ValueError:  # Pydantic's errors are some, too.
         unit = " whole" if _NAMES[key] not in ("cost", "session_cost", "time") else ""
-        raise UsageError(
-            f"{written.strip()!r} is no limit.", hint=f"Give a{unit} number above 0, or none."
-        ) from None
+        hint = f"Give a{unit} number above 0, or none."
+        raise UsageError(f"{written.strip()!r} is no limit.", hint=hint) from None
     conversation.settings.set_limit(key, most)
     since = " from the next run on" if key == "time_s" else ""
     shown = "no longer limited" if most is None else f"at most {format_amount(_NAMES[key], most)}"
@@ -70,17 +62,15 @@ async def limits(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 def _table(conversation: "Conversation") -> str:
     limits = conversation.settings.limits
-    of_run, of_session = limits.run_used(), limits.used_by_session()
+    used = {**limits.run_used(), **limits.used_by_session()}
     rows = [("", "used", "allowed")]
     for key, name in _NAMES.items():
-        used = of_session[name] if name in of_session else of_run.get(name, 0)
         most = getattr(limits.most, key)
         allowed = "no limit" if most is None else format_amount(name, most)
-        rows.append((key, format_amount(name, used), allowed))
-    lines = align_columns(rows, right=(1, 2))
-    first_of_session = 1 + len(_RUN)
+        rows.append((key, format_amount(name, used.get(name, 0)), allowed))
+    *of_run, cost, tokens = align_columns(rows, right=(1, 2))
     run = "This run" if conversation.is_running else "The last run"
-    parts = [run, *lines[:first_of_session], "", "This session", *lines[first_of_session:]]
+    parts = [run, *of_run, "", "This session", cost, tokens]
     if conversation.cost_usd is None:
         parts += ["", "The price of some requests is unknown: they are not in the cost."]
     return "\n".join(parts)

@@ -59,12 +59,12 @@ async def tools(args: str, conversation: "Conversation", front: FrontEnd) -> Non
         front.show("\n".join(map(_tool_line, conversation.tools)) or "The model has no tools.")
         return
     name = words[0]
-    if name not in conversation.tool_names:
+    tool = next((tool for tool in conversation.tools if tool.name == name), None)
+    if tool is None:
         meant = nearest(name, conversation.tool_names)
         hint = f"Did you mean {meant}?" if meant else "/tools lists them."
         raise UsageError(f"There is no tool {name}.", hint=hint)
     around = (conversation.extension(Plugins) or Plugins()).chain(name)
-    tool = next(tool for tool in conversation.tools if tool.name == name)
     front.show(" → ".join([*around, *getattr(tool, "chain", ()), name]))
 
 
@@ -87,6 +87,5 @@ def _described(plugin: PluginReport) -> Sequence[str]:
 
 
 def _hook(hook: HookReport) -> str:
-    failed = f"{hook.failures} failed" if hook.failures else ""
-    notes = ", ".join(note for note in (failed, "" if hook.is_on else "off") if note)
-    return f"{hook.point} {hook.name}" + (f" ({notes})" if notes else "")
+    notes = [f"{hook.failures} failed"] * bool(hook.failures) + ["off"] * (not hook.is_on)
+    return f"{hook.point} {hook.name}" + (f" ({', '.join(notes)})" if notes else "")

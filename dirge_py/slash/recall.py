@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from dirge_py.config.paths import state_dir
 from dirge_py.extensions.memory.extension import Memory
 from dirge_py.lib.lean_dataclass import dataclass
 from dirge_py.lib.text import plural, truncate, visible
@@ -20,6 +18,7 @@ from dirge_py.session.index.vectors import (
     write_vectors,
 )
 from dirge_py.slash.base import FrontEnd, command
+from dirge_py.slash.session import folder_of_state
 from dirge_py.types.errors import ConfigError, UsageError
 from dirge_py.types.memory import StoreName
 from dirge_py.types.messages import AssistantMessage, UserMessage
@@ -82,10 +81,8 @@ async def recall(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 async def _by_words(words: Sequence[str], conversation: "Conversation") -> str:
     query = SearchQuery(words)
-    index = _index(conversation)
-    noted = [each for each in await _noted(conversation) if query.matches(each.text)]
-    matches = await asyncio.to_thread(index.search, words, limit=_MOST_SHOWN)
-    lines = [_line(passage) for passage in noted]
+    lines = [_line(each) for each in await _noted(conversation) if query.matches(each.text)]
+    matches = await asyncio.to_thread(_index(conversation).search, words, limit=_MOST_SHOWN)
     lines += [f"{_place(match)}\n  {visible(match.snippet)}" for match in matches]
     return "\n".join(lines) or "Nothing found. /recall --semantic TEXT searches by meaning."
 
@@ -106,14 +103,13 @@ async def _by_meaning(text: str, model: str, conversation: "Conversation", front
         hint = f"{hint} /recall TEXT searches by words.".strip()
         raise ConfigError(error.message, hint=hint) from error
     wanted = unit_vector(answer.embeddings[0])
-    folder = _state_dir(conversation) / "vectors"
+    folder = folder_of_state(conversation) / "vectors"
     file = vector_file(folder, project_id(conversation.cwd), answer.model)
     keys = {passage.text: text_key(passage.text) for passage in passages}
-    known = await asyncio.to_thread(read_vectors, file)
+    known = (await asyncio.to_thread(read_vectors, file)).items()
     # Only what can be compared: the service may have replaced the model.
-    vectors = {
-        key: known[key] for key in keys.values() if key in known and len(known[key]) == len(wanted)
-    }
+    used = {*keys.values()}
+    vectors = {key: v for key, v in known if key in used and len(v) == len(wanted)}
     new = [each for each, key in keys.items() if key not in vectors]
     if new:
         front.show(f"Asking {answer.model} for the embeddings of {plural(len(new), 'text')}.")
@@ -137,46 +133,32 @@ async def _noted(conversation: "Conversation") -> list[Passage]:
     memory = conversation.extension(Memory)
     if memory is None:
         return []
-    stores: Sequence[StoreName] = get_args(StoreName)
+    provider = memory.provider
     return [
-        Passage(f"memory: {memory.provider.where(store)}", line.strip())
-        for store in stores
-        for line in (await memory.provider.read(store)).splitlines()
+        Passage(f"memory: {provider.where(store)}", line.strip())
+        for store in get_args(StoreName)
+        for line in (await provider.read(store)).splitlines()
         if line.strip()
     ]
 
 
 async def _said(conversation: "Conversation") -> list[Passage]:
     """The texts of all sessions of the project, the newest first, in pieces."""
-    texts = await asyncio.to_thread(_index(conversation).newest_texts, _KINDS, _MOST_PASSAGES)
+    matches = await asyncio.to_thread(_index(conversation).newest_texts, _KINDS, _MOST_PASSAGES)
+    texts = [(_place(match), match.snippet) for match in matches]
     if conversation.session_id is None:
         # This session is not stored.
-        spoken = (
-            " ".join(message.text.split())
-            for message in conversation.messages
-            if isinstance(message, UserMessage | AssistantMessage)
-        )
-        texts = [
-            *(
-                SearchMatch(project="", session_id="this", seq=0, at="now", kind="text", snippet=w)
-                for w in spoken
-            ),
-            *texts,
-        ]
+        own = [m for m in conversation.messages if isinstance(m, UserMessage | AssistantMessage)]
+        texts = [("session this, now, text", " ".join(m.text.split())) for m in own] + texts
     return [
-        Passage(_place(match), match.snippet[start : start + _PASSAGE_CHARS])
-        for match in texts
-        for start in range(0, len(match.snippet), _PASSAGE_CHARS)
+        Passage(place, text[start : start + _PASSAGE_CHARS])
+        for place, text in texts
+        for start in range(0, len(text), _PASSAGE_CHARS)
     ]
 
 
 def _index(conversation: "Conversation") -> SessionIndex:
-    return SessionIndex(_state_dir(conversation), project_id(conversation.cwd))
-
-
-def _state_dir(conversation: "Conversation") -> Path:
-    journal = conversation.timeline.file
-    return journal.parents[2] if journal is not None else state_dir()
+    return SessionIndex(folder_of_state(conversation), project_id(conversation.cwd))
 
 
 def _place(match: SearchMatch) -> str:

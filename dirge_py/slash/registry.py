@@ -36,10 +36,9 @@ class Registry:
 
     def __init__(self, commands: Iterable[Command] = ()) -> None:
         self._by_name: dict[str, Command] = {}
-        self._commands: list[Command] = []
         self._own: dict[str, str] = {}
         self._wanted: Mapping[str, str] = {}
-        self._of_extensions: list[Command] = []
+        self._of_extensions: list[str] = []
         self.conflicts: list[str] = []
         for command in commands:
             self.add(command)
@@ -48,29 +47,27 @@ class Registry:
         if command.name in self._by_name:
             self.conflicts.append(f"/{command.name} is already taken")
             return
-        self._commands.append(command)
         for name in (command.name, *command.aliases):
             self._by_name.setdefault(name, command)
 
     def add_all(self, others: "Registry") -> None:
         """Add the commands of `others`; commands already in this registry keep their names."""
-        for command in others._commands:
+        for command in others:
             if self._by_name.get(command.name) is not command:
                 self.add(command)
 
     def use_extensions(self, commands: Iterable[Command]) -> list[str]:
         """Use these commands of extensions, not earlier ones; returns warnings for taken names."""
-        for command in self._of_extensions:
-            self._commands.remove(command)
-            del self._by_name[command.name]
+        for name in self._of_extensions:
+            del self._by_name[name]
         self._of_extensions = []
         warnings: list[str] = []
         for command in commands:
             if command.name in self._by_name:
                 warnings.append(f"/{command.name} of a plugin is left out: the name is taken.")
-                continue
-            self.add(command)
-            self._of_extensions.append(command)
+            else:
+                self.add(command)
+                self._of_extensions.append(command.name)
         self.use_own_names(self._wanted)
         return warnings
 
@@ -96,7 +93,7 @@ class Registry:
         return [(f"/{name}", f"/{line}") for name, line in sorted(self._own.items())]
 
     def __iter__(self) -> Iterator[Command]:
-        return iter(sorted(self._commands, key=lambda command: command.name))
+        return (each for name, each in sorted(self._by_name.items()) if name == each.name)
 
     def find(self, name: str) -> Command | None:
         """The command with this name, alias or own name."""
@@ -116,15 +113,10 @@ class Registry:
     def complete(self, prefix: str) -> Sequence[tuple[str, str]]:
         """Names that begin with `prefix`, and their meaning: own names, names, then aliases."""
         own = [(n[1:], line) for n, line in self.own_names if n[1:].startswith(prefix)]
-        matching = [
-            command
-            for command in self
-            if command.name not in self._own
-            and any(name.startswith(prefix) for name in (command.name, *command.aliases))
-        ]
-        # Sorting is stable: those whose alias matches come last.
-        matching.sort(key=lambda command: not command.name.startswith(prefix))
-        return [*own, *((command.name, command.summary) for command in matching)]
+        others = [each for each in self if each.name not in self._own]
+        by_name = [each for each in others if each.name.startswith(prefix)]
+        by_alias = [each for each in others if any(a.startswith(prefix) for a in each.aliases)]
+        return [*own, *dict.fromkeys((each.name, each.summary) for each in by_name + by_alias)]
 
     async def run(self, typed: TypedCommand, conversation: "Conversation", front: object) -> None:
         """Run a typed command. Raises UsageError: there is none, or it has to wait for the run."""

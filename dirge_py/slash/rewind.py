@@ -5,9 +5,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from dirge_py.lib.text import one_line, plural, visible
-from dirge_py.slash.base import Choice, FrontEnd, ask_option, command
+from dirge_py.slash.base import Choice, FrontEnd, ask_option, ask_options, command
 from dirge_py.types.errors import UsageError
-from dirge_py.types.questions import Question, QuestionOption
 
 if TYPE_CHECKING:
     from dirge_py.conversation.conversation import Conversation
@@ -66,7 +65,7 @@ async def _go_back(args: str, conversation: "Conversation", front: FrontEnd, *, 
     target = conversation.timeline.before(why=why)
     preview = await conversation.timeline.preview(target)
     options = {"go back": "", "cancel": ""}
-    text = preview_text(preview)
+    text = _preview_text(preview)
     if not preview.changes or await ask_option(front, "Rewind", text, options) == "go back":
         await _move(conversation, front, target, None)
 
@@ -148,9 +147,13 @@ async def _pick_point(
     choices = []
     for point in points:
         mark = ("❯ " if point.is_prompt else "• ") if is_marked else ""
-        label = mark + one_line(point.text, 80)
-        choices.append(Choice(id=point.id, label=label, detail=relative_time(point.at)))
+        choices.append(_choice(point, mark))
     return await front.pick(title, choices) if choices else ""
+
+
+def _choice(point: "RewindPoint", mark: str = "", note: str = "") -> Choice:
+    label, detail = mark + one_line(point.text, 80), relative_time(point.at) + note
+    return Choice(id=point.id, label=label, detail=detail)
 
 
 async def _chosen_point(
@@ -170,8 +173,7 @@ async def _chosen_point(
     for prompt in prompts:
         count = changed.get(prompt.id)
         files = "" if count is None else f", {plural(count, 'file')} changed since"
-        detail = relative_time(prompt.at) + files
-        choices.append(Choice(id=prompt.id, label=one_line(prompt.text, 80), detail=detail))
+        choices.append(_choice(prompt, note=files))
     chosen = await front.pick("Rewind to before", choices, current=_HERE)
     return next((prompt for prompt in prompts if prompt.id == chosen), None)
 
@@ -182,7 +184,7 @@ async def _ask_scope(preview: "RewindPreview", front: FrontEnd) -> "RewindScope 
     if preview.changes or preview.yours:
         options = {_BOTH: "", **options, _FILES: "the messages stay"}
     options["cancel"] = ""
-    chosen = await ask_option(front, "Rewind", preview_text(preview), options)
+    chosen = await ask_option(front, "Rewind", _preview_text(preview), options)
     return _SCOPES.get(chosen or "")
 
 
@@ -194,15 +196,8 @@ async def _ask_for_user_files(preview: "RewindPreview", front: FrontEnd) -> Sequ
     text = "You changed these files since. Which of them should go back, too? The others are kept."
     if more := len(preview.yours) - len(offered):
         text += f" {more} more are kept in any case."
-    options = tuple(
-        QuestionOption(label=c.path, description=f"{_WOULD[c.kind]}{_line_counts(c)}")
-        for c in offered
-    )
-    question = Question(
-        header="Yours", question=text, options=options, is_multiple=True, is_open=False
-    )
-    answers = await front.form([question])
-    return answers[0].chosen if answers else None
+    notes = {c.path: f"{_WOULD[c.kind]}{_line_counts(c)}" for c in offered}
+    return await ask_options(front, "Yours", text, notes)
 
 
 async def _move(
@@ -216,16 +211,15 @@ async def _move(
     also: Sequence[str] | None = ()
     if preview is not None and (scope or target.what) != "conversation":
         also = await _ask_for_user_files(preview, front)
-    if also is None:
-        return
+        if also is None:
+            return
     result = await conversation.timeline.move_to(target, scope, also=also)
-    front.show(result_text(result), tone="error" if result.failed else "good")
+    front.show(_result_text(result), tone="error" if result.failed else "good")
     if result.text:
         front.set_input(result.text)
 
 
-def preview_text(preview: "RewindPreview") -> str:
-    """The preview as text: what happens to the conversation, then to the files."""
+def _preview_text(preview: "RewindPreview") -> str:
     lines = [_left_behind(preview.left_behind)]
     if preview.unavailable:
         lines.append(f"The files stay as they are: {preview.unavailable}.")
@@ -242,8 +236,7 @@ def preview_text(preview: "RewindPreview") -> str:
     return "\n".join(lines)
 
 
-def result_text(moved: "RewindResult") -> str:
-    """The result as text: what the move changed, and what it couldn't."""
+def _result_text(moved: "RewindResult") -> str:
     left = _left_behind(moved.left_behind) if moved.left_behind else "No message is left out."
     headline = _HEADLINES.get(moved.why, f"{left} /redo reverses that.")
     if moved.what == "files":
@@ -309,7 +302,7 @@ def draw_tree(tree: "SessionTree") -> Iterator[str]:
     roots = [number for number, node in enumerate(nodes) if node.above is None]
     width = max(map(len, tree.names), default=0)
     # Each entry: a node, what stands before it, and what stands before those below it.
-    waiting = list(reversed(_indented(roots, main, "")))
+    waiting = _indented(roots, main, "")
     while waiting:
         number, sign, indent = waiting.pop()
         node = nodes[number]
@@ -318,16 +311,13 @@ def draw_tree(tree: "SessionTree") -> Iterator[str]:
         text = visible(node.text) or "…"
         age = relative_time(node.at)
         yield f"{here} {tree.names[number]:<{width}}  {sign}{mark}{text}  {age}".rstrip()
-        waiting += reversed(_indented(node.below, main, indent))
+        waiting += _indented(node.below, main, indent)
 
 
 def _indented(below: list[int], main: set[int], indent: str) -> list[tuple[int, str, str]]:
-    """The abandoned branches, then the one that continues straight."""
+    """The abandoned branches, the first one last, behind the one that continues straight."""
     if not below:
         return []
     straight = next((number for number in below if number in main), below[-1])
-    left = [number for number in below if number != straight]
-    return [
-        *((number, f"{indent}├─ ", f"{indent}│  ") for number in left),
-        (straight, indent, indent),
-    ]
+    left = [number for number in reversed(below) if number != straight]
+    return [(straight, indent, indent), *((n, f"{indent}├─ ", f"{indent}│  ") for n in left)]

@@ -91,21 +91,16 @@ async def _pick_session(
         about = f" whose title contains {args!r}" if args else ""
         front.show(f"There are no stored sessions of this project{about}.")
         return None
-    choices = [
-        Choice(
-            id=s.id,
-            label=s.title or s.id,
-            detail=f"{DAMAGED * s.is_damaged}{s.messages} messages, {s.id}",
-        )
-        for s in matching[:_MOST_SHOWN]
-    ]
+    choices = []
+    for s in matching[:_MOST_SHOWN]:
+        detail = f"{DAMAGED * s.is_damaged}{s.messages} messages, {s.id}"
+        choices.append(Choice(id=s.id, label=s.title or s.id, detail=detail))
     return await front.pick("Session", choices, current=conversation.session_id or "")
 
 
 async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> None:
     """Move a session to the trash, by default the current one, and then begin a new one."""
-    file = conversation.timeline.file
-    state = file.parents[2] if file is not None else state_dir()
+    state = folder_of_state(conversation)
     store = Store(state, project_root(conversation.cwd))
     session_id = store.find(name or conversation.session_id or "")
     titles = {summary.id: summary.title for summary in store.list()}
@@ -118,6 +113,12 @@ async def _delete(name: str, conversation: "Conversation", front: FrontEnd) -> N
     Trash(state).add(store, session_id)
     undo = f"`dirge sessions delete --undo {session_id}` restores it"
     front.show(f"Deleted; for a week {undo}.", tone="good")
+
+
+def folder_of_state(conversation: "Conversation") -> Path:
+    """The state folder that this session is stored in, or would be."""
+    journal = conversation.timeline.file
+    return journal.parents[2] if journal is not None else state_dir()
 
 
 def _session_list(stored: Sequence[SessionSummary], current: str | None) -> str:

@@ -3,25 +3,17 @@
 import asyncio
 import platform
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, cast
-
 from dirge_py.files.atomic import atomic_write
 from dirge_py.git.repository import branch_of
 from dirge_py.lib.lazy import late
 from dirge_py.lib.text import format_count, format_usd, visible
 from dirge_py.lib.text_width import align_columns
 from dirge_py.lib.version import __version__
-from dirge_py.slash.base import (
-    Choice,
-    FrontEnd,
-    HasSettings,
-    Unsupported,
-    command,
-    pick_name,
-    settings_of,
-)
+from dirge_py.slash.base import Choice, FrontEnd, Unsupported, command, pick_name
 from dirge_py.types.errors import ConfigError, DirgeError, UsageError
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
 
 if TYPE_CHECKING:
     from dirge_py.config.commands import changed_settings, config_init
@@ -69,7 +61,7 @@ async def _pick_model(conversation: "Conversation", front: FrontEnd) -> str | No
     current = conversation.settings.model
     options = conversation.settings.models()
     # The models of one provider together, those of the current model's provider first.
-    aliases = list(dict.fromkeys(option.spec.partition("/")[0] for option in options))
+    aliases = [option.spec.partition("/")[0] for option in options]
     ordered = sorted(options, key=lambda option: aliases.index(option.spec.partition("/")[0]))
     choices = [_model_choice(option) for option in ordered]
     if choices and current not in [choice.id for choice in choices]:
@@ -140,12 +132,10 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
     if not book.names:
         hint = "Write one into `prompts/<name>.md` beside your config.toml."
         raise UsageError("There are no prompts.", hint=hint)
-    name: str | None = args
-    if not args:
-        choices = [Choice(id=name, label=name, detail=book.describe(name)) for name in book.names]
-        choices.append(Choice(id=_NONE, label=_NONE, detail="use no prompt"))
-        current = book.current.name if book.current is not None else _NONE
-        name = await front.pick("Prompt", choices, current=current)
+    details = {name: book.describe(name) for name in book.names} | {_NONE: "use no prompt"}
+    choices = [Choice(id=name, label=name, detail=detail) for name, detail in details.items()]
+    current = book.current.name if book.current is not None else _NONE
+    name = args or await front.pick("Prompt", choices, current=current)
     if name is None:
         return
     chosen = conversation.settings.choose_prompt(None if name == _NONE else name)
@@ -165,8 +155,6 @@ async def prompt(args: str, conversation: "Conversation", front: FrontEnd) -> No
     complete=lambda conversation: ["edit"],
 )
 async def config(args: str, conversation: "Conversation", front: FrontEnd) -> None:
-    if not isinstance(front, HasSettings):
-        raise Unsupported("showing the settings")
     file = front.settings_file
     if file is None:
         raise UsageError("There are no settings here.", hint="Start `dirge` in a project.")
@@ -184,7 +172,7 @@ async def config(args: str, conversation: "Conversation", front: FrontEnd) -> No
 
 def changed_lines(front: FrontEnd) -> list[str] | None:
     """Return the changed settings, one per line; None if `front` has none. Raises ConfigError."""
-    settings = settings_of(front)
+    settings = front.settings()
     return changed_settings(settings) if settings is not None else None
 
 
@@ -201,7 +189,7 @@ async def _edit(front: FrontEnd, file: Path) -> None:
     text = after if after.endswith("\n") else f"{after}\n"
     atomic_write(file, text.encode(), mode=file.stat().st_mode & 0o777)
     try:
-        settings_of(front)
+        front.settings()
     except ConfigError as error:
         front.show(f"Written, but not usable:\n{error.message}\n{error.hint}".strip(), tone="error")
         front.set_input("/config edit")
@@ -247,17 +235,17 @@ def _session_rows(conversation: "Conversation", profile: str) -> Iterator[tuple[
 
 
 def _settings_rows(front: FrontEnd) -> Iterator[tuple[str, str]]:
-    if not isinstance(front, HasSettings) or front.settings_file is None:
-        return
-    file = front.settings_file
-    yield "settings", f"{file}{'' if file.exists() else ' (none: the defaults apply)'}"
     try:
+        if (file := front.settings_file) is None:
+            return
+        yield "settings", f"{file}{'' if file.exists() else ' (none: the defaults apply)'}"
         settings = front.settings()
+        roles = settings.roles.named() if settings is not None else ()
+        yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles)
+    except Unsupported:
+        return
     except DirgeError as error:
         yield "", error.in_one_line()
-        return
-    roles = settings.roles.named() if settings is not None else ()
-    yield "roles", ", ".join(f"{role} {spec}" for role, spec in roles)
 
 
 def _extension_rows(conversation: "Conversation", front: FrontEnd) -> Iterator[tuple[str, str]]:

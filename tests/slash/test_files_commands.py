@@ -161,6 +161,8 @@ async def test_the_way_back_can_be_typed_as_it_is_told(
 class Editor(ScriptedFrontEnd):
     """A front end with settings, and a scripted editor."""
 
+    settings_file: Path | None = None
+
     def __init__(self, file: Path, writes: str | None = None) -> None:
         super().__init__()
         self.settings_file = file
