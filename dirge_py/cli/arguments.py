@@ -1,7 +1,6 @@
 """The parsers of the command line: flags, their help, and subcommands."""
 
 import argparse
-import os
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -45,6 +44,7 @@ it; `//` begins a prompt with a slash. Exit codes: 0 done, 1 failed, 2 wrong usa
 10 more turns wanted, 11 awaiting confirmation, 53 turn limit, 54 other limit, 55 aborted by
 --on-ask, 56 a plan ended not verified, 75 try again later, 130 and 143 interrupted.
 More: docs/cli.md."""
+_MODE: dict[str, Any] = {"dest": "modes", "action": "append_const", "default": []}
 _WITHOUT_CHOICE: dict[str, object] = {"print": True, "input_format": None, "resume": None}
 _WITHOUT_CHOICE |= dict.fromkeys(("continue_", "fork_session", "no_session", "plan"), False)
 """The flags of `dirge -p` that subcommands which continue a session do not have."""
@@ -179,14 +179,6 @@ def parse_words(parser: Parser, argv: Sequence[str], into: str) -> argparse.Name
     return flags
 
 
-def folders(names: Sequence[str]) -> tuple[str, ...]:
-    """The folders of `--add-dir`. Raises UsageError: there is no such folder."""
-    for name in names:
-        if not os.path.isdir(name):
-            raise UsageError(f"--add-dir {name}: there is no such folder.")
-    return tuple(names)
-
-
 def _output_flags(group: Any) -> None:
     add = group.add_argument
     output_help = "headless: text (default), one JSON object, or JSON lines"
@@ -225,9 +217,9 @@ def _shared_flags(parser: Parser) -> None:
     add("--no-context-files", action="store_true", help="don't send AGENTS.md and CLAUDE.md")
     add = parser.add_argument_group("what it may do").add_argument
     add("--permission-mode", metavar="MODE", choices=MODES, help=", ".join(MODES))
-    add("--yolo", action="store_true", help="allow everything but what is always denied")
-    add("--accept-all", action="store_true", help="the mode accept")
-    add("--restrictive", action="store_true", help="the mode restrictive")
+    add("--yolo", const="yolo", **_MODE, help="allow everything but what is always denied")
+    add("--accept-all", const="accept", **_MODE, help="the mode accept")
+    add("--restrictive", const="restrictive", **_MODE, help="the mode restrictive")
     add("--allow", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--deny", metavar="RULE", action="append", default=[], help="op:pattern, repeatable")
     add("--allowedTools", metavar="TOOLS", action="append", default=[], help="as in Bash(npm test)")
@@ -240,9 +232,10 @@ def _shared_flags(parser: Parser) -> None:
     add("-C", "--cwd", metavar="DIR", help="start in DIR")
     add = parser.add_argument_group("limits").add_argument
     add("--max-turns", metavar="N", type=positive_int, help="model calls in one run")
-    add("--max-cost", metavar="USD", type=_positive, help="money, where prices are known")
+    cost_help = "money, where prices are known"
+    add("--max-cost", metavar="USD", type=_positive, dest="max_cost_usd", help=cost_help)
     add("--max-tokens", metavar="N", type=positive_int, help="tokens, in and out")
-    add("--timeout", metavar="S", type=_positive, help="seconds")
+    add("--timeout", metavar="S", type=_positive, dest="timeout_s", help="seconds")
     add = parser.add_argument_group("other").add_argument
     add("--line", action="store_true", help="plain lines instead of the terminal UI")
     add("--config", metavar="FILE", help="read FILE instead of the usual config.toml")
@@ -258,9 +251,9 @@ def _hidden_aliases(parser: Parser) -> None:
     hide = argparse.SUPPRESS
     add("--session-id", dest="session", type=_session_id, help=hide)
     add("--effort", dest="thinking", choices=LEVELS, help=hide)
-    add("--max-budget-usd", dest="max_cost", type=_positive, help=hide)
+    add("--max-budget-usd", dest="max_cost_usd", type=_positive, help=hide)
     add("--max-agent-turns", dest="max_turns", type=positive_int, help=hide)
-    add("--dangerously-skip-permissions", dest="yolo", action="store_true", help=hide)
+    add("--dangerously-skip-permissions", const="yolo", **_MODE, help=hide)
 
 
 def _session_id(text: str) -> str:

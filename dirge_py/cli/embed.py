@@ -6,11 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import aclosing
-from pathlib import Path
-
 from dirge_py.cli.arguments import Parser, parse_words, positive_int
 from dirge_py.cli.flags import print_error
 from dirge_py.types.errors import ProviderError, UsageError
+from pathlib import Path
+
 
 _TRY_LATER = 75
 _USED_UP = 54
@@ -80,9 +80,8 @@ def _texts(flags: Namespace) -> Sequence[str]:
             print_notice(notice)
         texts = [line for line in text.splitlines() if line.strip()]
     if not texts:
-        raise UsageError(
-            "there is no text to embed.", hint="As in `dirge embed -- 'a text'`, or lines on stdin."
-        )
+        hint = "As in `dirge embed -- 'a text'`, or lines on stdin."
+        raise UsageError("there is no text to embed.", hint=hint)
     if not all(text.strip() for text in texts):
         raise UsageError("one of the texts is empty.")
     return texts

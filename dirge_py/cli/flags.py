@@ -3,11 +3,10 @@
 import os
 import sys
 from argparse import Namespace
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dirge_py.cli.arguments import MODES, folders
 from dirge_py.types.errors import DirgeError, UsageError
 
 if TYPE_CHECKING:
@@ -16,33 +15,30 @@ if TYPE_CHECKING:
     from dirge_py.slash.base import Tone
 
 
-_HEADLESS = (
-    "output_format",
-    "input_format",
-    "event_format",
-    "output_file",
-    "on_ask",
-    "json_schema",
-)
-MOST_PERMISSIVE_FIRST = ("yolo", "accept", "standard", "restrictive", "plan")
-assert set(MODES) == set(MOST_PERMISSIVE_FIRST)
+_HEADLESS = {
+    "output_format": "--output-format",
+    "input_format": "--input-format",
+    "event_format": "--event-format",
+    "output_file": "-o",
+    "on_ask": "--on-ask",
+    "json_schema": "--json-schema",
+}
 _SANDBOX_NAMES = {"bwrap": "required"}
 
 
 def check_flags(flags: Namespace) -> None:
     """Raise UsageError for flags that do not go together."""
     if not flags.print:
-        for name in _HEADLESS:
+        for name, flag in _HEADLESS.items():
             if getattr(flags, name) is not None:
-                shown = "-o" if name == "output_file" else "--" + name.replace("_", "-")
-                raise UsageError(f"{shown} works with -p only.", hint="Add -p, or leave it out.")
+                raise UsageError(f"{flag} works with -p only.", hint="Add -p, or leave it out.")
     _check_schema(flags)
     reads_lines = flags.input_format == "stream-json"
     writes_lines = flags.output_format == "stream-json"
-    if flags.event_format and not writes_lines:
-        raise UsageError("--event-format needs --output-format stream-json.")
-    if flags.include_partial_messages and not writes_lines:
-        raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    for name in ("event_format", "include_partial_messages"):
+        if getattr(flags, name) and not writes_lines:
+            flag = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{flag} needs --output-format stream-json.")
     if reads_lines and flags.prompt:
         text = "--input-format stream-json takes its prompts from stdin."
         raise UsageError(text, hint="Leave the words out.")
@@ -132,25 +128,16 @@ def load_settings(flags: Namespace, api_key: str | None = None) -> "Config":
     from dirge_py.config.load import load
     from dirge_py.config.sources import Overrides
 
-    overrides = Overrides(
-        provider=flags.provider,
-        model=flags.model,
-        base_url=flags.base_url,
-        thinking=flags.thinking,
-        api_key=api_key,
-        api_key_file=flags.api_key_file,
-        permission_mode=_mode(flags),
-        max_turns=flags.max_turns,
-        max_cost_usd=flags.max_cost,
-        max_tokens=flags.max_tokens,
-        timeout_s=flags.timeout,
-        tools=tuple(flags.tools.split(",")) if flags.tools is not None else None,
-        no_tools=flags.no_tools,
-        no_context_files=flags.no_context_files,
-        no_session=flags.no_session,
-        sandbox=_SANDBOX_NAMES.get(flags.sandbox, flags.sandbox),
-    )
-    return load(overrides, path=Path(flags.config) if flags.config else None)
+    values: dict[str, Any] = {
+        "source": "",
+        "api_key": api_key,
+        "permission_mode": _mode(flags),
+        "tools": tuple(flags.tools.split(",")) if flags.tools is not None else None,
+        "sandbox": _SANDBOX_NAMES.get(flags.sandbox, flags.sandbox),
+    }
+    names = (field.name for field in fields(Overrides) if field.name not in values)
+    values |= {name: getattr(flags, name) for name in names}
+    return load(Overrides(**values), path=Path(flags.config) if flags.config else None)
 
 
 def key_from_stdin() -> str:
@@ -161,17 +148,27 @@ def key_from_stdin() -> str:
     return key
 
 
-def build_options(flags: Namespace) -> "BuildOptions":
-    """The flags that aren't settings. Raises UsageError."""
+def rule_options(flags: Namespace) -> "BuildOptions":
+    """The flags about what calls may do. Raises UsageError."""
     from dirge_py.sdk.options import BuildOptions
 
+    for name in flags.add_dir:
+        if not os.path.isdir(name):
+            raise UsageError(f"--add-dir {name}: there is no such folder.")
     return BuildOptions(
-        session=_session_choice(flags),
-        add_dirs=folders(flags.add_dir),
+        add_dirs=tuple(flags.add_dir),
         allow=tuple(flags.allow),
         deny=tuple(flags.deny),
         allowed_tools=tuple(flags.allowedTools),
         disallowed_tools=tuple(flags.disallowedTools),
+    )
+
+
+def build_options(flags: Namespace) -> "BuildOptions":
+    """The flags that aren't settings. Raises UsageError."""
+    return replace(
+        rule_options(flags),
+        session=_session_choice(flags),
         system_prompt=_prompt_text(flags.system_prompt, flags.system_prompt_file),
         append_system_prompt=_prompt_text(
             flags.append_system_prompt, flags.append_system_prompt_file
@@ -192,31 +189,27 @@ def with_notices(options: "BuildOptions", config: "Config") -> "BuildOptions":
 
 
 def _mode(flags: Namespace) -> str | None:
-    modes = {
-        "yolo" if flags.yolo else None,
-        "accept" if flags.accept_all else None,
-        "restrictive" if flags.restrictive else None,
-        flags.permission_mode,
-    } - {None}
-    chosen = next((mode for mode in MOST_PERMISSIVE_FIRST if mode in modes), None)
-    if len(modes) > 1:
-        sys.stderr.write(f"dirge: several permission modes were given; using {chosen}.\n")
+    modes = {*flags.modes, flags.permission_mode} - {None}
+    if len(modes) < 2:
+        return next(iter(modes), None)
+    from dirge_py.sdk.sessions import STRICTEST_FIRST
+
+    chosen = max(modes, key=STRICTEST_FIRST.index)
+    sys.stderr.write(f"dirge: several permission modes were given; using {chosen}.\n")
     return chosen
 
 
 def _session_choice(flags: Namespace) -> "SessionChoice":
     from dirge_py.sdk.options import SessionChoice
 
-    fork = flags.fork_session
     if flags.no_session:
         return SessionChoice(kind="none")
+    choice = SessionChoice(fork=flags.fork_session)
     if flags.continue_:
-        return SessionChoice(kind="newest", fork=fork)
+        return replace(choice, kind="newest")
     if flags.resume:
-        return SessionChoice(kind="resume", id=flags.resume, fork=fork)
-    if flags.session is not None:
-        return SessionChoice(kind="named", id=flags.session, fork=fork)
-    return SessionChoice(kind="new", fork=fork)
+        return replace(choice, kind="resume", id=flags.resume)
+    return choice if flags.session is None else replace(choice, kind="named", id=flags.session)
 
 
 def _prompt_text(text: str | None, path: str | None) -> str | None:

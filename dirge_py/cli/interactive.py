@@ -9,10 +9,10 @@ import tomllib
 from argparse import Namespace
 from collections.abc import Callable, Mapping
 from contextlib import chdir
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dirge_py.cli.flags import (
     build_options,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dirge_py.config.sources import LocalServer
     from dirge_py.conversation.conversation import Conversation
     from dirge_py.permission.project_trust import TrustGate
-    from dirge_py.sdk.options import BuildOptions, SessionChoice
+    from dirge_py.sdk.options import BuildOptions
     from dirge_py.ui.options import UiOptions, UiSettings
 
 
@@ -86,23 +86,15 @@ def _ui_settings(config: "Config") -> "UiSettings":
     from dirge_py.ui.options import UiSettings
 
     ui = config.ui
-    return UiSettings(
-        show_thinking=ui.show_thinking,
-        keys=config.keys,
-        aliases=config.aliases,
-        keymap=ui.keymap,
-        enter=ui.enter,
-        chord_timeout_s=ui.chord_timeout_ms / 1000,
-        has_mouse=ui.mouse,
-        clipboard=ui.clipboard,
-        notify=ui.notify,
-        reduced_motion=ui.reduced_motion,
-        has_avatar=ui.avatar,
-        panel=ui.panel,
-        display=ui.display,
-        diff=ui.diff,
-        editor_open_command=ui.editor_open_command,
-    )
+    values: dict[str, Any] = {
+        "keys": config.keys,
+        "aliases": config.aliases,
+        "chord_timeout_s": ui.chord_timeout_ms / 1000,
+        "has_mouse": ui.mouse,
+        "has_avatar": ui.avatar,
+    }
+    names = (field.name for field in fields(UiSettings) if field.name not in values)
+    return UiSettings(**values, **{name: getattr(ui, name) for name in names})
 
 
 def _theme(file: Path) -> str:
@@ -136,7 +128,14 @@ class SessionOpeners:
         self, asker: Asker, session_id: str | None, way: OpenMode = "write"
     ) -> "Conversation":
         """Open a stored session, or a new one."""
-        choice = _session_choice(session_id, way)
+        from dirge_py.sdk.options import SessionChoice
+
+        choice = SessionChoice()
+        if session_id:
+            is_fork = way == "fork"
+            choice = SessionChoice(
+                kind="view" if way == "view" else "resume", id=session_id, fork=is_fork
+            )
         return self._open(asker, replace(self._read_options(), session=choice))
 
     def project(self) -> "TrustGate":
@@ -183,16 +182,6 @@ class SessionOpeners:
 def _session_openers(flags: Namespace) -> SessionOpeners:
     key = key_from_stdin() if flags.api_key_stdin else None
     return SessionOpeners(lambda: load_settings(flags, key), lambda: build_options(flags))
-
-
-def _session_choice(session_id: str | None, way: OpenMode) -> "SessionChoice":
-    from dirge_py.sdk.options import SessionChoice
-
-    if not session_id:
-        return SessionChoice()
-    if way == "view":
-        return SessionChoice(kind="view", id=session_id)
-    return SessionChoice(kind="resume", id=session_id, fork=way == "fork")
 
 
 def line_mode(flags: Namespace) -> int:

@@ -9,10 +9,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from itertools import groupby
-from pathlib import Path
-from typing import Any
-
 from dirge_py.cli.arguments import SESSIONS_VERBS, build_sessions_parser, parse_words
 from dirge_py.cli.flags import print_error, project_folder
 from dirge_py.config.paths import state_dir
@@ -33,6 +29,10 @@ from dirge_py.session.record import Record
 from dirge_py.session.store import DAMAGED, KEPT_IN_TRASH, SessionSummary, Store, Trash
 from dirge_py.session.tree import build_tree, rewind_points
 from dirge_py.types.errors import DirgeError, SessionError, UsageError
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
 
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 _LEAST_TITLE = 20
@@ -50,7 +50,10 @@ def sessions(rest: Sequence[str]) -> int:
     flags = parse_words(build_sessions_parser(verb or "list"), rest[bool(verb) :], "words")
     # Don't read the settings: an error in them must not hide sessions.
     store = Store(state_dir(), project_root(project_folder(flags)), app_version=__version__)
-    return _RUN[flags.verb](flags, store)
+    run, missing, hint = _RUN[flags.verb]
+    if missing and not flags.words:
+        raise UsageError(missing, hint=hint)
+    return run(flags, store)
 
 
 def _list(flags: Namespace, store: Store) -> int:
@@ -85,23 +88,21 @@ def _list_text(
     for project in {session.project for session in every}:
         short = short_names(session.id for session in every if session.project == project)
         names.update({(project, session_id): name for session_id, name in short.items()})
-    heads = ["id", "last used", "messages", "cost", "model", "title"]
-    rows = [
-        [
-            names[session.project, session.id],
-            f"{session.updated.astimezone():%Y-%m-%d %H:%M}",
-            str(session.messages),
-            _cost(session.cost_usd, known=session.usage is not None),
-            _clean_line(session.model) or "-",
-            DAMAGED * session.is_damaged + (_clean_line(session.title) or "-"),
-        ]
-        for session in found
-    ]
-    if everywhere:
-        heads.insert(5, "project")
-        for row, session in zip(rows, found, strict=True):
-            row.insert(5, _clean_line(session.project))
-    lines = align_columns([heads, *rows], right=(2, 3))
+    rows = [["id", "last used", "messages", "cost", "model", *["project"] * everywhere, "title"]]
+    for session in found:
+        title = DAMAGED * session.is_damaged + (_clean_line(session.title) or "-")
+        rows.append(
+            [
+                names[session.project, session.id],
+                f"{session.updated.astimezone():%Y-%m-%d %H:%M}",
+                str(session.messages),
+                _cost(session.cost_usd, known=session.usage is not None),
+                _clean_line(session.model) or "-",
+                *[_clean_line(session.project)] * everywhere,
+                title,
+            ]
+        )
+    lines = align_columns(rows, right=(2, 3))
     if sys.stdout.isatty():
         least = lines[0].rindex("title") + _LEAST_TITLE
         width = max(shutil.get_terminal_size().columns, least)
@@ -116,57 +117,54 @@ def _show(flags: Namespace, store: Store) -> int:
     damage = describe_damage(files, store.folder / f"{session_id}.jsonl")
     loaded = replay(records)
     description, usage = loaded.description, loaded.usage
-    imported_from = _imported_from(records)
     prompts = [point for point in rewind_points(records) if point.is_prompt]
     tree = build_tree(records)
-    # Name, time and text of the last node of each branch.
     nodes = zip(tree.names, tree.nodes, strict=True)
-    tips = [(name, node.at, node.text) for name, node in nodes if not node.below]
+    facts: dict[str, Any] = {
+        "id": session_id,
+        "title": description.title,
+        "cwd": description.cwd,
+        "model": loaded.choices.model,
+        "created": description.created,
+        "updated": description.updated,
+        "messages": len(loaded.messages),
+        "turns": loaded.turns,
+        "usage": usage_counts(usage),
+        "cost_usd": loaded.cost_usd,
+        "forked_from": description.forked_from or None,
+        "imported_from": _imported_from(records) or None,
+        "is_damaged": bool(damage),
+        "damage": damage or None,
+        "prompts": [{"record": p.id, "seq": p.seq, "at": p.at, "text": p.text} for p in prompts],
+        "branches": [
+            {"name": name, "at": tip.at, "last_prompt": tip.text}
+            for name, tip in nodes
+            if not tip.below
+        ],
+    }
     if flags.json:
-        _write_json(
-            {
-                "id": session_id,
-                "title": description.title,
-                "cwd": description.cwd,
-                "model": loaded.choices.model,
-                "created": description.created,
-                "updated": description.updated,
-                "messages": len(loaded.messages),
-                "turns": loaded.turns,
-                "usage": usage_counts(usage),
-                "cost_usd": loaded.cost_usd,
-                "forked_from": description.forked_from or None,
-                "imported_from": imported_from or None,
-                "is_damaged": bool(damage),
-                "damage": damage or None,
-                "prompts": [
-                    {"record": p.id, "seq": p.seq, "at": p.at, "text": p.text} for p in prompts
-                ],
-                "branches": [
-                    {"name": name, "at": at, "last_prompt": text} for name, at, text in tips
-                ],
-            }
-        )
+        _write_json(facts)
         return 0
     rows = {
-        "title": description.title,
-        "folder": description.cwd,
-        "model": loaded.choices.model,
+        "title": facts["title"],
+        "folder": facts["cwd"],
+        "model": facts["model"],
         "begun": _moment(description.created),
         "last used": _moment(description.updated),
         "messages": f"{len(loaded.messages)}, turns: {loaded.turns}",
         "tokens": f"{format_count(usage.input)} in, {format_count(usage.output)} out",
         "cost": _cost(loaded.cost_usd, known=True),
-        "forked from": description.forked_from,
-        "imported from": imported_from,
+        "forked from": facts["forked_from"],
+        "imported from": facts["imported_from"],
         "damaged": damage,
     }
     lines = [session_id]
     lines += [f"  {name:13} {_clean_line(value)}" for name, value in rows.items() if value]
     lines += ["", "Prompts", *(f"  {_moment(p.at)}  {_prompt(p.text)}" for p in prompts)]
-    if len(tips) > 1:
+    if len(tips := facts["branches"]) > 1:
         lines += ["", "Branches"]
-        lines += [f"  {_moment(at)}  {name}  {_prompt(text)}" for name, at, text in tips]
+        row = "  {}  {}  {}".format
+        lines += [row(_moment(t["at"]), t["name"], _prompt(t["last_prompt"])) for t in tips]
     _write("\n".join(lines) + "\n")
     return 0
 
@@ -181,8 +179,6 @@ def _imported_from(records: Sequence[Record]) -> str:
 
 
 def _search(flags: Namespace, store: Store) -> int:
-    if not flags.words:
-        raise UsageError("search for what?", hint="As in `dirge sessions search flaky test`.")
     index = _index(store)
     matches = index.search(flags.words, everywhere=flags.everywhere, limit=flags.n)
     if flags.json:
@@ -292,8 +288,6 @@ def _repair(flags: Namespace, store: Store) -> int:
 
 
 def _delete(flags: Namespace, store: Store) -> int:
-    if not flags.words:
-        raise UsageError("delete which session?", hint="`dirge sessions` lists them.")
     trash = Trash(state_dir())
     trash.empty_old()
 
@@ -316,9 +310,6 @@ def _delete(flags: Namespace, store: Store) -> int:
 
 
 def _import(flags: Namespace, store: Store) -> int:
-    if not flags.words:
-        example = "As in `dirge sessions import ~/.claude/projects/*/*.jsonl`."
-        raise UsageError("import which files?", hint=example)
     usual = [name for service in SERVICES for name in service.key_env]
     redact = Redactor(secret_values(os.environ, usual)).redact
 
@@ -373,12 +364,14 @@ def _report(session_id: str, lines: Iterable[str]) -> None:
     _write(clean(f"{session_id}  {text}\n"))
 
 
-_RUN: Mapping[str, Callable[[Namespace, Store], int]] = {
-    "list": _list,
-    "show": _show,
-    "search": _search,
-    "export": _export,
-    "repair": _repair,
-    "delete": _delete,
-    "import": _import,
+_IMPORT_HINT = "As in `dirge sessions import ~/.claude/projects/*/*.jsonl`."
+_RUN: Mapping[str, tuple[Callable[[Namespace, Store], int], str, str]] = {
+    "list": (_list, "", ""),
+    "show": (_show, "", ""),
+    "search": (_search, "search for what?", "As in `dirge sessions search flaky test`."),
+    "export": (_export, "", ""),
+    "repair": (_repair, "", ""),
+    "delete": (_delete, "delete which session?", "`dirge sessions` lists them."),
+    "import": (_import, "import which files?", _IMPORT_HINT),
 }
+"""The function of each verb, and the error and hint if it needs words and there are none."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from dirge_py.cli.arguments import MODES, Parser, folders, parse_words
+from dirge_py.cli.arguments import MODES, Parser, parse_words
+from dirge_py.cli.flags import rule_options
 from dirge_py.config.load import load
 from dirge_py.config.sources import Overrides
 from dirge_py.lib.nearest import nearest
 from dirge_py.lib.text import clean_json, visible
 from dirge_py.permission.decision import explain
 from dirge_py.sdk.explain import Explainer, open_explainer
-from dirge_py.sdk.options import BuildOptions
 from dirge_py.tools.toolbox import tool_names
 from dirge_py.types.errors import DirgeError, UsageError
 
@@ -77,14 +77,7 @@ def why(rest: Sequence[str]) -> int:
 
 def _open(flags: Namespace) -> Explainer:
     config = load(Overrides(permission_mode=flags.permission_mode), path=flags.config)
-    options = BuildOptions(
-        add_dirs=folders(flags.add_dir),
-        allow=tuple(flags.allow),
-        deny=tuple(flags.deny),
-        allowed_tools=tuple(flags.allowedTools),
-        disallowed_tools=tuple(flags.disallowedTools),
-    )
-    return open_explainer(config, options, cwd=flags.cwd)
+    return open_explainer(config, rule_options(flags), cwd=flags.cwd)
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -122,10 +122,8 @@ class OutputStore:
         file.write(output)
         file.close()
         if file.error:
-            raise FileError(
-                f"Output could not be kept in {self.folder}: {file.error}.",
-                hint="Ask for less at once.",
-            )
+            hint = "Ask for less at once."
+            raise FileError(f"Output could not be kept in {self.folder}: {file.error}.", hint=hint)
         return file.path
 
 

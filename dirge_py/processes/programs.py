@@ -129,10 +129,8 @@ def program_of_person(name: str) -> str:
         return name
     found = find_program(name)
     if found is None:
-        raise ProcessError(
-            f"{name} cannot be started: {why_not_found(name)}.",
-            hint="Install it, or give its full path.",
-        )
+        hint = "Install it, or give its full path."
+        raise ProcessError(f"{name} cannot be started: {why_not_found(name)}.", hint=hint)
     return found
 
 
@@ -253,10 +251,8 @@ async def run_in_foreground(arguments: Sequence[str]) -> int:
         found = program_of_person(arguments[0])
         program = await asyncio.create_subprocess_exec(found, *arguments[1:])
     except OSError as error:
-        raise ProcessError(
-            f"{arguments[0]} cannot be started: {error.strerror}.",
-            hint="Set VISUAL or EDITOR to your editor.",
-        ) from error
+        text = f"{arguments[0]} cannot be started: {error.strerror}."
+        raise ProcessError(text, hint="Set VISUAL or EDITOR to your editor.") from error
     try:
         return await program.wait()
     except asyncio.CancelledError:

@@ -10,6 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, Required, TypedDict, TypeVar, Unpack
 
@@ -23,6 +24,7 @@ from dirge_py.processes.running_command import (
     CommandResult,
     OnOutput,
     RunningCommand,
+    resolve,
     shell_arguments,
     start_command,
 )
@@ -68,15 +70,6 @@ class CommandOptions(TypedDict, total=False):
     """Places that it reads even if a sandbox would hide them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Approval:
-    """The decision about the command that a call will run."""
-
-    environment: Mapping[str, str]
-    permits: frozenset[Permit] = frozenset()
-    is_read_only: bool = False
-
-
 class Runner:
     """Runs commands, one at a time or many at once, each with its own process tree."""
 
@@ -93,7 +86,7 @@ class Runner:
         self._environment = environment
         self._launcher = launcher
         self._read_only = read_only
-        self._approvals: dict[str, _Approval] = {}
+        self._approvals: dict[str, tuple[Mapping[str, str], frozenset[Permit], bool]] = {}
         self._running: dict[asyncio.Task[CommandResult], RunningCommand] = {}
         self._is_shut_down = False
 
@@ -110,9 +103,7 @@ class Runner:
         `permits` is what the launcher may allow. With `is_read_only` the command may only read; the
         kernel enforces that where it can.
         """
-        self._approvals[call_id] = _Approval(
-            environment=dict(extra_env), permits=permits, is_read_only=is_read_only
-        )
+        self._approvals[call_id] = dict(extra_env), permits, is_read_only
 
     async def run(
         self,
@@ -139,21 +130,22 @@ class Runner:
     ) -> RunningCommand:
         """Start a command and return; it ends with the runner at the latest. Raises as `run`."""
         cwd, call_id = options["cwd"], options.get("call_id", "")
-        approval = self._approvals.pop(call_id, _Approval(environment={}))
+        approval = self._approvals.pop(call_id, ({}, frozenset(), False))
+        approved_env, permits, is_read_only = approval
 
         def start(marker: str) -> RunningCommand:
-            extra_env = {**approval.environment, **(options.get("extra_env") or {})}
+            extra_env = {**approved_env, **(options.get("extra_env") or {})}
             environment = self._environment.build(marker, extra_env)
             arguments = shell_arguments(command) if isinstance(command, str) else list(command)
             spec = LaunchSpec(
                 cwd=cwd,
                 environment=environment,
                 call_id=call_id,
-                permits=approval.permits,
+                permits=permits,
                 shows=options.get("shows", ()),
             )
             restricted = None
-            if approval.is_read_only and self._read_only is not None:
+            if is_read_only and self._read_only is not None:
                 restricted = self._read_only.restricted_start(arguments, spec)
             if restricted is not None:
                 arguments = restricted.arguments
@@ -286,7 +278,7 @@ class Shell:
 
     @property
     def state(self) -> ShellState:
-        output = self._running.output
+        output, task = self._running.output, self._running.finished
         state = ShellState(
             id=self.id,
             command=self.command,
@@ -298,7 +290,15 @@ class Shell:
             output_path=output.path,
             question=self._running.question,
         )
-        return state if self.is_running else _ended_state(state, self._running.finished)
+        if self.is_running:
+            return state
+        if task.cancelled() or task.exception() is not None:
+            return replace(state, status="killed")
+        result = task.result()
+        state = replace(state, duration_s=result.duration_s, question="")
+        if result.aborted or result.timed_out:
+            return replace(state, status="killed" if result.aborted else "timed_out")
+        return replace(state, status="exited", exit_code=result.exit_code, signal=result.signal)
 
     @property
     def output(self) -> BoundedOutput:
@@ -315,12 +315,8 @@ class Shell:
             unread, partial = split_whole(unread)
         self._begin_unread(partial)
         everything = self._running.output
-        unread = dataclasses.replace(
-            unread,
-            path=everything.path,
-            is_file_cut=everything.is_file_cut,
-            file_error=everything.file_error,
-        )
+        path, is_cut, error = everything.path, everything.is_file_cut, everything.file_error
+        unread = replace(unread, path=path, is_file_cut=is_cut, file_error=error)
         return NewOutput(output=unread, state=self.state)
 
     def _begin_unread(self, partial: bytes) -> None:
@@ -340,12 +336,12 @@ class Shell:
         loop = asyncio.get_running_loop()
         news: asyncio.Future[None] = loop.create_future()
         self._waiting.append(news)
-        timer = loop.call_later(limit_s, _resolve, news)
+        timer = loop.call_later(limit_s, resolve, news)
         try:
             await signal.wait(unless=news)
         finally:
             timer.cancel()
-            _resolve(news)
+            resolve(news)
         if self._has_unread and not signal.aborted:
             await self.end_within(_LINGER_S)
 
@@ -368,24 +364,7 @@ class Shell:
 
     def _wake(self) -> None:
         while self._waiting:
-            _resolve(self._waiting.pop())
-
-
-def _resolve(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_result(None)
-
-
-def _ended_state(state: ShellState, task: "asyncio.Task[CommandResult]") -> ShellState:
-    if task.cancelled() or task.exception() is not None:
-        return dataclasses.replace(state, status="killed")
-    result = task.result()
-    ended = dataclasses.replace(state, duration_s=result.duration_s, question="")
-    if result.aborted or result.timed_out:
-        return dataclasses.replace(ended, status="killed" if result.aborted else "timed_out")
-    return dataclasses.replace(
-        ended, status="exited", exit_code=result.exit_code, signal=result.signal
-    )
+            resolve(self._waiting.pop())
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, eq=False)
@@ -418,10 +397,8 @@ class Shells:
         running = [shell for shell in self._shells.values() if shell.is_running]
         if len(running) >= MAX_RUNNING:
             listed = ", ".join(f"{shell.id} (`{_first_line(shell.command)}`)" for shell in running)
-            raise ProcessError(
-                f"{MAX_RUNNING} commands run in the background, which is the limit: {listed}.",
-                hint="End one with `kill_shell`, or wait until one has ended.",
-            )
+            text = f"{MAX_RUNNING} commands run in the background, which is the limit: {listed}."
+            raise ProcessError(text, hint="End one with `kill_shell`, or wait until one has ended.")
         options.setdefault("timeout_s", BACKGROUND_TIMEOUT_S)
         options.setdefault("watching", WatchSettings())
         return self._add(self._runner.start(command, **options), command, cwd=options["cwd"])
@@ -464,9 +441,8 @@ class Shells:
         if shell_id in self._shells:
             return self._shells[shell_id]
         known = ", ".join(self._shells) or "none"
-        raise ProcessError(
-            f"There is no background command {shell_id!r}.", hint=f"There are: {known}."
-        )
+        hint = f"There are: {known}."
+        raise ProcessError(f"There is no background command {shell_id!r}.", hint=hint)
 
     def list(self) -> Sequence[ShellState]:
         """Return the state of all kept commands, the oldest first."""

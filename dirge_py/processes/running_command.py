@@ -63,10 +63,8 @@ def shell_arguments(text: str) -> list[str]:
     """Return the arguments that make bash run `text`, even with a dash, and no start files."""
     bash = next((path for path in _BASH_PLACES if os.access(path, os.X_OK)), None)
     if bash is None:
-        raise ProcessError(
-            "There is no bash on this machine.",
-            hint=f"It is looked for at {', '.join(_BASH_PLACES)}.",
-        )
+        hint = f"It is looked for at {', '.join(_BASH_PLACES)}."
+        raise ProcessError("There is no bash on this machine.", hint=hint)
     return [bash, "--norc", "--noprofile", "-c", "--", text]
 
 
@@ -249,7 +247,7 @@ class RunningCommand:
         if self._limit is not None:
             self._limit.cancel()
         rest_s = timeout_s - self.duration_s
-        self._limit = self._loop.call_later(rest_s, self._resolve, self._ends["timeout"])
+        self._limit = self._loop.call_later(rest_s, resolve, self._ends["timeout"])
 
     def detach(self, on_chunk: Callable[[bytes], None]) -> None:
         """Send further output to `on_chunk`: nobody waits for it. A question doesn't end it now."""
@@ -281,7 +279,7 @@ class RunningCommand:
 
     def stop(self) -> None:
         """End it soon. Calling this again changes nothing."""
-        self._resolve(self._ends["abort"])
+        resolve(self._ends["abort"])
 
     async def _supervise(self) -> CommandResult:
         """Wait for the end of the command, and end its remaining processes."""
@@ -323,7 +321,7 @@ class RunningCommand:
             self._process.wait(timeout=_EXIT_POLL_S)
         self._close_output()
         self._close_exit_watch()
-        self._resolve(self._ends["exit"])
+        resolve(self._ends["exit"])
         if self._watch is not None:
             self._watch.end()
         for timer in (self._next_update, self._limit):
@@ -347,11 +345,7 @@ class RunningCommand:
 
     def _on_question(self) -> None:
         if self._stops_when_asking:
-            self._resolve(self._ends["question"])
-
-    def _resolve(self, future: asyncio.Future[None]) -> None:
-        if not future.done() and not self._loop.is_closed():
-            future.set_result(None)
+            resolve(self._ends["question"])
 
     def _poll_exit(self) -> None:
         self._notice_exit()
@@ -361,7 +355,7 @@ class RunningCommand:
     def _notice_exit(self) -> None:
         if self._process.poll() is not None:
             self._close_exit_watch()
-            self._resolve(self._ends["exit"])
+            resolve(self._ends["exit"])
 
     def _close_exit_watch(self) -> None:
         if self._exit_watch is not None:
@@ -396,4 +390,10 @@ class RunningCommand:
             self._loop.remove_reader(self._output_fd)
             os.close(self._output_fd)
             self._output_fd = None
-        self._resolve(self._output_ended)
+        resolve(self._output_ended)
+
+
+def resolve(future: "asyncio.Future[None]") -> None:
+    """Set the result of a future whose loop is open, if it has none yet."""
+    if not future.done() and not future.get_loop().is_closed():
+        future.set_result(None)

@@ -1,6 +1,6 @@
 """docs/commands.md matches the commands."""
 
-from dirge_py.cli.commands_page import all_commands, page
+from tests.house.commands_page import all_commands, page
 from tests.house.source import ROOT
 
 
@@ -8,7 +8,7 @@ def test_commands_page_matches_the_command_table() -> None:
     written = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
 
     assert written == page(all_commands()), (
-        "python -m dirge_py.cli.commands_page > docs/commands.md writes it anew"
+        "python -m tests.house.commands_page > docs/commands.md writes it anew"
     )
 
 

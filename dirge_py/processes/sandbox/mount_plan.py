@@ -51,9 +51,8 @@ def physical_profile(profile: SandboxProfile) -> SandboxProfile:
                 hint="Start in a project folder below it, and list single folders in `[sandbox]`.",
             )
         if path == "/" or is_below_any(path, made.hidden):
-            raise ProcessError(
-                f"{path} cannot be opened to commands.", hint="Start in a project folder."
-            )
+            hint = "Start in a project folder."
+            raise ProcessError(f"{path} cannot be opened to commands.", hint=hint)
     for root in made.roots:
         _check_entries(root)
     return made
@@ -88,10 +87,8 @@ def plan_mounts(profile: SandboxProfile, spec: LaunchSpec) -> MountPlan:
     places |= dict.fromkeys(list(_pinned(places)), "pin")
     cwd = os.path.realpath(spec.cwd)
     if effect_on(cwd, places) == "hide":
-        raise ProcessError(
-            f"The folder {cwd!r} is hidden inside the sandbox.",
-            hint="Start in the workspace, or list the folder in `[sandbox] readable`.",
-        )
+        hint = "Start in the workspace, or list the folder in `[sandbox] readable`."
+        raise ProcessError(f"The folder {cwd!r} is hidden inside the sandbox.", hint=hint)
     return places
 
 

@@ -12,6 +12,7 @@ from dirge_py.processes.sandbox.bubblewrap import Bubblewrap
 from dirge_py.processes.sandbox.landlock import Landlock
 from dirge_py.processes.sandbox.mount_plan import physical_profile, read_small
 from dirge_py.processes.sandbox.profile import (
+    Kind,
     Launcher,
     LaunchSpec,
     NoSandbox,
@@ -54,56 +55,38 @@ def find_sandbox(
     first = _with_bubblewrap(profile, program) if program else "bubblewrap is not installed"
     if isinstance(first, Sandbox):
         return first
-    second = _with_landlock(profile)
-    if isinstance(second, Sandbox):
-        return second
+    second = landlock.reason_against()
+    if not second:
+        launcher = Landlock(profile)
+        limits = landlock.limits_here() + _without_hosts(profile)
+        tested = _test("landlock", launcher, profile, limits=limits, close=launcher.close)
+        if isinstance(tested, Sandbox):
+            return tested
+        second = f"Landlock does not work: {tested}"
     return NoSandbox(f"{first}; and {second}", fix_namespaces() if program else _INSTALL)
 
 
 def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
-    """Return the sandbox, or why it does not work; `_with_landlock` does the same."""
-    problem = ""
+    """Return the sandbox, or why it does not work."""
+    tested: Sandbox | str = ""
     for lets_end_gently in (True, False):
         launcher = Bubblewrap(profile, program, lets_end_gently=lets_end_gently)
         limits = "" if launcher.filters_calls else bubblewrap.NO_FILTER
-        problem = _probe(launcher, profile)
-        if not problem:
+        tested = _test("bubblewrap", launcher, profile, limits=limits, close=launcher.close)
+        if isinstance(tested, Sandbox):
             launcher.tidy()
-            return Sandbox(
-                kind="bubblewrap",
-                launcher=launcher,
-                profile=profile,
-                limits=limits,
-                close=launcher.close,
-            )
-        launcher.close()
-        if "env:" not in problem:
+            return tested
+        if "env:" not in tested:
             break
-    return f"{program} does not work: {problem}"
-
-
-def _with_landlock(profile: SandboxProfile) -> Sandbox | str:
-    reason = landlock.reason_against()
-    if reason:
-        return reason
-    launcher = Landlock(profile)
-    problem = _probe(launcher, profile)
-    if not problem:
-        limits = landlock.limits_here() + _without_hosts(profile)
-        return Sandbox(
-            kind="landlock", launcher=launcher, profile=profile, limits=limits, close=launcher.close
-        )
-    launcher.close()
-    return f"Landlock does not work: {problem}"
+    return f"{program} does not work: {tested}"
 
 
 def _on_macos(profile: SandboxProfile) -> Sandbox | NoSandbox:
-    launcher = Seatbelt(profile)
-    problem = _probe(launcher, profile)
-    if problem:
-        return NoSandbox(f"{seatbelt.PROGRAM} does not work: {problem}", "Use `--sandbox off`.")
     limits = seatbelt.LIMITS + _without_hosts(profile)
-    return Sandbox(kind="seatbelt", launcher=launcher, profile=profile, limits=limits)
+    tested = _test("seatbelt", Seatbelt(profile), profile, limits=limits)
+    if isinstance(tested, Sandbox):
+        return tested
+    return NoSandbox(f"{seatbelt.PROGRAM} does not work: {tested}", "Use `--sandbox off`.")
 
 
 def _without_hosts(profile: SandboxProfile) -> str:
@@ -111,16 +94,27 @@ def _without_hosts(profile: SandboxProfile) -> str:
     return text if profile.hosts else ""
 
 
-def _probe(launcher: Launcher, profile: SandboxProfile) -> str:
-    """Run `true` in the sandbox; return "" if that worked, else why not, in one line."""
+def _test(
+    kind: Kind,
+    launcher: Launcher,
+    profile: SandboxProfile,
+    *,
+    limits: str,
+    close: Callable[[], None] = lambda: None,
+) -> Sandbox | str:
+    """Run `true` in the sandbox; return it, or close it and return why that failed, in one line."""
     program = next((path for path in _TRUE if os.path.exists(path)), _TRUE[0])
     environment = EnvironmentPolicy().build("probe")
     cwd = profile.roots[0] if profile.roots else "/"
     try:
         wrapped = launcher([program], LaunchSpec(cwd=cwd, environment=environment, call_id=""))
-        return problem_of(wrapped, cwd=cwd, environment=environment)
+        problem = problem_of(wrapped, cwd=cwd, environment=environment)
     except ProcessError as error:
-        return error.message
+        problem = error.message
+    if not problem:
+        return Sandbox(kind=kind, launcher=launcher, profile=profile, limits=limits, close=close)
+    close()
+    return problem
 
 
 def problem_of(arguments: Sequence[str], *, cwd: str, environment: Mapping[str, str]) -> str:
