@@ -75,7 +75,7 @@ def _subcommand(name: str, rest: list[str]) -> Callable[[list[str]], int] | None
             from dirge_py.cli.headless import resume
 
             return resume
-        case "turn" if turn_fits(rest):
+        case "turn" if rest and has_only_flags:  # `turn the page` is a prompt.
             from dirge_py.cli.headless import turn
 
             return turn
@@ -188,11 +188,6 @@ def config_fits(rest: Sequence[str]) -> bool:
         hint = f"It has: {', '.join(CONFIG_VERBS)}. `/config edit` opens the file in your editor."
         raise UsageError(f"`dirge config` has no `{rest[0]}`.", hint=hint)
     return not rest or rest[0] in (*CONFIG_VERBS, "-h", "--help")
-
-
-def turn_fits(rest: Sequence[str]) -> bool:
-    """Whether the words after `turn` are flags; `turn the page` is a prompt."""
-    return bool(rest) and takes_only_flags(rest)
 
 
 def resume_fits(rest: Sequence[str]) -> bool:

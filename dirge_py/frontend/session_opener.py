@@ -81,14 +81,20 @@ class SessionOpener:
         self._asker = asker
 
     async def open_first(self, opening: "Callable[[], Conversation]") -> "Conversation":
-        """Return the first conversation, not shown yet. Raises as `opening`."""
+        """Return the conversation, not shown yet; ask what to do if it is in use.
+
+        Raises as `opening`, also SessionBusy if the user cancels.
+        """
         try:
             return opening()
         except SessionBusy as error:
-            conversation = await self._open_busy(error)
-            if conversation is None:
+            text = f"{error.message} What do you want to do?"
+            question = Question(header="Busy", question=text, options=_BUSY_OPTIONS, is_open=False)
+            answers = await self._asker.question([question])
+            way = _MODES.get("".join(answers[0].chosen[:1])) if answers else None
+            if way is None:
                 raise
-            return conversation
+            return self._view.open_other(error.session_id, way)
 
     async def switch_to(self, session_id: str | None) -> "Conversation":
         """Open another session, or a new one, and close the current one.
@@ -96,14 +102,11 @@ class SessionOpener:
         If the other one is busy and the user cancels, the current one stays open.
         """
         try:
-            conversation = self._view.open_other(session_id)
-        except SessionBusy as error:
-            other = await self._open_busy(error)
-            if other is None and self._controller.conversation is not None:
-                return self._controller.conversation
-            if other is None:
+            conversation = await self.open_first(lambda: self._view.open_other(session_id))
+        except SessionBusy:
+            if self._controller.conversation is None:
                 raise
-            conversation = other
+            return self._controller.conversation
         # Read it only now: another session may have been opened while the question waited.
         before = self._controller.conversation
         self.adopt(conversation)
@@ -140,14 +143,6 @@ class SessionOpener:
                 self._view.notify_user("/continue continues the run; a prompt starts without it.")
                 return
         await self._controller.submit("/continue", "now")
-
-    async def _open_busy(self, error: SessionBusy) -> "Conversation | None":
-        """Ask what to do with a session that is in use: open a copy, a view, or None."""
-        text = f"{error.message} What do you want to do?"
-        question = Question(header="Busy", question=text, options=_BUSY_OPTIONS, is_open=False)
-        answers = await self._asker.question([question])
-        way = _MODES.get("".join(answers[0].chosen[:1])) if answers else None
-        return None if way is None else self._view.open_other(error.session_id, way)
 
 
 def notice_sink(notify: Callable[[str], object]) -> "Sink":

@@ -4,18 +4,19 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
-from urllib.parse import urlsplit
-
 from dirge_py.config.services import base_url_problem, is_loopback
 from dirge_py.config.sources import ProviderDraft
 from dirge_py.lib.text import plural
 from dirge_py.providers.settings import ProviderChoice
 from dirge_py.slash.base import Choice, Tone
 from dirge_py.types.errors import DirgeError, ProviderError
+from typing import Literal, Protocol, TYPE_CHECKING, get_args
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from dirge_py.providers.setup import ProviderSetup
+
+
 
 _TYPE_IT = "\n type"
 _NAME_IT = "\n name"
@@ -68,10 +69,8 @@ class _SetupWizard:
             choices = _offer_choices(offers, has_demo)
             title = f"Choose a provider ({len(choices)}, type to filter)"
             chosen = await self._prompter.pick(title, choices, "")
-            if chosen is None:
-                return "given up"
-            if chosen == _DEMO:
-                return "demo"
+            if chosen is None or chosen == _DEMO:
+                return "demo" if chosen else "given up"
             offer = offers[int(chosen)]
             draft = await self._working_draft(offer)
             if draft is not None and offer.is_own:
@@ -84,6 +83,8 @@ class _SetupWizard:
 
     async def _working_draft(self, offer: ProviderChoice) -> ProviderDraft | None:
         """A provider that passed a test request, or that the user keeps anyway."""
+        again = Choice(id="again", label="fill it in again")
+        keep = Choice(id="keep", label="keep it anyway")
         while (draft := await self._fill_in(offer)) is not None:
             name = draft.alias if offer.is_own else offer.label
             self._notify(f"One test request to {name}, model {draft.model} …")
@@ -92,12 +93,8 @@ class _SetupWizard:
                 return draft
             except DirgeError as error:
                 self._notify(f"{error.message}\n{error.hint}".strip(), tone="error")
-            choices = [
-                Choice(id="again", label="fill it in again"),
-                Choice(id="keep", label="keep it anyway"),
-            ]
             title = "The test request did not work."
-            answer = await self._prompter.pick(title, choices, "again")
+            answer = await self._prompter.pick(title, [again, keep], "again")
             if answer != "again":
                 return None if answer is None else draft
             offer = replace(offer, base_url=draft.base_url, model=draft.model)
@@ -116,19 +113,16 @@ class _SetupWizard:
     ) -> tuple[ProviderDraft, tuple[str, ...]] | None:
         """The draft with its URL and key, and the models that the provider lists."""
         step: _Step = "address"
-        while step != "model":
-            changed: ProviderDraft | None = draft
-            if step == "address":
-                changed = await self._with_address(offer, draft)
+        while True:
+            changed = await self._with_address(offer, draft) if step == "address" else draft
             if changed and (offer.needs_key or offer.is_own):
                 changed = await self._with_key(offer, changed)
             if changed is None:
                 return None
             draft = changed
             models, step = await self._list_models(offer, draft)
-            if step == "leave":
-                return None
-        return draft, models
+            if step in ("model", "leave"):
+                return (draft, models) if step == "model" else None
 
     async def _with_address(
         self, offer: ProviderChoice, draft: ProviderDraft
@@ -146,13 +140,11 @@ class _SetupWizard:
                 if url:
                     self._notify(f"{url}: {problem}.", tone="error")
                 continue
-            choices = [
-                Choice(id="other", label="another address"),
-                Choice(id="use", label="use it anyway", detail="stores allow_insecure = true"),
-            ]
+            other = Choice(id="other", label="another address")
+            use = Choice(id="use", label="use it anyway", detail="stores allow_insecure = true")
             host = urlsplit(url).hostname or ""
             warning = f"Anyone between here and {host} can read the key and all messages."
-            answer = await self._prompter.pick(warning, choices, "other")
+            answer = await self._prompter.pick(warning, [other, use], "other")
             if answer != "other":
                 return replace(draft, allow_insecure=True) if answer else None
         return None
@@ -221,13 +213,15 @@ class _SetupWizard:
 
 def _offer_choices(offers: Sequence[ProviderChoice], has_demo: bool) -> Sequence[Choice]:
     """The providers at hand, the one with a URL of your own, the demo, and then the long list."""
-    demo = Choice(id=_DEMO, label="See it work without a model", detail="plays `dirge demo`")
     choices = [
         Choice(id=str(at), label=offer.label, detail=_offer_detail(offer))
         for at, offer in enumerate(offers)
     ]
-    after_own = 1 + max((at for at, offer in enumerate(offers) if offer.is_own), default=-1)
-    return [*choices[:after_own], *([demo] if has_demo else []), *choices[after_own:]]
+    if has_demo:
+        demo = Choice(id=_DEMO, label="See it work without a model", detail="plays `dirge demo`")
+        own = (at for at, offer in enumerate(offers) if offer.is_own)
+        choices.insert(1 + max(own, default=-1), demo)
+    return choices
 
 
 def _offer_detail(offer: ProviderChoice) -> str:

@@ -137,18 +137,14 @@ class EnvironmentPolicy:
 
     def _passed_on(self, names: Iterable[str]) -> dict[str, str]:
         values = {name: self._source[name] for name in sorted(names) if name in self._source}
-        return {**values, "PATH": absolute_only(values.get("PATH", ""))}
+        # Not its relative entries: there a repository could provide its own `git`.
+        folders = filter(os.path.isabs, values.get("PATH", "").split(os.pathsep))
+        return {**values, "PATH": os.pathsep.join(folders) or os.defpath}
 
 
 def may_be_passed(name: str) -> bool:
     """Whether a variable of this name may be passed to commands at all."""
     return name in HARMLESS_GIT_VARIABLES or not _NEVER_PASSED.fullmatch(name)
-
-
-def absolute_only(path: str) -> str:
-    """Return `path` without relative entries: there a repository could provide its own `git`."""
-    entries = [entry for entry in path.split(os.pathsep) if os.path.isabs(entry)]
-    return os.pathsep.join(entries) or os.defpath
 
 
 def git_config_variables(settings: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -70,13 +70,6 @@ def process_table() -> dict[int, ProcessEntry]:
     return {entry.pid: entry for entry in entries}
 
 
-def family_table() -> dict[int, ProcessEntry]:
-    """Return a process table that includes all of dirge's descendants; empty if there are none."""
-    # Without children there are no descendants. Reading the machine's table costs more than a short
-    # command.
-    return {} if adopt_orphans() and not _has_children() else process_table()
-
-
 def our_children() -> list[ProcessEntry]:
     """Return dirge's own children, also dead ones, fast enough to catch a chain of forks."""
     if not _has_children():
@@ -156,11 +149,8 @@ def _from_ps() -> list[ProcessEntry]:
     for line in ended.stdout.splitlines():
         *numbers, state = line.split()
         pid, parent, group = map(int, numbers)
-        is_zombie = state.startswith(b"Z")
-        entry = ProcessEntry(
-            pid=pid, parent=parent, group=group, session=group, is_zombie=is_zombie, started=0
-        )
-        entries.append(entry)
+        ids = {"pid": pid, "parent": parent, "group": group, "session": group}
+        entries.append(ProcessEntry(**ids, is_zombie=state.startswith(b"Z"), started=0))
     return entries
 
 
@@ -201,7 +191,9 @@ class CommandTree:
 
     def running(self) -> list[ProcessEntry]:
         """Return running members, newest first; reap dead ones that became dirge's children."""
-        members = self._members(family_table())
+        # Without children there are no descendants. Reading the table costs more than a command.
+        is_alone = adopt_orphans() and not _has_children()
+        members = self._members({} if is_alone else process_table())
         self._known = {entry.pid: entry.started for entry in members}
         for entry in members:
             # The leader is reaped by its Popen, which needs its exit code.
@@ -366,8 +358,7 @@ class OrphanReaper:
         """Kill the orphans of an ended command; return how many ran, and which still run."""
         await self.end_during(leader)
         orphans = self._commands.get(leader)
-        most = orphans.most if orphans is not None else 0
-        return EndedProcesses(most, self._left_after(leader))
+        return EndedProcesses(orphans.most if orphans else 0, self._left_after(leader))
 
     async def end_during(self, leader: int) -> None:
         """Kill the orphans of this command."""
@@ -516,8 +507,7 @@ def abandoned_processes(program: int) -> Sequence[AbandonedProcess]:
         environment = _strings(entry.pid, "environ")
         if not entry.is_zombie and any(item.startswith(mark) for item in environment):
             line = b" ".join(_strings(entry.pid, "cmdline")).decode(errors="replace").strip()
-            process = AbandonedProcess(pid=entry.pid, started=entry.started, command=line)
-            abandoned.append(process)
+            abandoned.append(AbandonedProcess(pid=entry.pid, started=entry.started, command=line))
     return abandoned
 
 

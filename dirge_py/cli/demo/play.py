@@ -90,7 +90,7 @@ class Demo:
 
     def conversation(self, asker: Asker, *, paced: bool) -> Conversation:
         """A conversation at the beginning of the script."""
-        replies = [*_replies("fix"), _closing_reply]
+        replies = [*_replies("fix"), lambda c: _reply("fixed" if _tests_passed(c) else "not_fixed")]
         return self._built(asker, Script([_paced(r) for r in replies] if paced else replies).stream)
 
     @property
@@ -274,10 +274,6 @@ def _tests_passed(context: LlmContext) -> bool:
     """Whether the last command of this conversation was the tests, and they passed."""
     details = _last_details(context.messages)
     return details.get("command") == TEST_COMMAND and details.get("exit_code") == 0
-
-
-def _closing_reply(context: LlmContext) -> Reply:
-    return _reply("fixed" if _tests_passed(context) else "not_fixed")
 
 
 def _verdict(context: LlmContext) -> Reply:

@@ -52,17 +52,18 @@ def serve(rest: Sequence[str]) -> int:
     os.environ["TERM"], os.environ["COLORTERM"] = "xterm-256color", "truecolor"
     # -P: nothing is imported from the current folder.
     command = shlex.join([sys.executable, "-P", "-m", "dirge_py", *words])
-    return run_server(command, host=flags.host, port=flags.port, show_address=_show_address)
+    warning = "Anyone with this address can use dirge as you. Ctrl+C ends it."
+    return run_server(
+        command,
+        host=flags.host,
+        port=flags.port,
+        show_address=lambda address: write_line(f"Open {address}\n{warning}"),
+    )
 
 
 def is_served() -> bool:
     """Whether this process draws for a page, so its streams aren't a terminal."""
     return os.environ.get(_DRIVER, "").startswith("textual.drivers.web_driver:")
-
-
-def _show_address(address: str) -> None:
-    warning = "Anyone with this address can use dirge as you. Ctrl+C ends it."
-    write_line(f"Open {address}\n{warning}")
 
 
 def _port(text: str) -> int:

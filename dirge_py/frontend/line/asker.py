@@ -6,9 +6,9 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from dirge_py.frontend.line.streams import AnswerInterrupted, LineSource, LineWriter
+from dirge_py.frontend.line.streams import AnswerInterrupted, LineWriter, PlainLines
 from dirge_py.lib.text import plural, visible, visible_code, visible_name
 from dirge_py.slash.base import Choice
 from dirge_py.types.questions import (
@@ -19,6 +19,11 @@ from dirge_py.types.questions import (
     TrustOffer,
 )
 from dirge_py.types.tools import FileChange, Preview
+
+if TYPE_CHECKING:
+    from dirge_py.frontend.line.editor import TerminalLines
+
+LineSource: TypeAlias = "PlainLines | TerminalLines"
 
 _TRAILING = re.compile(r"[ \t]+(?=\n|\Z)")
 """Invisible blanks at the end of a line; after a backslash they are part of a name."""
@@ -35,7 +40,7 @@ GUARD_S = 0.4
 _MOST_LISTED = 30
 _HASH_SHOWN = 12
 Answer = TypeVar("Answer")
-_SHOWN_AGAIN = PermissionAnswer(effect="deny", comment="the question was shown again")
+_SHOWN_AGAIN = PermissionAnswer(effect="deny")
 """Stands for no answer: the user asked to see the question with other rules."""
 
 
@@ -206,26 +211,25 @@ class LineAsker:
         async with self._turn:
             self._list(title, choices, current)
 
-            def read(line: str) -> Choice | None:
+            def read(line: str) -> str | None:
                 matching = _matching(line.strip(), choices)
-                if isinstance(matching, Choice):
-                    return matching
+                if len(matching) == 1:
+                    return matching[0].id
                 heading = f"{title}: {len(matching)} match" if matching else title
                 self._list(heading, matching, current)
                 return None
 
-            picked = await self._read("number or words, Enter for none: ", read, empty=True)
-            return picked.id if picked else None
+            return await self._read("number or words, Enter for none: ", read, empty=True)
 
     async def _permission(self, prompt: PermissionPrompt, place: str) -> PermissionAnswer | None:
         self._writer.line("\n".join(prompt.lines(place)))
 
         def read(line: str) -> PermissionAnswer | None:
             answer = prompt.read(line)
-            if answer == "wider":
-                self._writer.line("\n".join(prompt.choices()))
-                return _SHOWN_AGAIN
-            return answer
+            if answer != "wider":
+                return answer
+            self._writer.line("\n".join(prompt.choices()))
+            return _SHOWN_AGAIN
 
         return await self._read("answer: ", read)
 
@@ -271,19 +275,16 @@ class LineAsker:
                 if is_rest and answer is not None and not is_denial:
                     # The rest of a sentence may be a word that would be an answer.
                     self._keep(line, "You were typing when the question appeared. Answer again.")
-                    continue
-                if answer is _SHOWN_AGAIN:
-                    continue
-                if answer is not None:
+                elif answer is not None and answer is not _SHOWN_AGAIN:
                     return answer
-                if self._source.is_script:
+                elif answer is None and self._source.is_script:
                     # Most likely a prompt: keep it, and don't allow anything.
                     self._source.put_back(line)
                     self._writer.line("No answer; denied.")
                     return None
-                words = visible(line.strip())
-                note = f"{words!r} isn't an answer to this question. It is kept as a draft."
-                self._keep(line, note)
+                elif answer is None:
+                    what = f"{visible(line.strip())!r} isn't an answer to this question."
+                    self._keep(line, f"{what} It is kept as a draft.")
         except AnswerInterrupted:
             self._on_stop()
             return None
@@ -297,24 +298,23 @@ class LineAsker:
             self._source.put(line)
 
 
-def _matching(words: str, choices: Sequence[Choice]) -> Choice | Sequence[Choice]:
-    """The choice that a number, an id or words name; else all that match, or none."""
+def _matching(words: str, choices: Sequence[Choice]) -> Sequence[Choice]:
+    """The choice that a number, an id or a label names; else all that match."""
     if words.isdecimal() and 1 <= int(words) <= len(choices):
-        return choices[int(words) - 1]
+        return [choices[int(words) - 1]]
     wanted = words.lower().split()
     exact = [choice for choice in choices if words in (choice.id, choice.label)]
     matching = [c for c in choices if all(w in f"{c.id} {c.label}".lower() for w in wanted)]
-    return exact[0] if exact else matching[0] if len(matching) == 1 else matching
+    return exact[:1] or matching
 
 
 def _answer_in(line: str, question: Question, *, is_open: bool) -> QuestionAnswer | None:
-    options, line = question.options, line.strip()
+    labels, line = [option.label for option in question.options], line.strip()
     numbers = line.replace(",", " ").split()
-    if options and all(n.isdecimal() and 1 <= int(n) <= len(options) for n in numbers):
+    if labels and all(n.isdecimal() and 1 <= int(n) <= len(labels) for n in numbers):
         chosen = sorted({int(n) - 1 for n in numbers})
         if question.is_multiple or len(chosen) == 1:
-            return QuestionAnswer(chosen=tuple(options[at].label for at in chosen))
-    for option in options:
-        if line.lower() == option.label.lower():
-            return QuestionAnswer(chosen=(option.label,))
+            return QuestionAnswer(chosen=tuple(labels[at] for at in chosen))
+    if named := [label for label in labels if label.lower() == line.lower()]:
+        return QuestionAnswer(chosen=(named[0],))
     return QuestionAnswer(text=line) if is_open and line else None

@@ -42,7 +42,7 @@ _MOST = 100
 
 
 class TerminalLines:
-    """A `LineSource` at a terminal, which it controls while the context is open.
+    """As `PlainLines`, but edits lines at a terminal, which it controls while the context is open.
 
     `label` returns the text before the line at each redraw. `interrupt` is called for Ctrl+C on an
     empty line. `commands` and `conversation` are for completion.
@@ -139,6 +139,7 @@ class TerminalLines:
         return None if text == _SET_ASIDE else text
 
     def remember(self, prompts: Iterable[str]) -> None:
+        """Offer earlier prompts, oldest first."""
         for prompt in prompts:
             if prompt.strip() and self._history.get_strings()[-1:] != [prompt]:
                 self._history.append_string(prompt)
@@ -147,6 +148,7 @@ class TerminalLines:
         self.put(line)
 
     def put(self, text: str) -> None:
+        """Insert `text` at the beginning of the input."""
         app = self._app
         if app is None or not self._is_free.is_set():
             self._draft = _joined(text, self._draft)
@@ -331,15 +333,12 @@ class LineCompleter(Completer):
             for path in self._files(match[1]):
                 yield Completion(path, -len(match[1]), clean(path))
         elif match := _ARGUMENT.match(before):
-            for word in self._arguments(match[1]):
+            command, conversation = self._registry.find(match[1]), self._conversation()
+            if command is None or command.complete is None or conversation is None:
+                return
+            for word in list(command.complete(conversation))[:_MOST]:
                 if word.startswith(match[2]):
                     yield Completion(word, -len(match[2]), clean(word))
-
-    def _arguments(self, name: str) -> list[str]:
-        command, conversation = self._registry.find(name), self._conversation()
-        if command is None or command.complete is None or conversation is None:
-            return []
-        return list(command.complete(conversation))[:_MOST]
 
     def _files(self, typed: str) -> Iterator[str]:
         conversation = self._conversation()

@@ -114,10 +114,8 @@ class LineRenderer:
                 self._end_answer(message)
             case ToolExecutionStart():
                 self._begin_call(_call_of(event))
-            case ToolExecutionEnd(deferred=False, result=result):
-                self._render_result(
-                    event.tool_call_id, result.text, result.details, event.duration_ms
-                )
+            case ToolExecutionEnd(deferred=False, result=result, duration_ms=took_ms):
+                self._render_result(event.tool_call_id, result.text, result.details, took_ms)
             case HistoryMoved():
                 self._writer.line("The session is at another point now. Its messages up to there:")
                 self.replay(event.messages)
@@ -149,10 +147,10 @@ class LineRenderer:
         self._writer.end_line()
         streamed = "\n".join(self._streamed.values())
         self._streamed = {}
-        is_replaced = streamed != message.text
-        if is_replaced and streamed and not (message.withheld or message.origin == "harness"):
+        is_replaced, is_other = streamed != message.text, message.origin == "harness"
+        if is_replaced and streamed and not (message.withheld or is_other):
             self._writer.line("This answer replaces it:")
-        if is_replaced or message.withheld or message.origin == "harness":
+        if is_replaced or message.withheld or is_other:
             self._render_answer(message)
 
     def _render_answer(self, message: AssistantMessage) -> None:
@@ -199,6 +197,7 @@ class LineRenderer:
         self._writer.line(f"({', '.join(parts)})")
 
     def _on_plan_event(self, event: PlanPhase | EvidenceTaken | ForkEvent) -> None:
+        """Write an event of a plan. Of a fork, the end of the phase shows the answer."""
         match event:
             case PlanPhase(state="started"):
                 self._writer.line(describe_event(event))
@@ -215,21 +214,15 @@ class LineRenderer:
                 how = _EVIDENCE.get(event.outcome) or f"exit {event.exit_code}"
                 mark = "✓" if event.outcome == "passed" else "✗"
                 self._writer.line(f"  {mark} {event.id}: {how}: {event.command}")
-            case ForkEvent():
-                self._on_fork_event(event.event)
-
-    def _on_fork_event(self, event: LoopEvent) -> None:
-        """Write the calls of a fork; the end of the phase shows its answer."""
-        match event:
-            case ToolExecutionStart():
-                self._writer.line(f"  ● {title_of_call(_call_of(event))}")
-            case ToolExecutionEnd(is_error=True, deferred=False, result=result):
+            case ForkEvent(event=ToolExecutionStart() as start):
+                self._writer.line(f"  ● {title_of_call(_call_of(start))}")
+            case ForkEvent(event=ToolExecutionEnd(is_error=True, deferred=False, result=result)):
                 # A denial has been shown already.
                 if result.details.get("outcome") != "denied":
                     line = next((x for x in result.text.splitlines() if x.strip()), "failed")
                     self._writer.line(f"    {line}")
-            case PermissionAnswered() | RetryNotice() | SystemNotice():
-                if text := _notice_text(event):
+            case ForkEvent(event=PermissionAnswered() | RetryNotice() | SystemNotice() as notice):
+                if text := _notice_text(notice):
                     self._writer.line(f"  {text}")
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from dirge_py import slash
 from dirge_py.conversation.conversation import Conversation
 from dirge_py.frontend.controller import ChatController, typed_text
-from dirge_py.frontend.line.asker import GUARD_S, LineAsker
+from dirge_py.frontend.line.asker import GUARD_S, LineAsker, LineSource
 from dirge_py.frontend.line.renderer import LineRenderer
-from dirge_py.frontend.line.streams import LineSource, LineWriter, PlainLines
+from dirge_py.frontend.line.streams import LineWriter, PlainLines
 from dirge_py.frontend.session_opener import (
     OpenFirst,
     OpenMode,
@@ -107,7 +107,7 @@ class Repl(FrontEnd):
         self.opened: Conversation | None = None
         """The last conversation, after it was closed."""
         self._show_thinking = False
-        self.renderer = self._new_renderer()
+        self.renderer = LineRenderer(writer, show_thinking=False)
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._exit_code: int | None = None
@@ -226,7 +226,7 @@ class Repl(FrontEnd):
         return self._start.open_other(self.asker, session_id, way)
 
     def adopt(self, conversation: Conversation) -> None:
-        self.renderer = self._new_renderer()
+        self.renderer = LineRenderer(self.writer, show_thinking=self._show_thinking)
         self.controller.adopt(conversation, self._on_event)
 
     def replay(
@@ -285,9 +285,6 @@ class Repl(FrontEnd):
             self._has_failed = not isinstance(event.outcome, Done)
         self.renderer.on_event(event)
 
-    def _new_renderer(self) -> LineRenderer:
-        return LineRenderer(self.writer, show_thinking=self._show_thinking)
-
     def _note_asking(self, is_asking: bool) -> None:
         self.controller.is_asking = is_asking
         self.refresh_status()
@@ -344,9 +341,9 @@ async def _run(start: LineOptions) -> int:
             code = await repl.run()
         finally:
             await repl.close()
-        conversation = repl.opened
-        if conversation is not None and conversation.session_id and conversation.messages:
-            repl.writer.line(f"To come back: dirge --line -r {conversation.session_id}")
+        left = repl.opened
+        if left is not None and left.session_id and left.messages:
+            repl.writer.line(f"To come back: dirge --line -r {left.session_id}")
     if repl.source.is_script and repl.writer.problem is not None:
         raise repl.writer.problem
     return _HUNG_UP if repl.source.is_gone else code

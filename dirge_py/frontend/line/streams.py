@@ -6,7 +6,6 @@ import sys
 import termios
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from dirge_py.lib.text import clean
 from dirge_py.lib.text_width import cell_width, wrap
@@ -92,55 +91,8 @@ class AnswerInterrupted(Exception):
     """Raised for Ctrl+C while a question is open."""
 
 
-class LineSource(Protocol):
-    """Reads the lines of a user or a script.
-
-    `is_script`: there is no user. Each line is read when the one before is done, and a question
-    reads the next one.
-    """
-
-    is_script: bool
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the other end is closed."""
-
-    @property
-    def has_set_aside(self) -> bool:
-        """Whether the user was typing when the last question appeared."""
-
-    async def line(self) -> str | None:
-        """The next line; None at the end of the input."""
-
-    async def answer(self, label: str) -> str | None:
-        """The next line, typed after `label` was shown; None at the end of the input.
-
-        Text that the user was typing is set aside, and restored afterwards. Raises
-        AnswerInterrupted for Ctrl+C instead of an answer.
-        """
-
-    def remember(self, prompts: Iterable[str]) -> None:
-        """Offer earlier prompts, oldest first, where lines are edited."""
-
-    def put_back(self, line: str) -> None:
-        """Make `line`, which was read but isn't an answer, the next line again."""
-
-    def put(self, text: str) -> None:
-        """Insert `text` at the beginning of the input."""
-
-    @property
-    def draft(self) -> str:
-        """The current content of the input."""
-
-    def refresh(self) -> None:
-        """Redraw the label, which may have changed."""
-
-    def stop(self) -> None:
-        """Stop reading: `line` and `answer` return None."""
-
-
 class PlainLines:
-    """A `LineSource` that reads `fd`. `label` stands before a line, at a terminal.
+    """Reads the lines of a user or a script from `fd`. `label` stands before one, at a terminal.
 
     A line is what ends with a newline, or with the input. Bytes that are no UTF-8 are replaced.
     """
@@ -150,10 +102,12 @@ class PlainLines:
         self._label = label
         self._fd = fd
         self.is_script = not os.isatty(fd)
+        """Without a user. Each line is read when the one before is done, or by a question."""
         self._lines: deque[str] = deque()
         self._rest = b""
         self._is_over = False
         self.is_gone = False
+        """Whether the other end is closed."""
         self._is_open = True
         self._came = asyncio.Event()
         self._is_free = asyncio.Event()
@@ -162,9 +116,11 @@ class PlainLines:
         self._lacks_label = False
         self._is_reading = False
         self.has_set_aside = False
+        """Whether the user was typing when the last question appeared."""
         self._loop = asyncio.get_running_loop()
 
     async def line(self) -> str | None:
+        """The next line; None at the end of the input."""
         self._lacks_label = not self.is_script
         self.refresh()
         line = await self._next(is_answer=False)
@@ -176,6 +132,11 @@ class PlainLines:
         return line
 
     async def answer(self, label: str) -> str | None:
+        """The next line, typed after `label` was shown; None at the end of the input.
+
+        Text that the user was typing is set aside, and restored afterwards. Raises
+        AnswerInterrupted for Ctrl+C instead of an answer.
+        """
         self._is_free.clear()
         self._came.set()
         self._set_aside()
@@ -195,6 +156,7 @@ class PlainLines:
         """Does nothing: there is no history of lines here."""
 
     def put_back(self, line: str) -> None:
+        """Make `line`, which was read but isn't an answer, the next line again."""
         self._lines.appendleft(line)
         self._came.set()
 
@@ -205,6 +167,7 @@ class PlainLines:
 
     @property
     def draft(self) -> str:
+        """The current content of the input: dirge doesn't know it."""
         return ""
 
     def interrupt(self) -> bool:
@@ -222,6 +185,7 @@ class PlainLines:
             self._writer.label(label)
 
     def stop(self) -> None:
+        """Stop reading: `line` and `answer` return None."""
         self._is_open = False
         self._stop_reading()
         self._came.set()
@@ -261,7 +225,7 @@ class PlainLines:
         *whole, self._rest = (self._rest + content).split(b"\n")
         if not content:
             self._is_over = True
-            whole, self._rest = ([self._rest] if self._rest else []), b""
+            whole, self._rest = [self._rest] * bool(self._rest), b""
         self._lines += [line.decode("utf-8", "replace").removesuffix("\r") for line in whole]
         self._came.set()
 

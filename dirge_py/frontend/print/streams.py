@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from types import FrameType
-from typing import Any
 
 from dirge_py.lib.text import clean
 from dirge_py.types.errors import UsageError
@@ -145,19 +144,13 @@ def read_line(line: bytes) -> UserMessage | InvalidLine:
         return InvalidLine('`message` is not an object with the role "user"')
     content = message.get("content")
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    if not isinstance(blocks, list) or not all(map(_is_text_block, blocks)):
+    known = [b for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
+    texts = [b["text"] for b in known if b.get("type") == "text" and isinstance(b.get("text"), str)]
+    if not isinstance(blocks, list) or len(texts) < len(blocks):
         return InvalidLine("`content` is neither text nor a list of text blocks")
-    texts = [block["text"] for block in blocks]
     if not any(text.strip() for text in texts):
         return InvalidLine("`content` is empty")
-    return UserMessage(content=tuple(TextBlock(text) for text in texts))
-
-
-def _is_text_block(block: Any) -> bool:
-    match block:
-        case {"type": "text", "text": str()}:
-            return True
-    return False
+    return UserMessage(content=tuple(map(TextBlock, texts)))
 
 
 class WriteInterrupted(Exception):

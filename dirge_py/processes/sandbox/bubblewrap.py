@@ -66,6 +66,7 @@ class Bubblewrap:
             lets_end_gently=lets_end_gently,
             limits=limits_as_shell(),
         )
+        self.filters_calls = bool(self._setup.filter_path)
 
     def __call__(self, arguments: list[str], spec: LaunchSpec) -> list[str]:
         """Return the argument list that runs `arguments` inside.
@@ -92,10 +93,6 @@ class Bubblewrap:
             *("--chdir", os.path.realpath(spec.cwd)),
         ]
         return wrapped(arguments, inside, self._setup)
-
-    @property
-    def filters_calls(self) -> bool:
-        return bool(self._setup.filter_path)
 
     def tidy(self) -> None:
         """Remove the placeholders while no command runs; the next command creates them again."""

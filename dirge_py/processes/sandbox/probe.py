@@ -48,7 +48,11 @@ def find_sandbox(
     except ValueError as error:
         return NoSandbox(f"{str(error)!r} is not a host", "Correct it in `[sandbox] hosts`.")
     if sys.platform == "darwin":
-        return _on_macos(profile)
+        limits = seatbelt.LIMITS + _without_hosts(profile)
+        tested = _test("seatbelt", Seatbelt(profile), profile, limits=limits)
+        if isinstance(tested, Sandbox):
+            return tested
+        return NoSandbox(f"{seatbelt.PROGRAM} does not work: {tested}", "Use `--sandbox off`.")
     if sys.platform != "linux":
         return NoSandbox("there is no sandbox for this system", "Use `--sandbox off`.")
     program = next((path for path in programs if os.access(path, os.X_OK)), None)
@@ -79,14 +83,6 @@ def _with_bubblewrap(profile: SandboxProfile, program: str) -> Sandbox | str:
         if "env:" not in tested:
             break
     return f"{program} does not work: {tested}"
-
-
-def _on_macos(profile: SandboxProfile) -> Sandbox | NoSandbox:
-    limits = seatbelt.LIMITS + _without_hosts(profile)
-    tested = _test("seatbelt", Seatbelt(profile), profile, limits=limits)
-    if isinstance(tested, Sandbox):
-        return tested
-    return NoSandbox(f"{seatbelt.PROGRAM} does not work: {tested}", "Use `--sandbox off`.")
 
 
 def _without_hosts(profile: SandboxProfile) -> str:
