@@ -24,7 +24,6 @@ from dirge_py.frontend.print.print_mode import (
     PolicyAsker,
     Prompt,
     print_all,
-    print_decision,
     print_interrupted,
     print_prompt,
     print_stream,
@@ -106,7 +105,11 @@ def resume(rest: Sequence[str]) -> int:
             check_call(continuation, flags.tool_call_id)
     call_id, reason = continuation.awaiting, flags.reject or ""
     decision = CallDecision(tool_call_id=call_id, allow=flags.confirm, reason=reason)
-    return _run(flags, lambda printer: print_decision(printer, decision), continuation)
+
+    def decide(printer: Printer) -> Coroutine[Any, Any, int]:
+        return printer.follow(printer.conversation.continue_run([decision]))
+
+    return _run(flags, decide, continuation)
 
 
 @contextmanager

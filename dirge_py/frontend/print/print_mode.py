@@ -26,7 +26,6 @@ from dirge_py.session.transcript import CallChoice
 from dirge_py.slash.base import Choice, FrontEnd, Tone
 from dirge_py.slash.registry import Registry, TypedCommand, as_prompt
 from dirge_py.types.errors import FileError, SessionError, UsageError
-from dirge_py.types.hooks import CallDecision
 from dirge_py.types.messages import TextBlock, UserMessage, user_text
 from dirge_py.types.outcomes import (
     AwaitingConfirmation,
@@ -148,20 +147,19 @@ async def _until(
 ) -> AsyncIterator[InputLine]:
     """`lines`, until they end or `stopped` is set."""
     stop = asyncio.ensure_future(stopped.wait())
-    following: asyncio.Future[InputLine | None] | None = None
+    following = asyncio.ensure_future(anext(lines, None))
     try:
         while not stop.done():
-            following = asyncio.ensure_future(anext(lines, None))
             await asyncio.wait({following, stop}, return_when=asyncio.FIRST_COMPLETED)
             line = following.result() if following.done() else None
             if line is None:
                 return
             yield line
+            following = asyncio.ensure_future(anext(lines, None))
     finally:
         stop.cancel()
-        if following is not None:
-            following.cancel()
-            await asyncio.wait({following})
+        following.cancel()
+        await asyncio.wait({following})
         await lines.aclose()
 
 
@@ -200,17 +198,18 @@ async def print_turn(printer: Printer, prompt: Prompt | None) -> int:
     """
     conversation = printer.conversation
     printer.tells_turns = True
-    if prompt is None:
-        _check_can_continue(conversation)
-        run = conversation.continue_run(single_turn=True)
-    else:
-        run = conversation.send(await prompt_message(conversation, prompt), single_turn=True)
-    return await printer.follow(run)
-
-
-async def print_decision(printer: Printer, decision: CallDecision) -> int:
-    """Continue a run that waits for this decision, and print the rest of it."""
-    return await printer.follow(printer.conversation.continue_run([decision]))
+    if prompt is not None:
+        message = await prompt_message(conversation, prompt)
+        return await printer.follow(conversation.send(message, single_turn=True))
+    name, waiting = conversation.session_id, open_calls(conversation.messages)
+    if not conversation.messages:
+        text = f"Session {name} has nothing to continue: it has no messages yet."
+        raise SessionError(text, hint=f"Begin with `dirge turn --session {name} --input TEXT`.")
+    if waiting is not None and conversation.interruption is None:
+        title = title_of_call(waiting.calls[0])
+        hint = "Decide it with `dirge resume`, or give a prompt to continue without it."
+        raise SessionError(f"Session {name} waits for a decision about {title!r}.", hint=hint)
+    return await printer.follow(conversation.continue_run(single_turn=True))
 
 
 async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
@@ -227,18 +226,6 @@ async def print_interrupted(printer: Printer, choice: CallChoice | None) -> int:
         raise SessionError(text, hint=f"`dirge --session {name}` continues it with a prompt.")
     choices = {unknown.call.id: choice for unknown in interruption.unknown} if choice else {}
     return await printer.follow(conversation.continue_run(decide_calls(interruption, choices)))
-
-
-def _check_can_continue(conversation: Conversation) -> None:
-    name = conversation.session_id
-    if not conversation.messages:
-        text = f"Session {name} has nothing to continue: it has no messages yet."
-        raise SessionError(text, hint=f"Begin with `dirge turn --session {name} --input TEXT`.")
-    waiting = open_calls(conversation.messages)
-    if waiting is not None and conversation.interruption is None:
-        title = title_of_call(waiting.calls[0])
-        hint = "Decide it with `dirge resume`, or give a prompt to continue without it."
-        raise SessionError(f"Session {name} waits for a decision about {title!r}.", hint=hint)
 
 
 async def _print_command(printer: Printer, typed: TypedCommand) -> int:
@@ -258,7 +245,7 @@ async def _print_command(printer: Printer, typed: TypedCommand) -> int:
         return _print_outcome(printer, front.outcome, front.result_text, work)
     if conversation.run is not None:
         return await printer.follow(conversation.run)
-    ending = Ending(exit_code=0, subtype="success")
+    ending = ending_of(Done())
     if front.failed:
         subtype = "error_during_execution"
         ending = Ending(exit_code=1, subtype=subtype, kind="command", message=shown)
@@ -275,23 +262,20 @@ async def _print_command(printer: Printer, typed: TypedCommand) -> int:
 def _print_outcome(printer: Printer, outcome: Outcome, text: str, work: CommandUsage) -> int:
     """Print the outcome of the command as one result; returns the exit code."""
     conversation = printer.conversation
-    ending = _ending(outcome, conversation)
+    ending = ending_of(outcome)
+    if _can_resume(conversation):
+        hint = ending.hint or f"{_RESUME} continues it."
+        if isinstance(outcome, MaxTurns | LimitExceeded):
+            hint = f"Raise the limit, and continue with {_RESUME}."
+        ending = replace(ending, hint=hint)
+    elif isinstance(outcome, NotVerified):
+        ending = replace(ending, hint="")
     more: dict[str, Any] = {}
     if isinstance(outcome, AwaitingConfirmation):
         more["continuation"] = _continuation(printer, outcome)
     for left in conversation.take_back():
         print_notice(f"not delivered: {left.message.text}")
     return printer.answer(work, outcome, text, ending=ending, more=more)
-
-
-def _ending(outcome: Outcome, conversation: Conversation) -> Ending:
-    """The ending, with a hint about how to continue the plan, if that is possible."""
-    ending = ending_of(outcome)
-    if not _can_resume(conversation):
-        return replace(ending, hint="") if isinstance(outcome, NotVerified) else ending
-    if isinstance(outcome, MaxTurns | LimitExceeded):
-        return replace(ending, hint=f"Raise the limit, and continue with {_RESUME}.")
-    return replace(ending, hint=ending.hint or f"{_RESUME} continues it.")
 
 
 def _can_resume(conversation: Conversation) -> bool:
@@ -304,13 +288,12 @@ def _continuation(printer: Printer, outcome: AwaitingConfirmation) -> str | None
     conversation = printer.conversation
     if pending_calls(conversation.messages, outcome):
         return printer.keep_continuation()
-    description = outcome.description or "waiting for a decision."
+    hint = "This session isn't stored, so it can't be continued."
     if outcome.call_ids:
-        print_notice(description, f"Add --allow with a rule for it, and continue with {_RESUME}.")
+        hint = f"Add --allow with a rule for it, and continue with {_RESUME}."
     elif _can_resume(conversation):
-        print_notice(description, "`dirge -c -p '/plan accept'` runs it.")
-    else:
-        print_notice(description, "This session isn't stored, so it can't be continued.")
+        hint = "`dirge -c -p '/plan accept'` runs it."
+    print_notice(outcome.description or "waiting for a decision.", hint)
     return None
 
 

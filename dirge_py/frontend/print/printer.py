@@ -117,10 +117,7 @@ class Printer:
         is_blocked = isinstance(outcome, HookTerminated) and outcome.point == "before_prompt"
         for message in () if is_blocked else run.unsent:
             print_notice(f"not delivered: {message.text}")
-        ending = ending_of(outcome)
-        more: dict[str, Any] = {}
-        if self.tells_turns:
-            more = turn_fields(self.conversation, run, outcome)
+        more = turn_fields(self.conversation, run, outcome) if self.tells_turns else {}
         if isinstance(outcome, AwaitingConfirmation):
             more["continuation"] = self.keep_continuation()
         answers = [m for m in reversed(self._messages) if isinstance(m, AssistantMessage)]
@@ -135,6 +132,7 @@ class Printer:
                 text = ""  # A script that asked for JSON gets that or nothing.
         # A fallback model may have written the last answer.
         model = next((m.model for m in answers if m.origin == "model" and m.content), "")
+        ending = ending_of(outcome)
         return self.answer(
             run, outcome, text, ending=ending, model=model, more=more, silence=silence
         )
@@ -161,20 +159,28 @@ class Printer:
             denials=self._denials,
             more=more,
         )
-        if self.options.output == "text":
-            self._print_text(text)
+        if self.options.output == "text" and text:
+            # Even if stdout isn't a terminal: `tee` and the logs of a CI pass it on to one.
+            shown = clean(text) if self.options.answer is None else clean_json(text)
+            self.stdout.write(shown if shown.endswith("\n") else shown + "\n")
         elif self._lines is not None:
             self._lines.end(result)
-        else:
+        elif self.options.output != "text":
             self.stdout.write(one_line(result))
         if silence:
             print_notice(silence)
-        if ending.is_told:
-            print_notice(ending.hint)
+        if ending.kind == "max_turns":
+            print_notice(ending.hint)  # A notice during the run said the rest.
         elif ending.message:
             print_notice(ending.message, ending.hint)
-        is_saved = self._save_text(text)
-        return ending.exit_code or (0 if is_saved else 1)
+        path = self.options.output_file
+        try:
+            if path is not None:
+                path.write_text(text + "\n", encoding="utf-8", errors="replace")
+        except OSError as error:
+            print_notice(f"can't write {path}: {error.strerror}.")
+            return ending.exit_code or 1
+        return ending.exit_code
 
     def keep_continuation(self) -> str | None:
         """Write the conversation's continuation and notify the user; returns its file, if any."""
@@ -229,23 +235,6 @@ class Printer:
     def end_lines(self) -> None:
         """Write no more JSON lines: the result was the last; later notices only go to stderr."""
         self._lines = None
-
-    def _print_text(self, text: str) -> None:
-        if text:
-            # Even if stdout isn't a terminal: `tee` and the logs of a CI pass it on to one.
-            shown = clean(text) if self.options.answer is None else clean_json(text)
-            self.stdout.write(shown if shown.endswith("\n") else shown + "\n")
-
-    def _save_text(self, text: str) -> bool:
-        path = self.options.output_file
-        if path is None:
-            return True
-        try:
-            path.write_text(text + "\n", encoding="utf-8", errors="replace")
-        except OSError as error:
-            print_notice(f"can't write {path}: {error.strerror}.")
-            return False
-        return True
 
 
 async def abort_on_signals(printer: Printer, work: Coroutine[Any, Any, int]) -> int:

@@ -58,8 +58,6 @@ class Ending:
     """The message of the error; empty without one."""
     hint: str = ""
     """What to do about the error; may be empty."""
-    is_told: bool = False
-    """Whether a notice during the run already said so."""
 
     @property
     def is_error(self) -> bool:
@@ -99,7 +97,6 @@ def ending_of(outcome: Outcome) -> Ending:
         kind=kind,
         message=message or (kind if subtype in _EXECUTION else ""),
         hint=hint,
-        is_told=isinstance(outcome, MaxTurns),
     )
 
 
